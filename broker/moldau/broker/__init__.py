@@ -1,0 +1,1 @@
+"""The broker: log, replication, controller, coordinators and the APIs that clients see."""

@@ -1,0 +1,1 @@
+"""The Connect worker: connectors from JSON configs, offsets, converters and transforms."""

@@ -1,0 +1,1 @@
+"""The connectors that moldau brings: files, JDBC and Spark."""

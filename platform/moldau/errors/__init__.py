@@ -1,0 +1,45 @@
+"""The three families of errors, and nothing else.
+
+`KafkaError`      the protocol has a number for it; expected, answered to a client or raised in one.
+`BadData`         bytes from outside are wrong (`MalformedMessage`, `CorruptRecord`, `CorruptLog`):
+                  always raised, never asserted, because it is not our fault.
+`AssertionError`  our own bug.
+
+Facts travel as key=value context, so that a log line can be searched and a message can be shown:
+`MalformedMessage("count exceeds what is left", message="FetchRequest", at=17, count=9, left=3)`.
+"""
+
+from __future__ import annotations
+
+
+class MoldauError(Exception):
+    """An error that names its facts: `reason` for people, `context` for both people and programs."""
+
+    def __init__(self, reason: str, /, **context: object) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.context = context
+
+    def __str__(self) -> str:
+        facts = ", ".join(f"{name}={value!r}" for name, value in self.context.items())
+        return f"{self.reason} ({facts})" if facts else self.reason
+
+
+class BadData(MoldauError):
+    """Bytes from outside that cannot be what they claim to be."""
+
+
+class MalformedMessage(BadData):
+    """A protocol message that does not follow its schema."""
+
+
+class CorruptRecord(BadData):
+    """A record batch whose checksum, lengths, counts or compressed bytes are wrong."""
+
+
+class CorruptLog(BadData):
+    """A file of a log that does not hold what its name and position promise."""
+
+
+class ConfigError(MoldauError):
+    """A setting that cannot be used: names the setting, the value and what is allowed."""

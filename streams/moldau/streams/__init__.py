@@ -1,0 +1,1 @@
+"""The Streams DSL: topologies, state and the engines that run them."""
