@@ -13,7 +13,7 @@ from __future__ import annotations
 
 
 class MoldauError(Exception):
-    """An error that names its facts: `reason` for people, `context` for both people and programs."""
+    """An error that names its facts: `reason` for people, `context` for people and programs."""
 
     def __init__(self, reason: str, /, **context: object) -> None:
         super().__init__(reason)

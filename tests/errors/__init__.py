@@ -1,0 +1,1 @@
+"""The families of errors, and the one table of codes."""
