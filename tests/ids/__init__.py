@@ -1,0 +1,1 @@
+"""Kafka's ids and their text."""
