@@ -1,0 +1,259 @@
+"""Both ends of a connection above its frames: headers, correlation, and order. No IO.
+
+Server: `receive(frame)` tells what a request is, `answer(arrival, ...)` gives the bytes that may be
+written now. Answers leave in the order of their requests even when they are made in another one.
+An API or version that is not served is told in the arrival, not raised: what to do is the caller's
+business. One rule is settled here: ApiVersions in an unknown version is answered in version 0.
+
+Client: `send(request, version)` gives the bytes of a request, `receive(frame)` the answer to the
+oldest request that waits for one.
+
+A frame that cannot be understood is MalformedMessage; the connection has to be closed then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum
+from struct import Struct
+from typing import Any, NamedTuple
+
+from moldau.errors import MalformedMessage
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.headers import (
+    API_VERSIONS,
+    request_frame,
+    request_header_version,
+    response_frame,
+    response_header_version,
+)
+from moldau.protocol.limits import DECODE_BUDGET
+from moldau.protocol.messages import request_class, response_class
+from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from moldau.protocol.schemas.headers import RequestHeader, ResponseHeader
+from moldau.protocol.versions import Versions
+
+_START = Struct(">hhi")
+_CORRELATION = Struct(">i")
+_ERROR_CODE = Struct(">h")
+# Longer headers are decoded each time: nobody shall fill our memory with client ids and tags.
+_LONGEST_KNOWN_HEADER = 256
+
+_LAST_CORRELATION_ID = 2**31 - 1
+
+
+class Problem(Enum):
+    """Why a request cannot be decoded, although its frame is in order."""
+
+    UNKNOWN_API = "unknown API"
+    UNSUPPORTED_VERSION = "unsupported version"
+
+
+class Arrival:
+    """A request that came: its header, and its body still as bytes."""
+
+    __slots__ = ("body", "client_id", "correlation_id", "frame", "key", "problem", "version")
+
+    def __init__(self, key: int, version: int, correlation_id: int, body: Any) -> None:
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id: str | None = None
+        self.body = body
+        self.problem: Problem | None = None
+        # The buffers of the answer, once there is one; no buffers when none is to be sent.
+        self.frame: list[Any] | None = None
+
+    def decode(self, budget: int = DECODE_BUDGET) -> Request:
+        """The request itself; views in it share the frame's memory."""
+        assert self.problem is None
+        return request_class(self.key).decode(self.body, self.version, budget=budget)
+
+    @property
+    def response_version(self) -> int:
+        """The version to answer in."""
+        if self.problem is not None and self.key == API_VERSIONS:
+            return 0
+        return self.version
+
+    def __repr__(self) -> str:
+        problem = f", {self.problem.value}" if self.problem else ""
+        return f"<Arrival key={self.key} version={self.version} id={self.correlation_id}{problem}>"
+
+
+class ServerConnection:
+    """The server's end: `served` is what this listener offers, by API key."""
+
+    def __init__(self, served: Mapping[int, Versions]) -> None:
+        self.served = served
+        self._waiting: deque[Arrival] = deque()
+        # A client repeats its id in each request: the encoded end of the last header of a version.
+        self._known: dict[int, tuple[bytes, str | None]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have no answer yet, or one that must not overtake."""
+        return len(self._waiting)
+
+    def receive(self, frame: Any) -> Arrival:
+        """The request in the frame. It has to be answered, if only with `answer_nothing`."""
+        if len(frame) < _START.size:
+            raise MalformedMessage("frame too short for a request header", size=len(frame))
+        key, version, correlation_id = _START.unpack_from(frame)
+        arrival = Arrival(key, version, correlation_id, frame[_START.size :])
+        served = self.served.get(key)
+        if served is None:
+            arrival.problem = Problem.UNKNOWN_API
+        else:
+            self._read_header_end(arrival, frame)
+            if not served.first <= version <= served.last:
+                arrival.problem = Problem.UNSUPPORTED_VERSION
+        self._waiting.append(arrival)
+        return arrival
+
+    def _read_header_end(self, arrival: Arrival, frame: Any) -> None:
+        """Takes the client's id and tags off the body."""
+        version = request_header_version(arrival.key, arrival.version)
+        known = self._known.get(version)
+        if known is not None:
+            end = _START.size + len(known[0])
+            if frame[_START.size : end] == known[0]:
+                arrival.client_id = known[1]
+                arrival.body = frame[end:]
+                return
+        header, end = RequestHeader.decode_from(frame, 0, version)
+        if end <= _LONGEST_KNOWN_HEADER:
+            self._known[version] = (bytes(frame[_START.size : end]), header.client_id)
+        arrival.client_id = header.client_id
+        arrival.body = frame[end:]
+
+    def answer(self, arrival: Arrival, response: Response) -> list[Any]:
+        """The buffers to write now: this answer and later ones it held up, or nothing yet."""
+        body = list(response.encode_parts(arrival.response_version))
+        header_version = response_header_version(arrival.key, arrival.response_version)
+        return self._release(arrival, response_frame(arrival.correlation_id, header_version, body))
+
+    def answer_nothing(self, arrival: Arrival) -> list[Any]:
+        """As `answer`, for a request that gets none, such as a produce with acks=0."""
+        return self._release(arrival, [])
+
+    def answer_unsupported_api_versions(self, arrival: Arrival) -> list[Any]:
+        """The answer that lets a newer client ask again: error 35 and ApiVersions' own range."""
+        assert arrival.key == API_VERSIONS
+        assert arrival.problem is Problem.UNSUPPORTED_VERSION
+        first, last = self.served[API_VERSIONS]
+        own = ApiVersion(api_key=API_VERSIONS, min_version=first, max_version=last)
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+        return self.answer(arrival, response)
+
+    def _release(self, arrival: Arrival, frame: list[Any]) -> list[Any]:
+        assert arrival.frame is None, "answered twice"
+        arrival.frame = frame
+        waiting = self._waiting
+        if waiting[0] is not arrival:
+            return []
+        waiting.popleft()
+        ready = list(frame)
+        while waiting:
+            later = waiting[0].frame
+            if later is None:
+                break
+            ready += later
+            waiting.popleft()
+        return ready
+
+
+class InFlight(NamedTuple):
+    """A request that was sent and has no answer yet."""
+
+    correlation_id: int
+    key: int
+    version: int
+    tag: object
+
+
+class Answer(NamedTuple):
+    """A response and the request that it belongs to."""
+
+    request: InFlight
+    response: Response
+
+
+class ClientConnection:
+    """The client's end."""
+
+    def __init__(self, client_id: str | None) -> None:
+        self.client_id = client_id
+        self.in_flight: deque[InFlight] = deque()
+        self._next_correlation_id = 0
+        self._header_ends = {version: _header_end(client_id, version) for version in (1, 2)}
+
+    def send(
+        self, request: Request, version: int, *, tag: object = None, expects_answer: bool = True
+    ) -> list[Any]:
+        """The buffers to write. `tag` comes back with the answer; acks=0 expects none."""
+        key = type(request).spec.key
+        assert key is not None
+        body = request.encode_parts(version)
+        correlation_id = self._next_correlation_id
+        start = _START.pack(key, version, correlation_id)
+        header = start + self._header_ends[request_header_version(key, version)]
+        self._next_correlation_id = (
+            0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
+        )
+        if expects_answer:
+            self.in_flight.append(InFlight(correlation_id, key, version, tag))
+        return request_frame(header, list(body))
+
+    def receive(self, frame: Any, budget: int = DECODE_BUDGET) -> Answer:
+        """The answer to the oldest request in flight; views in it share the frame's memory."""
+        if len(frame) < _CORRELATION.size:
+            raise MalformedMessage("frame too short for a response header", size=len(frame))
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        if not self.in_flight:
+            raise MalformedMessage("answer to no request", correlation_id=correlation_id)
+        request = self.in_flight[0]
+        if request.correlation_id != correlation_id:
+            raise MalformedMessage(
+                "answer to another request than the oldest in flight",
+                correlation_id=correlation_id,
+                expected=request.correlation_id,
+            )
+        self.in_flight.popleft()
+        return Answer(request, self._decode(request, frame, budget))
+
+    @staticmethod
+    def _decode(request: InFlight, frame: Any, budget: int) -> Response:
+        key, version = request.key, request.version
+        cls = response_class(key)
+        body = frame[_CORRELATION.size :]
+        if response_header_version(key, version):
+            _header, position = ResponseHeader.decode_from(frame, 0, 1)
+            body = frame[position:]
+        elif key == API_VERSIONS and _is_unsupported(body):
+            version = 0
+        return cls.decode(body, version, budget=budget)
+
+    def lose(self) -> list[InFlight]:
+        """The connection is gone: the requests that will never be answered, oldest first."""
+        lost = list(self.in_flight)
+        self.in_flight.clear()
+        return lost
+
+
+def _header_end(client_id: str | None, version: int) -> bytes:
+    """What is the same in all request headers of that version: the client's id, and no tags."""
+    header = RequestHeader(
+        request_api_key=0, request_api_version=0, correlation_id=0, client_id=client_id
+    )
+    return header.encode(version)[_START.size :]
+
+
+def _is_unsupported(body: Any) -> bool:
+    """An ApiVersions answer with error 35 is written in version 0, whatever was asked (KIP-511)."""
+    return (
+        len(body) >= _ERROR_CODE.size
+        and _ERROR_CODE.unpack_from(body)[0] == ErrorCode.UNSUPPORTED_VERSION
+    )

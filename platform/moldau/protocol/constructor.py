@@ -1,0 +1,58 @@
+"""Constructors and descriptions of messages, made from their specs on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moldau.protocol.spec import MISSING, StructSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def constructor_of(spec: StructSpec) -> Callable[..., None]:
+    """An `__init__` with one keyword a field, as fast as one written by hand."""
+    names: dict[str, Any] = {"MISSING": MISSING}
+    parameters: list[str] = []
+    lines: list[str] = []
+    for field in spec.fields:
+        name = field.name
+        if field.is_required:
+            parameters.append(name)
+        elif field.is_late:
+            parameters.append(f"{name}=MISSING")
+            lines.append(f"    if {name} is MISSING: self.{field.slot} = None")
+            lines.append(f"    else: self.{name} = {name}")
+            continue
+        elif field.default_factory is not MISSING:
+            parameters.append(f"{name}=MISSING")
+            names[f"make_{name}"] = field.default_factory
+            lines.append(f"    if {name} is MISSING: {name} = make_{name}()")
+        else:
+            parameters.append(f"{name}=default_{name}")
+            names[f"default_{name}"] = field.default
+        lines.append(f"    self.{name} = {name}")
+    keywords = ", *, " + ", ".join(parameters) if parameters else ""
+    source = f"def __init__(self{keywords}):\n" + ("\n".join(lines) or "    pass")
+    exec(compile(source, f"<constructor of {spec.name}>", "exec"), names)  # noqa: S102
+    made: Callable[..., None] = names["__init__"]
+    made.__qualname__ = f"{spec.name}.__init__"
+    made.__module__ = spec.cls.__module__
+    return made
+
+
+def describe(message: object, spec: StructSpec) -> str:
+    """The fields that say something: required ones, and those that are not at their default."""
+    shown = []
+    for field in spec.fields:
+        value = getattr(message, field.name, MISSING)
+        if field.is_required or value != field.make_default():
+            shown.append(f"{field.name}={_shorten(value)}")
+    return f"{spec.name}({', '.join(shown)})"
+
+
+def _shorten(value: object) -> str:
+    """Bytes are told by their size only: they are long, or secret, or both."""
+    if isinstance(value, bytes | bytearray | memoryview) and len(value) != 16:
+        return f"<{len(value)} bytes>"
+    return repr(value)

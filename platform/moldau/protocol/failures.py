@@ -1,0 +1,166 @@
+"""Where and why reading or writing a message failed.
+
+Generated code carries no error handling: it fails with whatever Python raises, or with `Refused`.
+Its line says which field was at work and its local variables say how far it had come, so the story
+is put together afterwards, from the traceback, at no cost to the messages that are fine. Then the
+traceback is dropped: its frames hold the input and all that was decoded so far.
+"""
+
+from __future__ import annotations
+
+import struct
+from operator import attrgetter
+from types import FrameType, TracebackType
+from typing import NamedTuple, TypeAlias
+
+from moldau.errors import MalformedMessage, MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+
+
+class Refused(Exception):
+    """Generated code's own objection; always turned into an error that says where."""
+
+    def __init__(self, reason: str, **facts: object) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.facts = facts
+
+
+class NotInVersion(Refused):
+    """A value is set that the version to be written has no field for."""
+
+
+class UnencodableMessage(MoldauError):
+    """A value of ours that its field cannot carry: too long, null, out of range, another type."""
+
+
+class Index(NamedTuple):
+    """The `[3]` of a path, told by local variables.
+
+    A reader's list holds the elements that are done; a writer's list holds `item` somewhere.
+    """
+
+    variable: str
+    item: str = ""
+
+
+Path: TypeAlias = tuple[str | Index, ...]
+
+
+class Packed(NamedTuple):
+    """A value that is packed together with others: `variable.field`, and in which format."""
+
+    value: str
+    format: str
+    path: Path
+
+
+class Place(NamedTuple):
+    """What a generated line works on: one field, or a run of them.
+
+    Of a run that is read, `run` says where each field ends, counted from `p`; of a run that is
+    written, `values` says what is packed.
+    """
+
+    path: Path
+    run: tuple[tuple[int, Path], ...] = ()
+    values: tuple[Packed, ...] = ()
+
+
+READ_FAILURES = (Refused, struct.error, IndexError, UnicodeDecodeError)
+WRITE_FAILURES = (
+    Refused,
+    struct.error,
+    TypeError,
+    AttributeError,
+    UnicodeEncodeError,
+    OverflowError,
+    ValueError,
+)
+
+
+def malformed(error: Exception, name: str, version: int, places: list[Place]) -> MalformedMessage:
+    """The error to raise for a reader that failed: with message, version, field and position."""
+    frame, line = _generated_frame(error.__traceback__, f"<read {name} {version}>")
+    place = places[line - 1]
+    variables = frame.f_locals
+    position = variables["p"]
+    path = place.path
+    if place.run:
+        path, position = _cut_field(place, position, len(variables["data"]) - position)
+    field = _spell(path, frame)
+    error.__traceback__ = None
+    reason, facts = _reason_of(error)
+    return MalformedMessage(
+        reason, message=name, version=version, field=field, position=position, **facts
+    )
+
+
+def unencodable(error: Exception, name: str, version: int, places: list[Place]) -> MoldauError:
+    """The error to raise for a writer that failed: with message, version and field."""
+    frame, line = _generated_frame(error.__traceback__, f"<write {name} {version}>")
+    place = places[line - 1]
+    path = next((packed.path for packed in place.values if not _fits(packed, frame)), place.path)
+    facts: dict[str, object] = {"message": name, "version": version, "field": _spell(path, frame)}
+    error.__traceback__ = None
+    if isinstance(error, NotInVersion):
+        return KafkaError(ErrorCode.UNSUPPORTED_VERSION, error.reason, **facts, **error.facts)
+    if isinstance(error, Refused):
+        return UnencodableMessage(error.reason, **facts, **error.facts)
+    if "NoneType" in str(error):
+        return UnencodableMessage("null where the field is never null", **facts)
+    return UnencodableMessage("the value does not fit its field", **facts, because=str(error))
+
+
+def _fits(packed: Packed, frame: FrameType) -> bool:
+    variable, *fields = packed.value.split(".")
+    try:
+        struct.pack(f">{packed.format}", attrgetter(".".join(fields))(frame.f_locals[variable]))
+    except WRITE_FAILURES:
+        return False
+    return True
+
+
+def _cut_field(place: Place, position: int, left: int) -> tuple[Path, int]:
+    """The first field of a run that is not there as a whole, and where it starts."""
+    start = 0
+    for end, _ in place.run[:-1]:
+        if end > left:
+            break
+        start = end
+    path = next(path for end, path in place.run if end > start)
+    return path, position + start
+
+
+def _generated_frame(traceback: TracebackType | None, filename: str) -> tuple[FrameType, int]:
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == filename:
+            return traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+    raise AssertionError(f"no frame of {filename} in the traceback")
+
+
+def _reason_of(error: Exception) -> tuple[str, dict[str, object]]:
+    if isinstance(error, Refused):
+        return error.reason, error.facts
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8", {"byte": error.start}
+    return "the input ends too early", {}
+
+
+def _spell(path: Path, frame: FrameType) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, Index):
+            text += f"[{_position_of(part, frame)}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def _position_of(index: Index, frame: FrameType) -> int:
+    elements = frame.f_locals[index.variable]
+    if not index.item:
+        return len(elements)
+    item = frame.f_locals[index.item]
+    return next(at for at, element in enumerate(elements) if element is item)

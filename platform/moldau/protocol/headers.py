@@ -1,0 +1,54 @@
+"""Which header stands before which message, and the frames that carry both.
+
+Requests have header 2 when they are flexible and 1 otherwise; responses 1 and 0. The answer to
+ApiVersions always has header 0 (KIP-511): a client that asks for versions cannot know yet which
+ones the other side speaks. A request of a version that we do not know still has the header of its
+kind, so everything from the first flexible version on counts as flexible here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import Struct
+from typing import Any
+
+from moldau.protocol.messages import request_class
+from moldau.protocol.versions import NEWEST
+
+API_VERSIONS = 18
+
+_PLAIN = Struct(">ii").pack
+_TAGGED = Struct(">iix").pack
+
+
+@cache
+def _flexible_from(key: int) -> int:
+    since = request_class(key).spec.flexible_since
+    return NEWEST + 1 if since is None else since
+
+
+def request_header_version(key: int, version: int) -> int:
+    """The header that a request of this API and version has; KeyError for an unknown API."""
+    return 2 if version >= _flexible_from(key) else 1
+
+
+def response_header_version(key: int, version: int) -> int:
+    """The header that the answer has to a request of this API and version."""
+    return 1 if key != API_VERSIONS and version >= _flexible_from(key) else 0
+
+
+def response_frame(correlation_id: int, header_version: int, body: list[Any]) -> list[Any]:
+    """The buffers to write for an answer, in order; what can be joined cheaply is."""
+    if header_version:
+        return _framed(_TAGGED(5 + sum(map(len, body)), correlation_id), body)
+    return _framed(_PLAIN(4 + sum(map(len, body)), correlation_id), body)
+
+
+def request_frame(header: bytes, body: list[Any]) -> list[Any]:
+    """The buffers to write for a request whose header is encoded already."""
+    size = len(header) + sum(map(len, body))
+    return _framed(size.to_bytes(4, "big") + header, body)
+
+
+def _framed(start: bytes, body: list[Any]) -> list[Any]:
+    return [start + body[0], *body[1:]]

@@ -1,0 +1,168 @@
+"""What a declaration says, as plain data: the codec, the oracle tests and the fuzzer read this.
+
+A spec is made from the class on first use and never changes. Fields stand in wire order. A struct
+is shared by all versions; `FieldSpec` answers what holds in one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias, final
+
+from moldau.protocol.types import Scalar
+from moldau.protocol.versions import Versions
+
+
+class Missing(Enum):
+    """The default of a field that has none: the constructor insists on it."""
+
+    MISSING = "missing"
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing.MISSING
+
+
+class Kind(Enum):
+    """What a message is for; the values are the schema files' words."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    HEADER = "header"
+    METADATA = "metadata"
+    LOG_KEY = "coordinator-key"
+    LOG_VALUE = "coordinator-value"
+    DATA = "data"
+
+
+class StructSpec:
+    """A struct: its class and its fields in wire order."""
+
+    __slots__ = ("cls", "fields", "name", "schema_name")
+
+    def __init__(
+        self, name: str, schema_name: str, cls: type[Any], fields: tuple[FieldSpec, ...]
+    ) -> None:
+        self.name = name
+        self.schema_name = schema_name
+        self.cls = cls
+        self.fields = fields
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def field(self, name: str) -> FieldSpec:
+        """The field of that Python name; KeyError when there is none."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(f"{self.name} has no field {name!r}")
+
+
+@final
+class MessageSpec(StructSpec):
+    """A message: a struct that travels alone, with its key and versions."""
+
+    __slots__ = ("flexible", "key", "kind", "latest_unstable", "listeners", "versions")
+
+    kind: Kind
+    key: int | None
+    versions: Versions
+    flexible: Versions
+    latest_unstable: bool
+    listeners: tuple[str, ...]
+
+    @property
+    def flexible_since(self) -> int | None:
+        """The first flexible version; None when no version is."""
+        return self.flexible.first if self.flexible else None
+
+    @property
+    def stable_versions(self) -> Versions:
+        """The versions to offer to others: all but an unstable latest one."""
+        first, last = self.versions
+        return Versions(first, last - 1) if self.latest_unstable else self.versions
+
+    def is_flexible(self, version: int) -> bool:
+        """Does this version write compact lengths and tagged fields?"""
+        return version in self.flexible
+
+    def is_unstable(self, version: int) -> bool:
+        """May this version still change upstream?"""
+        return self.latest_unstable and version == self.versions.last
+
+
+class ArrayOf(NamedTuple):
+    """`list[element]`."""
+
+    element: Scalar | StructSpec
+
+
+FieldType: TypeAlias = Scalar | StructSpec | ArrayOf
+
+
+class FieldSpec(NamedTuple):
+    """One field: since `since`, until `until` (inclusive); None stands for "as the message".
+
+    `slot` is where instances keep the value.
+    """
+
+    name: str
+    schema_name: str
+    type: FieldType
+    since: int | None
+    until: int | None
+    tag: int | None
+    tagged_since: int | None
+    nullable: bool
+    nullable_since: int | None
+    ignorable: bool
+    map_key: bool
+    flexible: bool
+    default: Any
+    default_factory: Callable[[], Any] | Missing
+    slot: str
+
+    @property
+    def is_late(self) -> bool:
+        """Does the slot hold None until the default struct is asked for?"""
+        return self.slot != self.name
+
+    def is_present(self, version: int) -> bool:
+        """Does this version have the field at all?"""
+        if self.since is not None and version < self.since:
+            return False
+        return self.until is None or version <= self.until
+
+    def is_nullable(self, version: int) -> bool:
+        """May the field be null in this version?"""
+        return self.nullable and (self.nullable_since is None or version >= self.nullable_since)
+
+    def is_tagged(self, version: int) -> bool:
+        """Is the field in the tag section in this version (and not in line)?"""
+        if self.tag is None or not self.is_present(version):
+            return False
+        return self.tagged_since is None or version >= self.tagged_since
+
+    @property
+    def is_required(self) -> bool:
+        """Must the constructor be given the field?"""
+        return self.default is MISSING and self.default_factory is MISSING
+
+    def make_default(self) -> Any:
+        """A fresh default; for a required field the zero value of its type."""
+        if self.default is not MISSING:
+            return self.default
+        if not isinstance(self.default_factory, Missing):
+            return self.default_factory()
+        if isinstance(self.type, Scalar):
+            return self.type.zero
+        return [] if isinstance(self.type, ArrayOf) else blank(self.type)
+
+
+def blank(spec: StructSpec) -> Any:
+    """An instance with every field at its default, required ones at their type's zero value."""
+    return spec.cls(**{field.name: field.make_default() for field in spec.fields})
