@@ -1,0 +1,22 @@
+"""Tells the transaction coordinator that the transaction will commit offsets of a group."""
+
+from __future__ import annotations
+
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.types import Int16, Int32, Int64, String
+
+
+class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+", listeners=("broker",)):
+    """The producer and the group whose offsets partition joins the transaction."""
+
+    transactional_id: String
+    producer_id: Int64
+    producer_epoch: Int16
+    group_id: String
+
+
+class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
+    """Whether the group was added."""
+
+    throttle_time_ms: Int32
+    error_code: Int16

@@ -1,0 +1,63 @@
+"""Describes topics page by page, with their eligible leader replicas (KIP-966)."""
+
+from __future__ import annotations
+
+from moldau.protocol.declare import Request, Response, Struct, field
+from moldau.protocol.types import Bool, Int16, Int32, String, Uuid
+
+
+class TopicRequest(Struct):
+    """A topic to describe."""
+
+    name: String
+
+
+class Cursor(Struct):
+    """The first partition of a page."""
+
+    topic_name: String
+    partition_index: Int32
+
+
+class DescribeTopicPartitionsRequest(
+    Request, key=75, versions="0", flexible="0+", listeners=("broker",)
+):
+    """The topics (none means all), how many partitions at most, and where to go on."""
+
+    topics: list[TopicRequest]
+    response_partition_limit: Int32 = field(default=2000)
+    cursor: Cursor | None = field(default=None)
+
+
+class DescribeTopicPartitionsResponsePartition(Struct):
+    """One partition."""
+
+    error_code: Int16
+    partition_index: Int32
+    leader_id: Int32
+    leader_epoch: Int32 = field(default=-1, ignorable=True)
+    replica_nodes: list[Int32]
+    isr_nodes: list[Int32]
+    eligible_leader_replicas: list[Int32] | None = field(default=None)
+    last_known_elr: list[Int32] | None = field(default=None)
+    offline_replicas: list[Int32] = field(ignorable=True)
+
+
+class DescribeTopicPartitionsResponseTopic(Struct):
+    """One topic, or why it cannot be described."""
+
+    error_code: Int16
+    name: String | None = field(map_key=True)
+    topic_id: Uuid = field(ignorable=True)
+    is_internal: Bool = field(default=False, ignorable=True)
+    partitions: list[DescribeTopicPartitionsResponsePartition]
+    # KIP-430: a bit per operation; the default means "not asked for"
+    topic_authorized_operations: Int32 = field(default=-(2**31))
+
+
+class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="0+"):
+    """A page of partitions, and where the next page starts."""
+
+    throttle_time_ms: Int32 = field(ignorable=True)
+    topics: list[DescribeTopicPartitionsResponseTopic]
+    next_cursor: Cursor | None = field(default=None)
