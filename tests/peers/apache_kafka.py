@@ -1,0 +1,174 @@
+"""Apache Kafka itself, as Maven publishes it: the peer that ours is held against.
+
+`fetch()` brings the jars of one version into the user's cache, once, and says how to run Java on
+them. It raises `PeerMissing` with the reason where that cannot be had (no Java, no Maven, no way
+to a Maven repository); `fetch_or_skip()` turns that into a skipped test.
+
+Invariant: a folder of jars in the cache is complete. Maven fills a temporary folder beside it,
+and one rename publishes it, so that a fetch that was cut short, or two at once, leave nothing
+half done.
+
+`MOLDAU_KAFKA_LIBS` names a folder of jars to use as it is, for machines that get them otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+import pytest
+
+VERSION: Final = "4.3.1"
+LIBS_VARIABLE: Final = "MOLDAU_KAFKA_LIBS"
+FETCH_TIMEOUT_S: Final = 900
+
+_LOG4J_VERSION: Final = "2.25.4"
+# What each brings (Maven resolves what they need in turn).
+_ARTIFACTS: Final = (
+    "org.apache.kafka:kafka_2.13",  # broker and controller, ConfigCommand, StorageTool
+    "org.apache.kafka:kafka-tools",  # the other command line tools
+    "org.apache.kafka:kafka-shell",
+    "org.apache.kafka:kafka-streams",
+    "org.apache.kafka:connect-runtime",
+    "org.apache.kafka:connect-json",
+    "org.apache.kafka:connect-transforms",
+    "org.apache.kafka:connect-file",
+    "org.apache.kafka:connect-mirror",
+    "org.apache.logging.log4j:log4j-api",
+    "org.apache.logging.log4j:log4j-core",
+    "org.apache.logging.log4j:log4j-slf4j-impl",
+)
+
+
+class PeerMissing(Exception):
+    """This machine cannot run the peer; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApacheKafka:
+    """A complete set of Kafka's jars and the Java to run them."""
+
+    version: str
+    libs: Path
+    java: str
+
+    @property
+    def class_path(self) -> str:
+        return f"{self.libs}{os.sep}*"
+
+    def run_source(
+        self, source: Path, lines: Sequence[str], *, timeout_s: float = 300, heap: str = "256m"
+    ) -> list[str]:
+        """Run one Java source file on Kafka's class path; one answer line for each input line."""
+        command = [self.java, f"-Xmx{heap}", "-cp", self.class_path, str(source)]
+        done = subprocess.run(  # noqa: S603 - our own file, run by the java that was found
+            command,
+            input="".join(f"{line}\n" for line in lines),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=timeout_s,
+            check=False,
+        )
+        answers = done.stdout.splitlines()
+        if done.returncode != 0 or len(answers) != len(lines):
+            raise RuntimeError(
+                f"{source.name} ended with {done.returncode} after {len(answers)} of "
+                f"{len(lines)} answers: {done.stderr[-2000:]}"
+            )
+        return answers
+
+
+def fetch(version: str = VERSION) -> ApacheKafka:
+    """Kafka's jars, from the cache or through Maven. Raises PeerMissing."""
+    java = _program("java")
+    if shutil.which("javac") is None:
+        raise PeerMissing("java is here without its compiler (a JRE); a JDK is needed")
+    named = os.environ.get(LIBS_VARIABLE)
+    if named:
+        libs = Path(named)
+        if not any(libs.glob("kafka-clients-*.jar")):
+            raise PeerMissing(f"{LIBS_VARIABLE} names a folder without Kafka's jars: {named}")
+        return ApacheKafka(version, libs, java)
+    libs = _cache_folder() / version / "libs"
+    if not libs.is_dir():
+        _fetch_into(libs, version)
+    return ApacheKafka(version, libs, java)
+
+
+def fetch_or_skip(version: str = VERSION) -> ApacheKafka:
+    """As `fetch`; a test that calls it is skipped with the reason where the peer is missing."""
+    try:
+        return fetch(version)
+    except PeerMissing as missing:
+        pytest.skip(f"Apache Kafka {version} cannot be had here: {missing}")
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise PeerMissing(f"{name} is not installed")
+    return found
+
+
+def _cache_folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "moldau" / "apache-kafka"
+
+
+def _fetch_into(libs: Path, version: str) -> None:
+    maven = _program("mvn")
+    libs.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=libs.parent, prefix="fetch-") as scratch:
+        pom = Path(scratch) / "pom.xml"
+        pom.write_text(_pom(version), encoding="utf-8")
+        arriving = Path(scratch) / "libs"
+        _run_maven([maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"], arriving)
+        _publish(arriving, libs)
+
+
+def _run_maven(command: list[str], arriving: Path) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed arguments, run by the mvn that was found
+            [*command, "-DincludeScope=runtime", f"-DoutputDirectory={arriving}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise PeerMissing(f"Maven did not bring the jars in {FETCH_TIMEOUT_S} s") from late
+    if done.returncode != 0:
+        complaint = (done.stdout + done.stderr).strip().splitlines()
+        raise PeerMissing(f"Maven failed: {complaint[0] if complaint else 'without a word'}")
+
+
+def _publish(arriving: Path, libs: Path) -> None:
+    try:
+        arriving.rename(libs)
+    except OSError:
+        if not libs.is_dir():  # else another fetch was first, and its jars are as good
+            raise
+
+
+def _pom(version: str) -> str:
+    dependencies = []
+    for artifact in _ARTIFACTS:
+        group, _, name = artifact.partition(":")
+        wanted = _LOG4J_VERSION if group == "org.apache.logging.log4j" else version
+        dependencies.append(
+            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+            f"<version>{escape(wanted)}</version></dependency>"
+        )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>moldau</groupId><artifactId>apache-kafka-peer</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{''.join(dependencies)}</dependencies></project>\n"
+    )
