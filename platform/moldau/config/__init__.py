@@ -1,0 +1,131 @@
+"""Settings: one typed row each, read from files, the environment and the command line.
+
+    table = SettingTable([log_segment_bytes, ...])
+    settings = table.resolve(load_file(files, "server.properties"), load_environment(variables))
+    settings[log_segment_bytes]                        # an int, checked
+    settings.source(log_segment_bytes)                 # server.properties, line 12
+
+Invariants: values are checked before anybody can hold them, every problem is told at once, and no
+secret is ever part of a message. Loaders turn text into layers of plain text and know nothing of
+the rows; the table gives the text its meaning. So all formats mean the same.
+"""
+
+from __future__ import annotations
+
+from moldau.config.checks import (
+    Check,
+    at_least,
+    at_most,
+    between,
+    either,
+    every,
+    exactly,
+    list_of,
+    matching,
+    not_empty,
+    one_of,
+    one_of_ignoring_case,
+)
+from moldau.config.environment import (
+    KAFKA_PREFIX,
+    MOLDAU_PREFIX,
+    load_assignments,
+    load_environment,
+    setting_name,
+    variable_name,
+)
+from moldau.config.files import TextFiles, load_file, load_text
+from moldau.config.given import Given, Layer, Source, SourceKind, overrides
+from moldau.config.kinds import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+    Kind,
+)
+from moldau.config.problems import BadSettings, Problem
+from moldau.config.reference import render_reference
+from moldau.config.references import (
+    ConfigProvider,
+    DirectoryProvider,
+    EnvironmentProvider,
+    FileProvider,
+    resolve_references,
+)
+from moldau.config.secret import Secret
+from moldau.config.setting import (
+    INHERITED,
+    REQUIRED,
+    Absent,
+    Fallback,
+    Importance,
+    Setting,
+    UpdateMode,
+)
+from moldau.config.settings import Described, Settings, Synonym
+from moldau.config.table import Rule, SettingTable
+
+__all__ = [
+    "BOOLEAN",
+    "CLASS",
+    "DOUBLE",
+    "INHERITED",
+    "INT",
+    "KAFKA_PREFIX",
+    "LIST",
+    "LONG",
+    "MOLDAU_PREFIX",
+    "PASSWORD",
+    "REQUIRED",
+    "SHORT",
+    "STRING",
+    "Absent",
+    "BadSettings",
+    "Check",
+    "ConfigProvider",
+    "Described",
+    "DirectoryProvider",
+    "EnvironmentProvider",
+    "Fallback",
+    "FileProvider",
+    "Given",
+    "Importance",
+    "Kind",
+    "Layer",
+    "Problem",
+    "Rule",
+    "Secret",
+    "Setting",
+    "SettingTable",
+    "Settings",
+    "Source",
+    "SourceKind",
+    "Synonym",
+    "TextFiles",
+    "UpdateMode",
+    "at_least",
+    "at_most",
+    "between",
+    "either",
+    "every",
+    "exactly",
+    "list_of",
+    "load_assignments",
+    "load_environment",
+    "load_file",
+    "load_text",
+    "matching",
+    "not_empty",
+    "one_of",
+    "one_of_ignoring_case",
+    "overrides",
+    "render_reference",
+    "resolve_references",
+    "setting_name",
+    "variable_name",
+]

@@ -1,0 +1,86 @@
+"""Settings from environment variables and from `key=value` arguments.
+
+The convention is that of Kafka's own container images, with either prefix: `_` stands for a dot,
+`__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. The
+variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...) are left alone. Any other
+variable with the prefix is taken for a setting, so a misspelt one is refused and not forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from moldau.config.given import Given, Layer, Source, SourceKind
+from moldau.errors import ConfigError
+
+MOLDAU_PREFIX = "MOLDAU_"
+KAFKA_PREFIX = "KAFKA_"
+
+# For the JVM, its log4j or the image itself; no broker setting has these names.
+NOT_SETTINGS = frozenset(
+    KAFKA_PREFIX + name
+    for name in (
+        "VERSION",
+        "HOME",
+        "OPTS",
+        "HEAP_OPT",
+        "HEAP_OPTS",
+        "JMX_OPTS",
+        "JMX_PORT",
+        "JMX_HOSTNAME",
+        "GC_LOG_OPTS",
+        "JVM_PERFORMANCE_OPTS",
+        "LOG4J_OPTS",
+        "LOG4J_ROOT_LOGLEVEL",
+        "LOG4J_LOGGERS",
+        "TOOLS_LOG4J_LOGLEVEL",
+    )
+)
+
+_UNDERSCORES = re.compile("_{1,3}")
+_MEANING = {"_": ".", "__": "_", "___": "-"}
+_BACK = {meaning: sign for sign, meaning in _MEANING.items()}
+
+
+def setting_name(variable: str, prefix: str = MOLDAU_PREFIX) -> str:
+    """The setting that an environment variable means."""
+    assert variable.startswith(prefix)
+    bare = variable[len(prefix) :].lower()
+    return _UNDERSCORES.sub(lambda match: _MEANING[match[0]], bare)
+
+
+def variable_name(setting: str, prefix: str = MOLDAU_PREFIX) -> str:
+    """The environment variable for a setting, as documentation shows it."""
+    return prefix + "".join(_BACK.get(sign, sign) for sign in setting).upper()
+
+
+def load_environment(
+    environment: Mapping[str, str],
+    prefix: str = MOLDAU_PREFIX,
+    *,
+    except_for: Collection[str] = NOT_SETTINGS,
+) -> Layer:
+    """The settings among the variables of `environment`, in the order of their names."""
+    return tuple(
+        Given(
+            setting_name(variable, prefix),
+            environment[variable],
+            Source(SourceKind.ENVIRONMENT, variable),
+        )
+        for variable in sorted(environment)
+        if variable.startswith(prefix) and variable not in except_for and variable != prefix
+    )
+
+
+def load_assignments(arguments: Iterable[str], option: str = "") -> Layer:
+    """The settings that stand as `key=value` on a command line, under `option` if it has a name."""
+    source = Source(SourceKind.COMMAND_LINE, option)
+    layer = []
+    for number, argument in enumerate(arguments, start=1):
+        name, equals, value = argument.partition("=")
+        if not equals or not name.strip():
+            # Not shown: what looks like a flag without its value may well be a password.
+            raise ConfigError("an argument must be key=value", option=option, number=number)
+        layer.append(Given(name.strip(), value, source))
+    return tuple(layer)

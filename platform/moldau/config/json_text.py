@@ -1,0 +1,40 @@
+"""Settings in JSON, such as Kafka Connect's. Numbers keep the digits that were written."""
+
+from __future__ import annotations
+
+import json
+from typing import NoReturn
+
+from moldau.config.given import Layer
+from moldau.config.nested import flatten
+from moldau.errors import ConfigError
+
+
+def load_json(text: str, file: str = "<text>") -> Layer:
+    """The settings of one JSON object; a repeated key, NaN or an infinity is a ConfigError."""
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        tree = dict(pairs)
+        if len(tree) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ConfigError("the same key twice in one object", file=file, key=twice)
+        return tree
+
+    def refuse(constant: str) -> NoReturn:
+        raise ConfigError("not a number that JSON knows", file=file, value=constant)
+
+    try:
+        tree = json.loads(
+            text.removeprefix("\ufeff"),
+            object_pairs_hook=unique,
+            parse_int=str,
+            parse_float=str,
+            parse_constant=refuse,
+        )
+    except json.JSONDecodeError as error:
+        place = {"line": error.lineno, "column": error.colno}
+        raise ConfigError(f"not JSON: {error.msg}", file=file, **place) from None
+    except RecursionError:
+        raise ConfigError("nested too deeply", file=file) from None
+    return flatten(tree, file)

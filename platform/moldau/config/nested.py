@@ -1,0 +1,78 @@
+"""Maps within maps, as JSON, TOML and YAML have them, flattened to Kafka's dotted names.
+
+    log:                        log.dirs = /a, /b
+      dirs: [/a, /b]            log.retention.ms = 5000
+      retention.ms: 5000
+
+Dotted and nested keys mix freely; a name that is reached twice is refused. Depth and count are
+bounded, because YAML's aliases can make a small file stand for an enormous tree.
+"""
+
+from __future__ import annotations
+
+from moldau.config.given import Given, Layer, RawValue, Source, SourceKind
+from moldau.errors import ConfigError
+
+DEPTH_MAX = 32
+COUNT_MAX = 100_000
+_BITS_MAX = 1024  # Python refuses to write numbers of many thousand digits, TOML to bound them
+
+
+class Flattening:
+    """Collects the settings of one file; `add` is called for each leaf, in the file's order."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._visited = 0
+        self._given: dict[str, Given] = {}
+
+    def enter(self, path: tuple[str, ...], line: int | None = None) -> None:
+        """Counts one map or list; refuses trees that are too deep or too large."""
+        self._visited += 1
+        if len(path) > DEPTH_MAX:
+            raise ConfigError("nested too deeply", file=self.file, line=line, limit=DEPTH_MAX)
+        if self._visited > COUNT_MAX:
+            raise ConfigError("too many settings", file=self.file, line=line, limit=COUNT_MAX)
+
+    def add(self, path: tuple[str, ...], value: RawValue, line: int | None = None) -> None:
+        self.enter(path, line)
+        name = ".".join(path)
+        if name in self._given:
+            raise ConfigError("the same setting twice", file=self.file, line=line, setting=name)
+        self._given[name] = Given(name, value, Source(SourceKind.FILE, self.file, line))
+
+    def layer(self) -> Layer:
+        return tuple(self._given.values())
+
+
+def flatten(tree: object, file: str) -> Layer:
+    """The settings of a tree of dict, list, str, bool, int and None, as JSON and TOML give it."""
+    if not isinstance(tree, dict):
+        raise ConfigError("the file must be one map of settings", file=file)
+    flattening = Flattening(file)
+    _walk(tree, (), flattening)
+    return flattening.layer()
+
+
+def _walk(tree: dict[str, object], path: tuple[str, ...], flattening: Flattening) -> None:
+    flattening.enter(path)
+    for key, value in tree.items():
+        below = (*path, key)
+        if isinstance(value, dict):
+            _walk(value, below, flattening)
+        elif isinstance(value, list):
+            items = tuple(_scalar(item, below, flattening.file) or "" for item in value)
+            flattening.add(below, items)
+        else:
+            flattening.add(below, _scalar(value, below, flattening.file))
+
+
+def _scalar(value: object, path: tuple[str, ...], file: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() <= _BITS_MAX:
+        return str(value)
+    reason = f"this {type(value).__name__} is no value for a setting"
+    raise ConfigError(reason, file=file, setting=".".join(path))

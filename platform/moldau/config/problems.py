@@ -1,0 +1,64 @@
+"""All that is wrong with a set of settings, told at once.
+
+A user who has made three mistakes wants to hear of three. Each `Problem` names the setting, what
+was given (never a secret's value, and never the value of an unknown name: it may be a misspelt
+password), what is allowed, where it stands and the nearest known name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from moldau.config.given import RawValue, Source
+from moldau.errors import ConfigError
+
+_SHOWN_MAX = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why settings cannot be used. `shown` is the value as it may be printed."""
+
+    name: str
+    reason: str
+    shown: str | None = None
+    allowed: str | None = None
+    nearest: str | None = None
+    source: Source | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.name}: "
+        if self.shown is not None:
+            text += f"{self.shown} "
+        text += self.reason
+        if self.allowed is not None:
+            text += f"; allowed: {self.allowed}"
+        if self.nearest is not None:
+            text += f"; did you mean {self.nearest}?"
+        return f"{text} ({self.source})" if self.source is not None else text
+
+
+class BadSettings(ConfigError):
+    """Settings that cannot be used; `problems` has every one of them."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        super().__init__(f"{count} {'setting' if count == 1 else 'settings'} cannot be used")
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        return "\n".join((f"{self.reason}:", *(f"  {problem}" for problem in self.problems)))
+
+    def __reduce__(self) -> tuple[type[BadSettings], tuple[tuple[Problem, ...]]]:
+        return BadSettings, (self.problems,)
+
+
+def shown(value: RawValue) -> str:
+    """A value as an error message prints it: quoted, on one line, of bounded length."""
+    if value is None:
+        return "null"
+    text = repr(value) if isinstance(value, str) else repr(list(value))
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}... ({len(text)} characters)"

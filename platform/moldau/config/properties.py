@@ -1,0 +1,202 @@
+r"""Java's `.properties` text, read and written exactly as `java.util.Properties` does.
+
+    # comment          ! comment
+    key=value          key : value        key value
+    long = a, \
+           b           (a line that ends in an odd number of backslashes goes on in the next)
+    caf\u00e9 = \t tab, \\ backslash
+
+Kept from Java, surprising as it is: the last of two equal keys wins, blanks before a value vanish
+but those after it stay, an unknown escape is the character itself, and a comment line is never
+continued. Two differences, both refusals: half of a surrogate pair, which has no UTF-8 form, and
+the place of an error is told. Text comes in as `str`; Kafka reads its files as Latin-1, we read
+UTF-8, and ASCII files are the same in both.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from moldau.config.given import Given, Layer, Source, SourceKind
+from moldau.errors import ConfigError
+
+_BLANKS = " \t\f"
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
+_KEY_END = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_VALUE_START = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
+_LONE = re.compile("[\ud800-\udfff]")
+_UNESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
+_ESCAPED.update({sign: "\\" + sign for sign in "=:#!"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key with its value and the lines that it takes, counted from 1, both inclusive."""
+
+    key: str
+    value: str
+    line: int
+    last_line: int
+
+
+class _LogicalLine:
+    """What continues over several lines of the file, put together."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.last_line = 0
+        self._pieces: list[str] = []
+        self._starts: list[int] = []  # where in the text each piece begins
+        self._places: list[tuple[int, int]] = []  # line and column of each piece in the file
+
+    def append(self, piece: str, line: int, column: int) -> None:
+        self._starts.append(self.length)
+        self._places.append((line, column))
+        self._pieces.append(piece)
+        self.length += len(piece)
+        self.last_line = line
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def place(self, position: int) -> tuple[int, int]:
+        piece = bisect_right(self._starts, position) - 1
+        line, column = self._places[piece]
+        return line, column + position - self._starts[piece]
+
+
+def parse_properties(text: str, file: str = "<text>") -> list[Entry]:
+    """Every entry in order, duplicates included; ConfigError names file, line and column."""
+    return [_entry(line, file) for line in _logical_lines(text)]
+
+
+def load_properties(text: str, file: str = "<text>") -> Layer:
+    """The entries as settings that were given."""
+    return tuple(
+        Given(entry.key, entry.value, Source(SourceKind.FILE, file, entry.line))
+        for entry in parse_properties(text, file)
+    )
+
+
+def _logical_lines(text: str) -> Iterator[_LogicalLine]:
+    logical = _LogicalLine()
+    for number, match in enumerate(_LINE.finditer(text), start=1):
+        natural, ending = match[1], match[2]
+        piece = natural.lstrip(_BLANKS)
+        if not logical.length and (not piece or piece[0] in "#!"):
+            continue
+        goes_on = _goes_on(piece)
+        column = len(natural) - len(piece) + 1
+        logical.append(piece[:-1] if goes_on else piece, number, column)
+        # Java's reader hands out a lone backslash at the very end of a file as an empty entry,
+        # unless a two-character line ending follows it.
+        at_end = match.end() == len(text) and len(ending) < 2
+        if not goes_on or at_end:
+            yield logical
+            logical = _LogicalLine()
+        elif not logical.length:
+            logical = _LogicalLine()
+    if logical.length:
+        yield logical
+
+
+def _entry(line: _LogicalLine, file: str) -> Entry:
+    text = line.text
+    key_match = _KEY_END.match(text)
+    assert key_match is not None
+    value_match = _VALUE_START.match(text, key_match.end())
+    assert value_match is not None
+    key = _unescape(line, text[: key_match.end()], 0, file)
+    value = _unescape(line, text[value_match.end() :], value_match.end(), file)
+    return Entry(key, value, line.place(0)[0], line.last_line)
+
+
+def _unescape(line: _LogicalLine, text: str, start: int, file: str) -> str:
+    """The plain form of the part of `line` that begins at `start`."""
+
+    def replace(match: re.Match[str]) -> str:
+        escape = match[1]
+        if len(escape) == 5:
+            return chr(int(escape[1:], 16))
+        if escape == "u":
+            place = line.place(start + match.start())
+            _refuse("a \\u escape needs four hexadecimal digits", file, place)
+        return _UNESCAPED.get(escape, escape)
+
+    plain = _PAIR.sub(_join_pair, _ESCAPE.sub(replace, text)) if "\\" in text else text
+    if _LONE.search(plain) is not None:
+        _refuse("half of a surrogate pair is no character", file, line.place(start))
+    return plain
+
+
+def _join_pair(match: re.Match[str]) -> str:
+    high, low = ord(match[1]), ord(match[2])
+    return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+def _refuse(reason: str, file: str, place: tuple[int, int]) -> NoReturn:
+    raise ConfigError(reason, file=file, line=place[0], column=place[1])
+
+
+def format_entry(key: str, value: str) -> str:
+    """One line without its ending, as `Properties.store` writes it: ASCII only."""
+    blank = "\\ " if value.startswith(" ") else ""
+    rest = value[1:] if blank else value
+    return f"{_escape(key).replace(' ', chr(92) + ' ')}={blank}{_escape(rest)}"
+
+
+def _escape(text: str) -> str:
+    return "".join(_ESCAPED.get(sign) or _escape_foreign(sign) for sign in text)
+
+
+def _escape_foreign(sign: str) -> str:
+    if " " <= sign <= "~":
+        return sign
+    units = sign.encode("utf-16-be", "surrogatepass")
+    pairs = (units[at : at + 2] for at in range(0, len(units), 2))
+    return "".join(f"\\u{pair.hex().upper()}" for pair in pairs)
+
+
+def format_properties(values: Mapping[str, str], comments: Iterable[str] = ()) -> str:
+    """A whole file: comments first, then one line an entry, in the mapping's order."""
+    lines = [f"# {line}" for comment in comments for line in (comment.splitlines() or [""])]
+    lines += [format_entry(key, value) for key, value in values.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def edit_properties(text: str, changes: Mapping[str, str | None], file: str = "<text>") -> str:
+    """`text` with some values changed, added at the end, or removed (None).
+
+    Comments, order and every line that is not about a changed key stay as they are. Where a key
+    stands several times, the last one, which counts, is changed and the others go.
+    """
+    lines = [match[0] for match in _LINE.finditer(text) if match[0]]
+    missing = dict(changes)
+    for entry in reversed(parse_properties(text, file)):
+        # A last line that ends in a backslash would swallow what is added after it.
+        is_open = entry.last_line >= len(lines) and _goes_on(lines[-1].rstrip("\r\n"))
+        if entry.key not in changes and not is_open:
+            continue
+        value = missing.pop(entry.key, None) if entry.key in changes else entry.value
+        ending = "\r\n" if lines[entry.line - 1].endswith("\r\n") else "\n"
+        new = [] if value is None else [format_entry(entry.key, value) + ending]
+        lines[entry.line - 1 : entry.last_line] = new
+    while lines and lines[-1].lstrip(_BLANKS).rstrip("\r\n") == "\\":
+        lines.pop()  # it continued into an entry that is gone
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += "\n"
+    added = {key: value for key, value in missing.items() if value is not None}
+    return "".join(lines) + format_properties(added)
+
+
+def _goes_on(line: str) -> bool:
+    """Whether `line` ends in an odd number of backslashes."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1

@@ -1,0 +1,44 @@
+"""The reference page of a setting table, in Markdown: users read what the program checks."""
+
+from __future__ import annotations
+
+from moldau.config.environment import variable_name
+from moldau.config.setting import INHERITED, REQUIRED
+from moldau.config.table import Row, SettingTable
+
+
+def render_reference(table: SettingTable, title: str) -> str:
+    """One section a setting, in alphabetical order."""
+    rows = sorted(table, key=lambda row: row.name)
+    return "\n".join((f"# {title}", "", *(_section(row) for row in rows)))
+
+
+def _section(row: Row) -> str:
+    facts = {
+        "Type": row.kind.name,
+        "Default": _default(row),
+        "Allowed": row.allowed if row.check is not None else None,
+        "Importance": row.importance.value,
+        "Can change": row.dynamic.value,
+        "Environment": f"`{variable_name(row.name)}`",
+        "Earlier names": ", ".join(f"`{alias}`" for alias in row.aliases) or None,
+        "Deprecated": row.deprecated,
+    }
+    lines = [f"- {name}: {fact}" for name, fact in facts.items() if fact is not None]
+    return "\n".join((f"## `{row.name}`", "", row.doc, "", *lines, ""))
+
+
+def _default(row: Row) -> str:
+    if row.default is REQUIRED:
+        return "none, must be given"
+    if row.default is INHERITED:
+        assert row.fallback is not None
+        return f"from `{row.fallback.setting.name}`"
+    if row.default is None:
+        text = "none"
+    else:
+        written = row.write(row.default)
+        text = "hidden" if written is None else f"`{written}`" if written else "empty"
+    if row.fallback is not None:
+        text += f" (or from `{row.fallback.setting.name}`, if that is given)"
+    return text

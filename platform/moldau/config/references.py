@@ -1,0 +1,146 @@
+"""Values that stand somewhere else: `${file:/run/secrets/db.properties:password}`, `${env:TOKEN}`.
+
+A reference is `${provider:key}` or `${provider:path:key}`, as Kafka's config providers have it, and
+may stand inside other text. Invariants: what was written stays with the value (`Given.reference`),
+and only that is ever shown; a provider gives nothing that its allowlist does not name, and the
+lists are empty unless somebody fills them (CVE-2024-31141: clients read any file through providers
+that were there for others); what comes out of a provider is not searched for references again; a
+reference that cannot be resolved is a problem, never a password that begins with `${`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from posixpath import isabs, normpath
+from typing import Protocol
+
+from moldau.config.files import TextFiles
+from moldau.config.given import Given, Layer, RawValue
+from moldau.config.problems import BadSettings, Problem
+from moldau.config.properties import parse_properties
+from moldau.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+
+
+class ConfigProvider(Protocol):
+    """Where referenced values are kept."""
+
+    def lookup(self, path: str, key: str, /) -> str:
+        """The value; ConfigError (without any value in it) if there is none or none is allowed."""
+        ...
+
+
+def resolve_references(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:
+    """`layer` with every reference replaced; BadSettings names all that cannot be."""
+    problems: list[Problem] = []
+    resolved = tuple(_resolve(given, providers, problems) for given in layer)
+    if problems:
+        raise BadSettings(problems)
+    return resolved
+
+
+def _resolve(
+    given: Given, providers: Mapping[str, ConfigProvider], problems: list[Problem]
+) -> Given:
+    def look_up(match: re.Match[str]) -> str:
+        name, path, key = match.groups(default="")
+        provider = providers.get(name)
+        if provider is None:
+            known = ", ".join(providers) or "none"
+            reason = f"no config provider is called {name}"
+            problems.append(Problem(given.name, reason, allowed=known, source=given.source))
+            return ""
+        try:
+            return provider.lookup(path, key)
+        except ConfigError as error:
+            problems.append(Problem(given.name, str(error), source=given.source))
+            return ""
+
+    value: RawValue
+    if isinstance(given.value, str):
+        written = given.value
+        value = _REFERENCE.sub(look_up, written)
+    elif given.value is None:
+        return given
+    else:
+        written = ",".join(given.value)
+        value = tuple(_REFERENCE.sub(look_up, item) for item in given.value)
+    if _REFERENCE.search(written) is None:
+        return given
+    return replace(given, value=value, reference=written)
+
+
+class EnvironmentProvider:
+    """`${env:NAME}`, for the variables whose whole names match `allowed`."""
+
+    def __init__(self, environment: Mapping[str, str], allowed: str = "") -> None:
+        self._environment = environment
+        self._allowed = re.compile(allowed)
+
+    def lookup(self, path: str, key: str, /) -> str:
+        if path:
+            raise ConfigError("an environment variable has no path", path=path)
+        if self._allowed.fullmatch(key) is None:
+            raise ConfigError("the allowlist does not name this variable", variable=key)
+        value = self._environment.get(key)
+        if value is None:
+            raise ConfigError("the environment variable is not set", variable=key)
+        return value
+
+
+class _AllowedPaths:
+    """Directories and files that may be read, as their paths say; links are not followed here."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = tuple(normpath(path) for path in allowed)
+        assert all(map(isabs, self._allowed)), "allowed paths are absolute"
+
+    def check(self, path: str) -> str:
+        plain = normpath(path)
+        for allowed in self._allowed:
+            if plain == allowed or plain.startswith(allowed.rstrip("/") + "/"):
+                return plain
+        raise ConfigError("the allowlist does not name this path", path=path)
+
+
+class FileProvider:
+    """`${file:/path/to.properties:key}`: one value of a `.properties` file."""
+
+    def __init__(self, files: TextFiles, allowed: Iterable[str] = ()) -> None:
+        self._files = files
+        self._paths = _AllowedPaths(allowed)
+
+    def lookup(self, path: str, key: str, /) -> str:
+        plain = self._paths.check(path)
+        entries = parse_properties(_read(self._files, plain), plain)
+        for entry in reversed(entries):
+            if entry.key == key:
+                return entry.value
+        raise ConfigError("the file has no such key", file=plain, key=key)
+
+
+class DirectoryProvider:
+    """`${directory:/path:file}`: the whole text of a file, as container secrets are mounted."""
+
+    def __init__(self, files: TextFiles, allowed: Iterable[str] = ()) -> None:
+        self._files = files
+        self._paths = _AllowedPaths(allowed)
+
+    def lookup(self, path: str, key: str, /) -> str:
+        if not key or "/" in key or key in (".", ".."):
+            raise ConfigError("a key is the name of a file in the directory", key=key)
+        return _read(self._files, self._paths.check(f"{path}/{key}"))
+
+
+def _read(files: TextFiles, path: str) -> str:
+    try:
+        return files.read_text(path)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ConfigError("the file cannot be read", file=path, why=why) from error
+    except UnicodeDecodeError:
+        # Without its cause: a UnicodeDecodeError carries the whole content.
+        raise ConfigError("the file is not UTF-8", file=path) from None

@@ -1,0 +1,149 @@
+"""From what was given to settings: find the row, read the text, check the value, collect problems.
+
+Nothing stops at the first problem. Rules over several settings are asked only when every single
+value is good, so that one mistake is not told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from moldau.config.given import Given, Layer, RawValue, SourceKind
+from moldau.config.kinds import LIST, trim
+from moldau.config.problems import BadSettings, Problem, shown
+from moldau.config.setting import REQUIRED, UpdateMode
+from moldau.config.settings import Chosen, Settings
+
+if TYPE_CHECKING:
+    from moldau.config.table import Row, SettingTable
+
+
+def resolve(table: SettingTable, layers: tuple[Layer, ...]) -> Settings:
+    """Settings in which later layers win; raises BadSettings with everything that is wrong."""
+    resolution = _Resolution(table)
+    for layer in layers:
+        resolution.take(layer)
+    return resolution.finish(layers)
+
+
+class _Resolution:
+    def __init__(self, table: SettingTable) -> None:
+        self.table = table
+        self.problems: list[Problem] = []
+        self.notices: list[str] = []
+        self.given: dict[str, list[Given]] = {}
+        self.others: dict[str, Given] = {}
+
+    def take(self, layer: Layer) -> None:
+        """Sorts one layer's values by row. Within a layer, today's name wins over an alias."""
+        here: dict[str, Given] = {}
+        for given in layer:
+            row = self.table.find(given.name)
+            if row is None:
+                self._take_unknown(given)
+                continue
+            if not _may_come_from(row, given.source.kind):
+                reason = f"cannot change so: its update mode is {row.dynamic.value}"
+                self.problems.append(Problem(given.name, reason, source=given.source))
+                continue
+            self._notice_age(row, given)
+            before = here.get(row.name)
+            if before is None:
+                here[row.name] = given
+            else:
+                here[row.name] = self._settle(row, before, given)
+        for name, given in here.items():
+            self.given.setdefault(name, []).append(given)
+
+    def _take_unknown(self, given: Given) -> None:
+        if self.table.is_open(given.name):
+            self.others[given.name] = given
+            return
+        advice = self.table.instead_of(given.name)
+        if advice is not None:
+            problem = Problem(given.name, f"is gone: {advice}", source=given.source)
+        else:
+            nearest = self.table.nearest(given.name)
+            problem = Problem(given.name, "unknown setting", nearest=nearest, source=given.source)
+        self.problems.append(problem)
+
+    def _notice_age(self, row: Row, given: Given) -> None:
+        if given.name != row.name:
+            self.notices.append(f"{given.name} is now called {row.name} ({given.source})")
+        elif row.deprecated is not None:
+            self.notices.append(f"{row.name} is deprecated: {row.deprecated} ({given.source})")
+
+    def _settle(self, row: Row, before: Given, given: Given) -> Given:
+        """The same setting twice in one layer: the later wins, as in `.properties` files."""
+        if before.name != given.name and before.value != given.value:
+            reason = f"is also given as {before.name}, with another value"
+            self.problems.append(Problem(given.name, reason, source=given.source))
+        elif before.name == given.name:
+            text = f"{row.name} is given twice: {before.source} does not count, {given.source} does"
+            self.notices.append(text)
+        return given
+
+    def finish(self, layers: tuple[Layer, ...]) -> Settings:
+        chosen: dict[str, Chosen] = {}
+        for row in self.table:
+            given = self.given.get(row.name)
+            if given is not None:
+                value = self._read(row, given[-1])
+                chosen[row.name] = Chosen(value, tuple(given))
+            elif row.default is REQUIRED:
+                self.problems.append(Problem(row.name, "must be given", allowed=row.allowed))
+        if self.problems:
+            raise BadSettings(self.problems)
+        settings = Settings(self.table, layers, chosen, self.others, tuple(self.notices))
+        self._ask_rules(settings, chosen)
+        return settings
+
+    def _read(self, row: Row, given: Given) -> Any:
+        """The value, or None after a problem was noted."""
+        if given.value is None:
+            if row.default is not None:
+                self._refuse(row, given, "is no value for this setting")
+            return None
+        if not isinstance(given.value, str) and row.kind is not LIST:
+            self._refuse(row, given, f"is a list, but this setting is a {row.kind.name}")
+            return None
+        try:
+            value = _parse(row, given.value)
+        except ValueError as error:
+            hint = f" ({error})" if str(error) else ""
+            self._refuse(row, given, f"is not allowed{hint}")
+            return None
+        if row.check is not None and not row.check.holds(value):
+            self._refuse(row, given, "is not allowed")
+            return None
+        return value
+
+    def _refuse(self, row: Row, given: Given, reason: str) -> None:
+        value = "the value (hidden)" if row.secret else shown(given.showable)
+        self.problems.append(
+            Problem(given.name, reason, shown=value, allowed=row.allowed, source=given.source)
+        )
+
+    def _ask_rules(self, settings: Settings, chosen: Mapping[str, Chosen]) -> None:
+        answers = (rule(settings) for rule in self.table.rules)
+        broken = [answer for answer in answers if answer is not None]
+        if broken:
+            raise BadSettings(Problem("together", answer) for answer in broken)
+
+
+def _may_come_from(row: Row, source: SourceKind) -> bool:
+    """Whether a dynamic value is allowed: for one broker, or for all of them together."""
+    if source is SourceKind.DYNAMIC_BROKER:
+        return row.dynamic is not UpdateMode.READ_ONLY
+    return source is not SourceKind.DYNAMIC_DEFAULT or row.dynamic is UpdateMode.CLUSTER_WIDE
+
+
+def _parse(row: Row, value: RawValue) -> Any:
+    if isinstance(value, str):
+        return row.kind.read(trim(value))
+    assert value is not None
+    items = tuple(trim(item) for item in value)
+    if any("," in item for item in items):
+        raise ValueError("an item of a list cannot hold a comma")
+    return items

@@ -1,0 +1,59 @@
+"""A value that must not be seen: a password, a key, a token.
+
+Invariant: no way of turning a `Secret` into text shows its value; only `reveal()` gives it out, so
+a search for `reveal` finds every place where a secret leaves its box (CVE-2026-33558 came of SASL
+bytes in debug logs). A type and not a rule about names, because names are forgotten. It pickles
+with its value, since an executor process needs the password to connect: a pickle is a place to
+keep as private as the settings file itself.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+HIDDEN = "***"
+
+
+@final
+class Secret:
+    """Holds text that is never printed; `reveal()` is the only door."""
+
+    __slots__ = ("_value",)
+
+    _value: str
+
+    def __init__(self, value: str) -> None:
+        object.__setattr__(self, "_value", value)
+
+    def reveal(self) -> str:
+        """The secret itself. Never pass the result to a log, an error or a response."""
+        return self._value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Secret does not change")
+
+    def __repr__(self) -> str:
+        return f"Secret({HIDDEN})"
+
+    def __str__(self) -> str:
+        return HIDDEN
+
+    def __format__(self, spec: str) -> str:
+        return HIDDEN
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        """Takes the same time wherever two values differ (CVE-2021-38153)."""
+        if not isinstance(other, Secret):
+            return NotImplemented
+        from hmac import compare_digest
+
+        return compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return Secret, (self._value,)

@@ -1,0 +1,164 @@
+"""The settings of a running thing: typed values that never change, each knowing its source.
+
+Made by `SettingTable.resolve` only, so whoever holds `Settings` holds checked values. A dynamic
+change gives new `Settings` (`overlaid`), and what differs between two is asked of them
+(`differences`): nobody ever sees half of a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from moldau.config.given import Given, Layer, Source, SourceKind
+from moldau.config.setting import Absent, Setting
+from moldau.config.table import Row, SettingTable
+
+V = TypeVar("V")
+
+_DEFAULT = Source(SourceKind.DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The value that one row got from what was given for it."""
+
+    value: Any
+    given: tuple[Given, ...]  # lowest precedence first; the last one is the value's
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """One value that a setting would have, were those before it in the list not there."""
+
+    name: str
+    text: str | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A setting as DescribeConfigs answers it. `text` is None for null and for every secret."""
+
+    setting: Row
+    text: str | None
+    source: Source
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def is_default(self) -> bool:
+        return self.source.kind is SourceKind.DEFAULT
+
+
+class Settings:
+    """Checked values by their rows: `settings[log_segment_bytes]` is an int."""
+
+    __slots__ = ("_chosen", "_layers", "notices", "others", "table")
+
+    def __init__(
+        self,
+        table: SettingTable,
+        layers: tuple[Layer, ...],
+        chosen: Mapping[str, Chosen],
+        others: Mapping[str, Given],
+        notices: tuple[str, ...],
+    ) -> None:
+        self.table = table
+        self.others = MappingProxyType(dict(others))  # those under open prefixes, as given
+        self.notices = notices  # what a user should hear though nothing is wrong
+        self._layers = layers
+        self._chosen = dict(chosen)
+
+    def __getitem__(self, setting: Setting[V]) -> V:
+        assert setting in self.table, f"{setting} is not in this table"
+        chosen = self._chosen.get(setting.name)
+        if chosen is not None:
+            return cast(V, chosen.value)
+        fallback = setting.fallback
+        if fallback is not None:
+            inherits = isinstance(setting.default, Absent)
+            if inherits or self.source(fallback.setting).kind is not SourceKind.DEFAULT:
+                value = self[fallback.setting]
+                return cast(V, None if value is None else fallback.convert(value))
+        assert not isinstance(setting.default, Absent), f"{setting.name} was not given"
+        return setting.default
+
+    def source(self, setting: Setting[Any]) -> Source:
+        """Where the value of `setting` was written; the default's place is nowhere."""
+        given = self._given(setting)
+        return _DEFAULT if given is None else given.source
+
+    def _given(self, setting: Setting[Any]) -> Given | None:
+        """What decided the value of `setting`: its own, or that of a setting it falls back to."""
+        row: Setting[Any] | None = setting
+        while row is not None:
+            if row.name in self._chosen:
+                return self._chosen[row.name].given[-1]
+            row = row.fallback.setting if row.fallback is not None else None
+        return None
+
+    def is_given(self, setting: Setting[Any]) -> bool:
+        """Whether somebody wrote this very setting, rather than one that it falls back to."""
+        return setting.name in self._chosen
+
+    def with_prefix(self, prefix: str) -> Settings:
+        """These settings as one listener or plugin sees them: what was given under `prefix` wins.
+
+        `listener.name.internal.ssl.keystore.location` becomes `ssl.keystore.location`. Names that
+        are not in the table stay in `others`, without the prefix.
+        """
+        given = [each for layer in self._layers for each in layer if each.name.startswith(prefix)]
+        own = [replace(each, name=each.name[len(prefix) :]) for each in given]
+        known = tuple(each for each in own if self.table.find(each.name) is not None)
+        settings = self.overlaid(known) if known else self
+        others = {each.name: each for each in own if self.table.find(each.name) is None}
+        return Settings(self.table, settings._layers, settings._chosen, others, settings.notices)
+
+    def overlaid(self, *layers: Layer) -> Settings:
+        """New settings in which `layers` win over these; BadSettings if the result is not good.
+
+        Dynamic settings are overlaid on what the process started with, all of them each time, so
+        that a deleted one is gone.
+        """
+        return self.table.resolve(*self._layers, *layers)
+
+    def differences(self, other: Settings) -> tuple[Row, ...]:
+        """The settings whose values are not the same in `other`."""
+        assert self.table is other.table
+        return tuple(row for row in self.table if self[row] != other[row])
+
+    def described(self) -> Iterator[Described]:
+        """Every setting of the table in order, as DescribeConfigs shows it."""
+        return map(self.describe, self.table)
+
+    def describe(self, setting: Setting[Any]) -> Described:
+        given = self._given(setting)
+        if given is None or given.reference is None:
+            text = setting.write(self[setting])
+        else:
+            text = None if setting.secret else given.reference
+        synonyms = tuple(self._synonyms(setting))
+        return Described(setting, text, self.source(setting), synonyms)
+
+    def _synonyms(self, setting: Setting[Any]) -> Iterator[Synonym]:
+        row = setting
+        while True:
+            chosen = self._chosen.get(row.name)
+            for given in reversed(chosen.given if chosen is not None else ()):
+                yield Synonym(given.name, _text(row, given), given.source)
+            if row.default is not None and not isinstance(row.default, Absent):
+                yield Synonym(row.name, row.write(row.default), _DEFAULT)
+            if row.fallback is None:
+                return
+            row = row.fallback.setting
+
+    def __repr__(self) -> str:
+        given = ", ".join(sorted(self._chosen))
+        return f"Settings(given: {given or 'none'})"
+
+
+def _text(row: Row, given: Given) -> str | None:
+    value = None if row.secret else given.showable
+    return ",".join(value) if isinstance(value, tuple) else value

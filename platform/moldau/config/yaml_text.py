@@ -1,0 +1,99 @@
+"""Settings in YAML, without YAML's surprises.
+
+Only the tree of nodes is taken from PyYAML, never constructed objects: a plain `on`, `0o17`,
+`1_000` or `2024-01-01` stays the text that was written, and the setting's own type reads it. Null
+(`null`, `~` or nothing) is null. Refused: a repeated key, tags other than YAML's own scalars,
+merge keys, several documents, and aliases that multiply (see `moldau.config.nested`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.config.given import Layer
+from moldau.config.nested import Flattening
+from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    import yaml
+
+_TAG: Final = "tag:yaml.org,2002:"
+_NULL: Final = _TAG + "null"
+_SCALARS: Final = frozenset(
+    _TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "value")
+)
+_MAP: Final = _TAG + "map"
+_LIST: Final = _TAG + "seq"
+
+
+def load_yaml(text: str, file: str = "<text>") -> Layer:
+    """The settings of one YAML document; an empty one has none."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = {} if mark is None else {"line": mark.line + 1, "column": mark.column + 1}
+        reason = error.problem or error.context or "malformed"
+        raise ConfigError(f"not YAML: {reason}", file=file, **place) from None
+    except yaml.reader.ReaderError as error:
+        line, column = _place(text, error.position)
+        reason = f"not YAML: {error.reason}"
+        raise ConfigError(reason, file=file, line=line, column=column) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error}", file=file) from None
+    except RecursionError:
+        raise ConfigError("nested too deeply", file=file) from None
+    walk = _Walk(file)
+    if root is not None and root.tag != _NULL:
+        walk.map(root, ())
+    return walk.flattening.layer()
+
+
+def _place(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, position - before.rfind("\n")
+
+
+class _Walk:
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.flattening = Flattening(file)
+
+    def refuse(self, reason: str, node: yaml.Node) -> ConfigError:
+        mark = node.start_mark
+        return ConfigError(reason, file=self.file, line=mark.line + 1, column=mark.column + 1)
+
+    def map(self, node: yaml.Node, path: tuple[str, ...]) -> None:
+        if node.tag != _MAP:
+            raise self.refuse("here must be a map of settings", node)
+        self.flattening.enter(path, node.start_mark.line + 1)
+        keys: set[str] = set()
+        for key_node, value_node in node.value:
+            key = self.key(key_node)
+            if key in keys:
+                raise self.refuse(f"the key {key!r} stands twice in one map", key_node)
+            keys.add(key)
+            self.value(value_node, (*path, key), key_node.start_mark.line + 1)
+
+    def key(self, node: yaml.Node) -> str:
+        if node.tag == _TAG + "merge":
+            raise self.refuse("merge keys (<<) are not understood", node)
+        if node.tag not in _SCALARS:
+            raise self.refuse("a key must be a plain name", node)
+        return str(node.value)
+
+    def value(self, node: yaml.Node, path: tuple[str, ...], line: int) -> None:
+        if node.tag == _MAP:
+            self.map(node, path)
+        elif node.tag == _LIST:
+            items = tuple(self.scalar(item) or "" for item in node.value)
+            self.flattening.add(path, items, line)
+        else:
+            self.flattening.add(path, self.scalar(node), line)
+
+    def scalar(self, node: yaml.Node) -> str | None:
+        if node.tag not in _SCALARS:
+            raise self.refuse("not a plain value: text, a number, true, false or null", node)
+        return None if node.tag == _NULL else str(node.value)

@@ -1,0 +1,1 @@
+"""Settings: rows, resolution, every format, and secrets that stay secret."""

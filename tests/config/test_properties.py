@@ -1,0 +1,151 @@
+"""`.properties` text means here what it means to Java."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from moldau.config.properties import (
+    edit_properties,
+    format_properties,
+    load_properties,
+    parse_properties,
+)
+from moldau.errors import ConfigError
+from tests.config.java_properties import (
+    TEXTS,
+    Answer,
+    ask_java,
+    kept_answers,
+    random_texts,
+)
+
+# Java's strings may hold half of a surrogate pair; ours refuse it.
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+STRINGS = st.text(CHARACTERS, max_size=12)
+# What the syntax is made of, so that its rules meet.
+TRICKY = st.text(st.sampled_from("\\\n\r\t\f =:#!uab041"), max_size=16)
+
+
+def read(text: str) -> dict[str, str]:
+    return {entry.key: entry.value for entry in parse_properties(text)}
+
+
+def assert_same(answer: Answer) -> None:
+    """We read what Java read, refuse what it refused, and write what it wrote."""
+    has_half = answer.pairs is not None and any(
+        0xD800 <= ord(sign) < 0xE000 for pair in answer.pairs.items() for sign in "".join(pair)
+    )
+    if answer.pairs is None or has_half:
+        with pytest.raises(ConfigError):
+            parse_properties(answer.text)
+        return
+    assert read(answer.text) == answer.pairs, repr(answer.text)
+    ordered = sorted(answer.pairs, key=lambda key: key.encode("utf-16-be"))
+    lines = [format_properties({key: answer.pairs[key]}).removesuffix("\n") for key in ordered]
+    assert lines == answer.lines, repr(answer.text)
+
+
+def test_the_kept_answers_cover_every_chosen_text() -> None:
+    assert {answer.text for answer in kept_answers()} >= set(TEXTS)
+
+
+def test_we_read_and_write_as_java_did() -> None:
+    for answer in kept_answers():
+        assert_same(answer)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on this machine")
+def test_we_read_and_write_as_java_does() -> None:
+    answers = ask_java([*TEXTS, *random_texts(2, 3000)])
+    assert sum(answer.pairs is None for answer in answers) > 10
+    for answer in answers:
+        assert_same(answer)
+
+
+@given(st.dictionaries(STRINGS, STRINGS, max_size=6), st.lists(st.text(CHARACTERS), max_size=2))
+def test_what_is_written_is_read_back(values: dict[str, str], comments: list[str]) -> None:
+    text = format_properties(values, comments)
+    assert read(text) == values
+    assert read(text.replace("\n", "\r\n")) == values
+
+
+@given(st.one_of(TRICKY, st.text(max_size=30)))
+@example("\\")
+@example("a=\\u12")
+def test_every_text_is_read_or_refused_with_its_place(text: str) -> None:
+    lines = text.count("\n") + text.count("\r") + 1
+    try:
+        entries = parse_properties(text, "x.properties")
+    except ConfigError as error:
+        facts = error.context
+        assert facts["file"] == "x.properties"
+        line, column = facts["line"], facts["column"]
+        assert isinstance(line, int)
+        assert isinstance(column, int)
+        assert 1 <= line <= lines
+        assert 1 <= column <= len(text) + 1
+    else:
+        places = [entry.line for entry in entries]
+        assert places == sorted(places)
+        assert all(1 <= entry.line <= entry.last_line <= lines for entry in entries)
+
+
+def test_a_bad_escape_is_found_where_it_stands_in_the_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_properties("# one\na=1,\\\n   2\\u00zz\n", "x.properties")
+    assert caught.value.context == {"file": "x.properties", "line": 3, "column": 5}
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(ConfigError, match="half of a surrogate pair"):
+        parse_properties("a=\\ud83d")
+
+
+def test_entries_know_their_lines() -> None:
+    layer = load_properties("# c\n\na=1\nb=1,\\\n  2\n\nc=3\n", "x.properties")
+    assert [(each.name, each.value, each.source.line) for each in layer] == [
+        ("a", "1", 3),
+        ("b", "1,2", 4),
+        ("c", "3", 7),
+    ]
+
+
+def test_a_long_continuation_takes_linear_time() -> None:
+    assert len(parse_properties("a=" + "1\\\n" * 200_000)[0].value) == 200_000
+
+
+FILE = """\
+# The node.
+node.id=1
+log.dirs=/a,\\
+    /b
+! Old.
+node.id = 2
+port: 9092"""
+
+
+def test_an_edit_changes_only_its_lines() -> None:
+    changed = edit_properties(FILE, {"node.id": "7", "log.dirs": None, "new key": " x"})
+    assert changed == "# The node.\n! Old.\nnode.id=7\nport: 9092\nnew\\ key=\\ x\n"
+    assert edit_properties(FILE, {}) == FILE + "\n"
+    assert edit_properties("", {"a": "1"}) == "a=1\n"
+    assert edit_properties("a=1\r\nb=2\r\n", {"a": "3"}) == "a=3\r\nb=2\r\n"
+
+
+@given(TRICKY, st.dictionaries(st.sampled_from(["a", "b", "u", ""]), st.none() | STRINGS))
+@example("\\", {"a": ""})
+@example("\\\nb", {"b": None})
+@example("a=1\\\r\n", {"b": ""})
+def test_an_edited_file_says_what_was_asked(text: str, changes: dict[str, str | None]) -> None:
+    try:
+        before = read(text)
+    except ConfigError:
+        return
+    wanted = {**before, **changes}
+    after = read(edit_properties(text, changes))
+    assert after == {key: value for key, value in wanted.items() if value is not None}
