@@ -1,0 +1,51 @@
+"""The command `moldau`: one frame, and a subcommand for each entry point in `moldau.commands`.
+
+`main` is the only place that touches the process: its arguments, its streams, its environment. All
+else gets them in a `Context`. It imports next to nothing before it knows what it is asked for,
+because a tool that takes half a second to print its version is not used in scripts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.plugins import Plugins
+
+_FAILED = 1
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `moldau`; answers the exit code."""
+    try:
+        from moldau.cli.application import run
+        from moldau.cli.command import Context
+
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if reconfigure is not None:  # a terminal that lacks a character is no reason to fail
+            reconfigure(errors="backslashreplace")
+        context = Context(sys.stdout, sys.stderr, os.environ, _find_plugins)
+        code = run(sys.argv[1:] if argv is None else argv, context)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except OSError as error:
+        # The output cannot be written: its reader has gone, its disk is full. What is left in the
+        # buffer must go somewhere, or the interpreter complains when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return _BROKEN_PIPE
+        sys.stderr.write(f"moldau: the output cannot be written: {error.strerror}\n")
+        return _FAILED
+    return code
+
+
+def _find_plugins() -> Plugins:
+    from moldau.plugins import installed_plugins
+
+    return installed_plugins()

@@ -1,0 +1,139 @@
+"""From arguments to a command and from errors to exit codes.
+
+Invariant: a user's mistake gives one clear message and no traceback; a bug gives one line and, with
+`--debug`, its traceback. Only the command that was named is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from moldau.cli.command import Command, Context, Exit, UsageError
+from moldau.cli.parser import HelpGiven, Parser
+from moldau.errors import ConfigError, MoldauError
+from moldau.plugins import PluginError
+
+GROUP = "moldau.commands"
+_NEAREST_RATIO = 0.6
+_USAGE = "usage: moldau [--debug] [--version] COMMAND ..."
+
+
+def run(argv: Sequence[str], context: Context) -> int:
+    """Runs `moldau` with these arguments; answers the exit code and never raises for a mistake."""
+    own = argv[: list(argv).index("--")] if "--" in argv else argv
+    context = replace(context, debug="--debug" in own)
+    try:
+        return _dispatch(argv, context)
+    except HelpGiven:
+        return Exit.DONE
+    except (UsageError, ConfigError) as error:
+        _tell(context, error, str(error))
+        return Exit.MISUSED
+    except MoldauError as error:
+        _tell(context, error, str(error))
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        context.err.write("\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        about = "" if error.filename is None else f"{error.filename}: "
+        _tell(context, error, f"{about}{error.strerror or error}")
+        return Exit.FAILED
+    except Exception as error:
+        hint = "" if context.debug else "; moldau --debug shows where"
+        _tell(context, error, f"internal error: {type(error).__name__}: {error}{hint}")
+        return Exit.BUG
+
+
+def _before_command(argv: Sequence[str]) -> list[str]:
+    """The options of `moldau` itself."""
+    options = []
+    for argument in argv:
+        if not argument.startswith("-"):
+            break
+        options.append(argument)
+    return options
+
+
+def _dispatch(argv: Sequence[str], context: Context) -> int:
+    options = _before_command(argv)
+    rest = argv[len(options) :]
+    for option in options:
+        if option in ("-h", "--help"):
+            return show_help(context)
+        if option == "--version":
+            return show_version(context)
+        if option != "--debug":
+            raise UsageError(f"moldau has no option {option}\n{_USAGE}")
+    if not rest:
+        show_help(context)
+        return Exit.MISUSED
+    name, arguments = rest[0], rest[1:]
+    if name == "help":
+        of_command = bool(arguments) and arguments[0] != "help"
+        return _run(arguments[0], ["--help"], context) if of_command else show_help(context)
+    return _run(name, arguments, context)
+
+
+def _run(name: str, arguments: Sequence[str], context: Context) -> int:
+    command = _find(name, context)
+    parser = Parser(out=context.out, prog=f"moldau {name}", description=command.summary)
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    command.configure(parser)
+    return command.run(parser.parse_args(list(arguments)), context)
+
+
+def _find(name: str, context: Context) -> Command:
+    known = context.plugins.named(GROUP)
+    claimed = {conflict.name for conflict in context.plugins.conflicts if conflict.group == GROUP}
+    if name not in known and name not in claimed:
+        raise UsageError(_unknown(name, context))
+    command = context.plugins.load(GROUP, name)
+    if isinstance(command, type) or not isinstance(command, Command):
+        reason = "the plugin is no command: an object with summary, configure and run"
+        raise PluginError(reason, **known[name].facts())
+    return command
+
+
+def _unknown(name: str, context: Context) -> str:
+    from difflib import get_close_matches
+
+    known = ["help", *context.plugins.named(GROUP)]
+    nearest = get_close_matches(name, known, n=1, cutoff=_NEAREST_RATIO)
+    hint = f"; did you mean {nearest[0]}?" if nearest else "; moldau help lists them"
+    return f"no command {name}{hint}"
+
+
+def show_version(context: Context) -> int:
+    from moldau.plugins.layers import platform_version
+
+    context.out.write(f"moldau {platform_version()}\n")
+    return Exit.DONE
+
+
+def show_help(context: Context) -> int:
+    """All commands that are installed; the broken ones are named with what is wrong."""
+    commands, failures = context.plugins.load_all(GROUP)
+    lines = {"help": "This list, or a command's own help: moldau help COMMAND."}
+    for name, command in commands.items():
+        lines[name] = command.summary if isinstance(command, Command) else "(not a command)"
+    width = max(map(len, lines))
+    context.out.write(f"{_USAGE}\n\n")
+    for name in sorted(lines):
+        context.out.write(f"  {name:{width}}  {lines[name]}\n")
+    for failure in failures:
+        context.err.write(f"moldau: {failure.error}\n")
+    for conflict in context.plugins.conflicts:
+        context.err.write(f"moldau: {conflict}\n")
+    return Exit.DONE
+
+
+def _tell(context: Context, error: BaseException, message: str) -> None:
+    if context.debug:
+        from traceback import print_exception
+
+        print_exception(error, file=context.err)
+    context.err.write(f"moldau: {message}\n")

@@ -1,0 +1,1 @@
+"""The commands that the platform itself brings, each by its entry point."""

@@ -1,0 +1,32 @@
+"""`moldau version`: which versions of what are at work here."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from moldau.cli.command import Context, Exit
+from moldau.cli.output import write_json, write_table
+from moldau.plugins import installed_layers
+
+
+class VersionCommand:
+    """Prints the versions of moldau's layers and of Python."""
+
+    summary = "Versions of moldau's layers and of Python."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        parser.add_argument("--json", action="store_true", help="write JSON")
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        versions = {layer.distribution: layer.version for layer in installed_layers()}
+        versions["python"] = ".".join(map(str, sys.version_info[:3]))
+        if arguments.json:
+            write_json(context.out, versions)
+        else:
+            rows = [(name, version or "not installed") for name, version in versions.items()]
+            write_table(context.out, ("what", "version"), rows)
+        return Exit.DONE
+
+
+command = VersionCommand()

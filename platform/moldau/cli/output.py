@@ -1,0 +1,33 @@
+"""Tables for people and JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+_GAP = "  "
+
+
+def write_table(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """By rich on a terminal; elsewhere plain columns that never lose or wrap a value."""
+    if out.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*header)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        Console(file=out).print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        out.write(_GAP.join(cells).rstrip() + "\n")
+
+
+def write_json(out: TextIO, value: object) -> None:
+    """One document, indented, keys in the order that was given."""
+    import json
+
+    out.write(json.dumps(value, indent=2) + "\n")

@@ -1,0 +1,34 @@
+"""argparse, made to write where it is told and to leave the process alone."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn, TextIO
+
+from moldau.cli.command import UsageError
+
+
+class HelpGiven(Exception):
+    """The help was printed, so there is nothing left to do."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError where argparse would exit, and prints help to `out`."""
+
+    def __init__(self, *, out: TextIO, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+        self._out = out
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Subparsers are of the same kind and write to the same place."""
+        options.setdefault("parser_class", lambda **given: Parser(out=self._out, **given))
+        return super().add_subparsers(**options)
+
+    def print_help(self, file: Any = None) -> None:
+        self._out.write(self.format_help())
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise HelpGiven
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")

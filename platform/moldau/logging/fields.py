@@ -1,0 +1,115 @@
+"""How a log line spells its facts: `key=value` for people, JSON for machines.
+
+A line is one line: whatever a value holds, it cannot start a new one or forge a field (control
+characters are escaped, a value with blanks or quotes is quoted). A field whose name says that it
+is secret is hidden even when its value is a plain string; `moldau.config.Secret` hides itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
+from math import isfinite
+from typing import TypeAlias, cast
+
+from moldau.logging.level import Level
+
+HIDDEN = "***"
+
+Fields: TypeAlias = Mapping[str, object]
+
+# Writes one line, without its end: the time, the level, the logger, the event, what is bound to
+# the logger (already written by the same format's `bind`), and the line's own fields.
+Format: TypeAlias = "Callable[[str, Level, str, str, str, Fields], str]"
+
+_PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
+_SECRET_NAME = re.compile(
+    r"passw|secret|credential|private.?key|hmac|jaas|authorization|(^|_)token$|sasl.*(bytes|salt)",
+    re.IGNORECASE,
+)
+_RESERVED = frozenset(("time", "level", "logger", "event"))
+_LEVEL_WIDTH = 5
+
+
+@lru_cache(maxsize=4096)
+def is_secret(name: str) -> bool:
+    """Whether a field of this name must not be shown."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def one_line(text: str) -> str:
+    """`text` with whatever could end a line or drive a terminal escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
+
+
+def write_value(value: object) -> str:
+    """A value as `key=value` lines show it."""
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    text = value if kind is str else str(value)
+    assert isinstance(text, str)
+    if _PLAIN.fullmatch(text) is not None:
+        return text
+    return one_line(json.dumps(text, ensure_ascii=False))
+
+
+def text_pairs(fields: Fields) -> str:
+    """` key=value key=value`, with a blank before each."""
+    return "".join(
+        [
+            f" {name}={HIDDEN if is_secret(name) else write_value(value)}"
+            for name, value in fields.items()
+        ]
+    )
+
+
+def text_line(time: str, level: Level, logger: str, event: str, bound: str, fields: Fields) -> str:
+    """`2026-11-20T09:06:18.123Z INFO  moldau.broker.log rolled segment node=1 base_offset=5`"""
+    own = text_pairs(fields) if fields else ""
+    return f"{time} {level.name:{_LEVEL_WIDTH}} {logger} {one_line(event)}{bound}{own}"
+
+
+def json_pairs(fields: Fields) -> str:
+    """`,"key":value,"key":value`, with a comma before each."""
+    return "".join([f",{_json_name(name)}:{_json_field(name, fields[name])}" for name in fields])
+
+
+@lru_cache(maxsize=4096)
+def _json_name(name: str) -> str:
+    return _quoted(f"{name}_" if name in _RESERVED else name)
+
+
+def _json_field(name: str, value: object) -> str:
+    """Numbers, truth values and null as such; everything else as its text."""
+    if is_secret(name):
+        return f'"{HIDDEN}"'
+    kind = type(value)
+    if kind is str:
+        return _quoted(str(value))
+    if kind is int or (kind is float and isfinite(cast(float, value))):
+        return repr(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    return _quoted(str(value))
+
+
+def json_line(time: str, level: Level, logger: str, event: str, bound: str, fields: Fields) -> str:
+    """One JSON object; ASCII only, so no terminal or collector can misread it."""
+    own = json_pairs(fields) if fields else ""
+    head = f'{{"time":"{time}","level":"{level.name}","logger":{_quoted(logger)}'
+    return f'{head},"event":{_quoted(event)}{bound}{own}}}'

@@ -1,0 +1,196 @@
+"""The loggers of one process (or of one simulated node): who may write what, how, and where to.
+
+    loggers = Loggers(clock, sys.stderr.write)
+    log = loggers.get("moldau.broker.log").bind(partition="orders-0")
+    log.info("rolled segment", base_offset=5)
+
+Invariants: a line that its level forbids costs one comparison; the time comes from the clock that
+was handed in, so a simulated node's log is the same in every run of its seed; what `bind` added is
+written once and not at every line. Own code and not the standard library's tree of handlers: that
+one is global to the process, while a simulation has many nodes in one, and a line of it costs over
+twice as much (`bench/observing.py`). `moldau.logging.stdlib` brings other libraries' lines in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from moldau.errors import MoldauError
+from moldau.logging.fields import (
+    Fields,
+    Format,
+    json_line,
+    json_pairs,
+    one_line,
+    text_line,
+    text_pairs,
+)
+from moldau.logging.level import ROOT, Level
+
+Write: TypeAlias = Callable[[str], object]
+
+
+class WallClock(Protocol):
+    """Where timestamps come from; the runtime's clock fits."""
+
+    def wall_ms(self) -> int: ...
+
+
+class _Threshold:
+    """The level of one logger name, shared by all loggers of that name."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Loggers:
+    """All loggers that write to one place in one format."""
+
+    def __init__(
+        self, clock: WallClock, write: Write, *, json: bool = False, level: Level = Level.INFO
+    ) -> None:
+        """`write` gets whole lines with their line ends, one call a line."""
+        self._clock = clock
+        self._write = write
+        self._line: Format = json_line if json else text_line
+        self.pairs: Callable[[Fields], str] = json_pairs if json else text_pairs
+        self._json = json
+        self._levels: dict[str, Level] = {ROOT: level}
+        self._thresholds: dict[str, _Threshold] = {}
+        self._second = -1
+        self._second_text = ""
+
+    def get(self, name: str) -> Logger:
+        """The logger of a module or of a part of the system, by its dotted name."""
+        threshold = self._thresholds.get(name)
+        if threshold is None:
+            threshold = self._thresholds[name] = _Threshold(self.level(name))
+        return Logger(self, name, threshold, {})
+
+    def level(self, name: str) -> Level:
+        """The level that counts for `name`: its own, or that of the nearest name above it."""
+        while name not in self._levels:
+            above = name.rpartition(".")[0]
+            name = above or ROOT
+        return self._levels[name]
+
+    def set_levels(self, levels: Mapping[str, Level | None]) -> None:
+        """Changes levels while running; None takes a logger's own level away."""
+        for name, level in levels.items():
+            if level is not None:
+                self._levels[name] = level
+            elif name != ROOT:
+                self._levels.pop(name, None)
+        for name, threshold in self._thresholds.items():
+            threshold.value = self.level(name)
+
+    def levels(self) -> dict[str, Level]:
+        """What counts for the root, for every logger in use and every name that was given one."""
+        names = {*self._levels, *self._thresholds}
+        return {name: self.level(name) for name in sorted(names)}
+
+    def emit(self, level: Level, logger: Logger, event: str, fields: Fields) -> None:
+        """Writes one line, whatever the level."""
+        self._emit(level, logger, event, fields, "")
+
+    def emit_failure(self, logger: Logger, event: str, error: BaseException, more: Fields) -> None:
+        """Writes what went wrong: MoldauErrors by their facts, anything else with its trace."""
+        fields = {**more, "error": type(error).__name__}
+        trace = ""
+        if isinstance(error, MoldauError):
+            facts = {name: value for name, value in error.context.items() if name not in fields}
+            fields = {**fields, "reason": error.reason, **facts}
+        else:
+            fields["reason"] = str(error)
+            trace = _trace(error)
+        if trace and self._json:
+            fields["trace"] = trace
+            trace = ""
+        self._emit(Level.ERROR, logger, event, fields, trace)
+
+    def _emit(self, level: Level, logger: Logger, event: str, fields: Fields, more: str) -> None:
+        second, ms = divmod(self._clock.wall_ms(), 1000)
+        if second != self._second:
+            self._second = second
+            self._second_text = _second_text(second)
+        time = f"{self._second_text}.{ms:03d}Z"
+        line = self._line(time, level, logger.name, event, logger.bound_text(fields), fields)
+        self._write(f"{line}\n{more}")
+
+
+def _second_text(second: int) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _trace(error: BaseException) -> str:
+    from traceback import format_exception
+
+    lines = "".join(format_exception(error)).splitlines()
+    return "".join(f"    {one_line(line)}\n" for line in lines)
+
+
+class Logger:
+    """Writes lines under one name, each with what is bound to it: node, partition, client, ..."""
+
+    __slots__ = ("_bound", "_bound_text", "_loggers", "_threshold", "name")
+
+    def __init__(self, loggers: Loggers, name: str, threshold: _Threshold, bound: Fields) -> None:
+        self.name = name
+        self._loggers = loggers
+        self._threshold = threshold
+        self._bound = bound
+        self._bound_text: str | None = None
+
+    def bind(self, **fields: object) -> Logger:
+        """A logger that adds `fields` to every line; later ones win over earlier ones."""
+        return Logger(self._loggers, self.name, self._threshold, {**self._bound, **fields})
+
+    def bound_text(self, fields: Fields) -> str:
+        """What is bound, as the format writes it, but for what `fields` say anew."""
+        if fields and not self._bound.keys().isdisjoint(fields):
+            kept = {name: fact for name, fact in self._bound.items() if name not in fields}
+            return self._loggers.pairs(kept)
+        text = self._bound_text
+        if text is None:
+            text = self._bound_text = self._loggers.pairs(self._bound)
+        return text
+
+    def is_enabled(self, level: Level) -> bool:
+        """To be asked before facts are gathered that cost something."""
+        return self._threshold.value <= level
+
+    def trace(self, event: str, /, **fields: object) -> None:
+        if self._threshold.value <= 5:
+            self._loggers.emit(Level.TRACE, self, event, fields)
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        if self._threshold.value <= 10:
+            self._loggers.emit(Level.DEBUG, self, event, fields)
+
+    def info(self, event: str, /, **fields: object) -> None:
+        if self._threshold.value <= 20:
+            self._loggers.emit(Level.INFO, self, event, fields)
+
+    def warn(self, event: str, /, **fields: object) -> None:
+        if self._threshold.value <= 30:
+            self._loggers.emit(Level.WARN, self, event, fields)
+
+    def error(self, event: str, /, **fields: object) -> None:
+        if self._threshold.value <= 40:
+            self._loggers.emit(Level.ERROR, self, event, fields)
+
+    def fatal(self, event: str, /, **fields: object) -> None:
+        if self._threshold.value <= 50:
+            self._loggers.emit(Level.FATAL, self, event, fields)
+
+    def failure(self, event: str, failure: BaseException, /, **fields: object) -> None:
+        """What went wrong, at ERROR. A MoldauError is told by its facts, for it is no bug of ours;
+        any other exception comes with its traceback."""
+        if self._threshold.value <= 40:
+            self._loggers.emit_failure(self, event, failure, fields)

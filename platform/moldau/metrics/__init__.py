@@ -1,0 +1,29 @@
+"""Metrics: counters, gauges and histograms, for Prometheus and OTLP alike.
+
+Declare in a `Registry`, bind labels once, count on the event loop without locks, and take a
+`snapshot()` for whoever exports.
+"""
+
+from __future__ import annotations
+
+from moldau.metrics.instruments import BYTES, SECONDS, Counter, Gauge, Histogram
+from moldau.metrics.names import MetricKind
+from moldau.metrics.prometheus import CONTENT_TYPE, render_prometheus
+from moldau.metrics.registry import Family, Registry
+from moldau.metrics.snapshot import HistogramValue, Metric, Point
+
+__all__ = [
+    "BYTES",
+    "CONTENT_TYPE",
+    "SECONDS",
+    "Counter",
+    "Family",
+    "Gauge",
+    "Histogram",
+    "HistogramValue",
+    "Metric",
+    "MetricKind",
+    "Point",
+    "Registry",
+    "render_prometheus",
+]

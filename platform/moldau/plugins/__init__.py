@@ -1,0 +1,39 @@
+"""What is installed: plugins by entry-point group, and moldau's own layers.
+
+    plugins = installed_plugins()
+    command = plugins.load("moldau.commands", "topics")
+
+Invariants: nothing is imported until somebody asks for that very plugin; a name that two
+distributions claim belongs to neither; whatever a plugin raises while it is imported becomes a
+`PluginError` that names the distribution and the entry point, for one broken package must not take
+the rest down. A plugin is found by its name among what is installed, and never by a dotted path
+from a setting or a request: those choose among plugins, they do not choose code (CVE-2023-25194).
+moldau's own layers come in by the same door as everybody's.
+"""
+
+from __future__ import annotations
+
+from moldau.plugins.layers import Layer, installed_layers
+from moldau.plugins.registry import (
+    GROUPS,
+    Conflict,
+    EntryPoint,
+    Failure,
+    Plugin,
+    PluginError,
+    Plugins,
+    installed_plugins,
+)
+
+__all__ = [
+    "GROUPS",
+    "Conflict",
+    "EntryPoint",
+    "Failure",
+    "Layer",
+    "Plugin",
+    "PluginError",
+    "Plugins",
+    "installed_layers",
+    "installed_plugins",
+]

@@ -1,0 +1,189 @@
+"""Plugins by group and name, found through entry points and loaded on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from moldau.errors import MoldauError
+
+# Each group with what its entry points must be.
+GROUPS: Mapping[str, str] = {
+    "moldau.commands": "subcommands of `moldau`",
+    "moldau.connectors": "Connect source and sink connectors",
+    "moldau.transforms": "Connect single message transforms and predicates",
+    "moldau.converters": "Connect converters and serializers",
+    "moldau.assignors": "partition assignors",
+    "moldau.authorizers": "authorizers of the broker",
+    "moldau.state_stores": "state stores of Streams",
+    "moldau.engines": "engines that run a Streams topology",
+    "moldau.config_providers": "sources of referenced settings and secrets",
+}
+
+
+class PluginError(MoldauError):
+    """A plugin that is missing, ambiguous or cannot be loaded."""
+
+
+class Distribution(Protocol):
+    """The installed package that an entry point belongs to."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+
+class EntryPoint(Protocol):
+    """What `importlib.metadata` gives; tests make their own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def value(self) -> str: ...
+
+    @property
+    def dist(self) -> Distribution | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point: `target` is `module:attribute`, imported by `load`."""
+
+    group: str
+    name: str
+    target: str
+    distribution: str
+    version: str
+
+    def load(self) -> object:
+        """The object that the entry point names; PluginError if that fails for any reason."""
+        module_name, _, attributes = self.target.partition(":")
+        try:
+            loaded: object = import_module(module_name.strip())
+            for attribute in filter(None, attributes.split("[")[0].strip().split(".")):
+                loaded = getattr(loaded, attribute)
+        except Exception as error:
+            raise PluginError(
+                "a plugin cannot be loaded",
+                **self.facts(),
+                error=f"{type(error).__name__}: {error}",
+            ) from error
+        return loaded
+
+    def facts(self) -> dict[str, str]:
+        """What an error must say, for its reader to know whom to ask."""
+        return {
+            "plugin": self.name,
+            "group": self.group,
+            "target": self.target,
+            "distribution": f"{self.distribution} {self.version}",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A name that several distributions claim; it can be used from none of them."""
+
+    group: str
+    name: str
+    claims: tuple[Plugin, ...]
+
+    def __str__(self) -> str:
+        claims = ", ".join(
+            f"{claim.distribution} {claim.version} ({claim.target})" for claim in self.claims
+        )
+        return f"{self.name} in {self.group} is claimed by {claims}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A plugin that could not be loaded, and why."""
+
+    plugin: Plugin
+    error: PluginError
+
+
+class Plugins:
+    """All plugins that are installed, by group and name."""
+
+    def __init__(self, entry_points: Iterable[EntryPoint]) -> None:
+        """Entry points of other people's groups are passed over."""
+        claims: dict[tuple[str, str], list[Plugin]] = {}
+        for plugin in map(_plugin, filter(_is_ours, entry_points)):
+            known = claims.setdefault((plugin.group, plugin.name), [])
+            if plugin not in known:  # the same package can stand twice on the path
+                known.append(plugin)
+        self._groups: dict[str, dict[str, Plugin]] = {}
+        conflicts = []
+        for (group, name), plugins in sorted(claims.items()):
+            if len(plugins) == 1:
+                self._groups.setdefault(group, {})[name] = plugins[0]
+            else:
+                conflicts.append(Conflict(group, name, tuple(plugins)))
+        self.conflicts: tuple[Conflict, ...] = tuple(conflicts)
+
+    def groups(self) -> tuple[str, ...]:
+        """moldau's own groups in their order, then those that only plugins know of."""
+        return (*GROUPS, *sorted(self._groups.keys() - GROUPS.keys()))
+
+    def named(self, group: str) -> dict[str, Plugin]:
+        """The plugins of a group, ordered by name, without those in conflict."""
+        return dict(self._groups.get(group, {}))
+
+    def load(self, group: str, name: str) -> object:
+        """The plugin of that name; PluginError if there is none, or two, or it is broken."""
+        plugin = self._groups.get(group, {}).get(name)
+        if plugin is not None:
+            return plugin.load()
+        for conflict in self.conflicts:
+            if (conflict.group, conflict.name) == (group, name):
+                raise PluginError("two plugins have one name", conflict=str(conflict))
+        known = ", ".join(self._groups.get(group, ())) or "none"
+        raise PluginError("no such plugin is installed", plugin=name, group=group, installed=known)
+
+    def load_all(self, group: str) -> tuple[dict[str, object], tuple[Failure, ...]]:
+        """Every plugin of a group that can be loaded, and what is wrong with the others."""
+        loaded: dict[str, object] = {}
+        failures = []
+        for name, plugin in self.named(group).items():
+            try:
+                loaded[name] = plugin.load()
+            except PluginError as error:
+                failures.append(Failure(plugin, error))
+        return loaded, tuple(failures)
+
+
+def installed_plugins() -> Plugins:
+    """What this Python has installed. Looks at the metadata of every package: call it once."""
+    from importlib.metadata import distributions
+
+    found: dict[str, Sequence[EntryPoint]] = {}
+    for distribution in distributions():
+        ours = [each for each in distribution.entry_points if _is_ours(each)]
+        # Where a package stands twice on the path, the first one is what an import would find.
+        if ours:
+            found.setdefault(distribution.name.lower().replace("_", "-"), ours)
+    return Plugins(entry_point for entry_points in found.values() for entry_point in entry_points)
+
+
+def _is_ours(entry_point: EntryPoint) -> bool:
+    return entry_point.group.startswith("moldau.")
+
+
+def _plugin(entry_point: EntryPoint) -> Plugin:
+    distribution = entry_point.dist
+    return Plugin(
+        entry_point.group,
+        entry_point.name,
+        entry_point.value,
+        "unknown" if distribution is None else distribution.name,
+        "unknown" if distribution is None else distribution.version,
+    )

@@ -1,0 +1,1 @@
+"""The command line: finding commands, telling errors, exit codes."""

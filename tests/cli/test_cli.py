@@ -1,0 +1,267 @@
+"""A user's mistake gives one clear message and exit code, and no traceback."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from moldau.cli.application import run
+from moldau.cli.command import Command, Context
+from moldau.cli.commands import plugins as plugins_command
+from moldau.cli.commands import version as version_command
+from moldau.cli.output import write_table
+from moldau.plugins import Plugins
+from tests.plugins.entry_points import FakeEntryPoint, point
+
+SCRIPTED = (
+    "echo",
+    "corrupt",
+    "missing_file",
+    "refused",
+    "misconfigured",
+    "settings",
+    "bug",
+    "interrupted",
+    "nested",
+)
+POINTS = [
+    *(point("commands", name, f"tests.cli.commands:{name}") for name in SCRIPTED),
+    point("commands", "no-command", "tests.cli.commands:no_command"),
+    point("commands", "plugins", "moldau.cli.commands.plugins:command", "moldau-platform"),
+    point("commands", "version", "moldau.cli.commands.version:command", "moldau-platform"),
+]
+BROKEN = point("commands", "broken", "tests.plugins.breaks_on_import:command")
+TWICE = [point("commands", "twice", "a:b", "one"), point("commands", "twice", "c:d", "two")]
+
+
+@dataclass
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+class Terminal(io.StringIO):
+    """Pretends that a person reads it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def moldau(
+    *argv: str, points: list[FakeEntryPoint] = POINTS, out: io.StringIO | None = None
+) -> Answer:
+    out, err = out or io.StringIO(), io.StringIO()
+    context = Context(out, err, {}, lambda: Plugins(points))
+    code = run(argv, context)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def test_a_command_gets_its_arguments_and_its_exit_code_counts() -> None:
+    assert moldau("echo", "a", "b") == Answer(0, "a b\n", "")
+    assert moldau("echo", "--loud", "a") == Answer(0, "A\n", "")
+    assert moldau("nested", "create", "--partitions", "3") == Answer(0, "create 3\n", "")
+
+
+def test_the_commands_of_the_platform_are_commands() -> None:
+    assert isinstance(plugins_command.command, Command)
+    assert isinstance(version_command.command, Command)
+
+
+@pytest.mark.parametrize("typed", ["eco", "ehco", "plugin", "verison"])
+def test_an_unknown_command_brings_up_the_nearest(typed: str) -> None:
+    answer = moldau(typed)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith(f"moldau: no command {typed}; did you mean ")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_command_like_no_other_is_told_where_the_list_is() -> None:
+    answer = moldau("xyzzy-plugh")
+    assert answer == Answer(2, "", "moldau: no command xyzzy-plugh; moldau help lists them\n")
+
+
+def test_help_lists_every_command_and_names_the_broken() -> None:
+    for argv in (["help"], ["--help"], ["-h"], ["help", "help"]):
+        answer = moldau(*argv, points=[*POINTS, BROKEN, *TWICE])
+        assert answer.code == 0
+        assert "  echo           Says it again.\n" in answer.out
+        assert "usage: moldau" in answer.out
+        assert "RuntimeError: no licence found" in answer.err
+        assert "somebody-else 1.0" in answer.err
+        assert "twice in moldau.commands is claimed by one 1.0" in answer.err
+        assert "Traceback" not in answer.err
+
+
+def test_without_a_command_help_is_shown_and_the_code_says_so() -> None:
+    answer = moldau()
+    assert answer.code == 2
+    assert "usage: moldau" in answer.out
+
+
+@pytest.mark.parametrize("argv", [["help", "echo"], ["echo", "--help"], ["echo", "-h"]])
+def test_a_command_has_its_own_help(argv: list[str]) -> None:
+    answer = moldau(*argv)
+    assert answer.code == 0
+    assert "usage: moldau echo" in answer.out
+    assert "--loud" in answer.out
+    assert answer.err == ""
+
+
+def test_help_of_a_nested_command_goes_to_the_same_place() -> None:
+    answer = moldau("nested", "create", "--help")
+    assert answer.code == 0
+    assert "usage: moldau nested create" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["echo", "--quiet"], "unrecognized arguments: --quiet"),
+        (["echo", "--lou"], "unrecognized arguments: --lou"),
+        (["nested"], "the following arguments are required: action"),
+        (["nested", "drop"], "invalid choice: 'drop'"),
+        (["nested", "create", "--partitions", "x"], "invalid int value: 'x'"),
+        (["--quick"], "moldau has no option --quick"),
+    ],
+)
+def test_wrong_arguments_are_told_with_the_usage(argv: list[str], words: str) -> None:
+    answer = moldau(*argv)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith(f"moldau: {words}") or words in answer.err.splitlines()[0]
+    assert "usage: moldau" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "err"),
+    [
+        ("corrupt", 1, "moldau: bad checksum (file='0.log', position=17)\n"),
+        ("misconfigured", 2, "moldau: no such listener (listener='x')\n"),
+        ("bug", 70, "moldau: internal error: KeyError: 'surprise'; moldau --debug shows where\n"),
+        ("missing_file", 1, "moldau: a.properties: No such file or directory\n"),
+        ("refused", 1, "moldau: Connection refused\n"),
+        ("interrupted", 130, "\n"),
+    ],
+)
+def test_errors_become_one_line_and_an_exit_code(command: str, code: int, err: str) -> None:
+    assert moldau(command) == Answer(code, "", err)
+
+
+def test_bad_settings_are_listed_and_secrets_are_not_among_them() -> None:
+    answer = moldau("settings", "ssl.key.pasword=canary", "x=canary")
+    assert answer.code == 2
+    lines = answer.err.splitlines()
+    assert lines[0] == "moldau: 2 settings cannot be used:"
+    assert "did you mean ssl.key.password?" in lines[1]
+    assert "canary" not in answer.err
+
+
+@pytest.mark.parametrize("argv", [["--debug", "bug"], ["bug", "--debug"]])
+def test_a_traceback_is_shown_to_those_who_ask(argv: list[str]) -> None:
+    answer = moldau(*argv)
+    assert answer.code == 70
+    assert "Traceback" in answer.err
+    assert answer.err.endswith("moldau: internal error: KeyError: 'surprise'\n")
+    assert "Traceback" in moldau("--debug", "corrupt").err
+
+
+def test_debug_after_two_dashes_is_a_word() -> None:
+    answer = moldau("echo", "--", "--debug")
+    assert answer == Answer(0, "--debug\n", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "words"),
+    [
+        ("broken", [BROKEN], "RuntimeError: no licence found"),
+        ("twice", TWICE, "two plugins have one name"),
+        ("no-command", POINTS, "the plugin is no command"),
+    ],
+)
+def test_a_command_that_cannot_be_used_says_why(
+    name: str, points: list[FakeEntryPoint], words: str
+) -> None:
+    answer = moldau(name, points=points)
+    assert answer.code == 1
+    assert words in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_plugins_lists_layers_and_plugins() -> None:
+    answer = moldau("plugins")
+    lines = [line.split() for line in answer.out.splitlines()]
+    assert answer.code == 0
+    assert ["layer", "version", "what", "it", "brings"] in lines
+    assert "platform" in [line[0] for line in lines if line]
+    assert ["commands", "echo", "somebody-else", "1.0", "tests.cli.commands:echo"] in lines
+
+
+def test_plugins_are_given_as_json() -> None:
+    document = json.loads(moldau("plugins", "--json").out)
+    names = [layer["layer"] for layer in document["layers"]]
+    assert names == ["platform", "broker", "streams", "connect", "connectors"]
+    assert [plugin["name"] for plugin in document["plugins"]] == sorted(
+        entry.name for entry in POINTS
+    )
+    assert document["conflicts"] == []
+
+
+def test_plugins_of_one_group() -> None:
+    points = [*POINTS, point("engines", "spark", "pathlib:Path")]
+    for group in ("engines", "moldau.engines"):
+        document = json.loads(moldau("plugins", "--json", "--group", group, points=points).out)
+        assert [plugin["name"] for plugin in document["plugins"]] == ["spark"]
+    answer = moldau("plugins", "--group", "engine")
+    assert answer.code == 1
+    assert "no such group" in answer.err
+
+
+def test_plugins_check_imports_them_all() -> None:
+    assert moldau("plugins", "--check").code == 0
+    answer = moldau("plugins", "--check", "--json", points=[*POINTS, BROKEN])
+    assert answer.code == 1
+    errors = [plugin["error"] for plugin in json.loads(answer.out)["plugins"]]
+    assert [error for error in errors if error] == ["RuntimeError: no licence found"]
+    assert moldau("plugins", "--json", points=[*POINTS, BROKEN]).code == 0
+
+
+def test_conflicts_are_told_by_plugins() -> None:
+    answer = moldau("plugins", points=[*POINTS, *TWICE])
+    assert answer.code == 1
+    assert "is claimed by one 1.0 (a:b), two 1.0 (c:d)" in answer.err
+
+
+def test_version_names_layers_and_python() -> None:
+    versions = json.loads(moldau("version", "--json").out)
+    assert set(versions) > {"moldau-platform", "moldau-broker", "python"}
+    assert "moldau-platform" in moldau("version").out
+    assert moldau("--version").out.startswith("moldau ")
+
+
+def test_the_version_needs_no_look_at_plugins() -> None:
+    def refuse() -> Plugins:
+        raise AssertionError
+
+    out = io.StringIO()
+    assert run(["--version"], Context(out, io.StringIO(), {}, refuse)) == 0
+
+
+def test_tables_are_drawn_for_people_and_plain_for_programs() -> None:
+    rows = [("a", "[bold]x[/bold]"), ("long name", "y" * 200)]
+    plain = io.StringIO()
+    write_table(plain, ("name", "value"), rows)
+    assert plain.getvalue().splitlines() == [
+        "name       value",
+        "a          [bold]x[/bold]",
+        f"long name  {'y' * 200}",
+    ]
+    drawn = Terminal()
+    write_table(drawn, ("name", "value"), rows)
+    assert "[bold]x[/bold]" in drawn.getvalue()
+    assert "\u2500" in drawn.getvalue() or "\u2501" in drawn.getvalue()
+    assert moldau("plugins", out=Terminal()).code == 0

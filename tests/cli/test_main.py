@@ -1,0 +1,107 @@
+"""`main` and the process around it: real processes, real pipes, a real Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from moldau.cli import main
+
+FULL = Path("/dev/full")
+ROOT = Path(__file__).parents[2]
+
+# A main whose only command is one of the test's own.
+WITH_COMMAND = """
+import sys
+import moldau.cli as cli
+from moldau.plugins import Plugins
+from tests.plugins.entry_points import point
+
+plugins = Plugins([point("commands", "act", "tests.cli.commands:" + sys.argv.pop(1))])
+cli._find_plugins = lambda: plugins
+sys.exit(cli.main())
+"""
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_main_takes_arguments_and_answers_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"moldau {version('moldau-platform')}\n"
+    assert main(["no-such-command"]) == 2
+    assert "no command no-such-command" in capsys.readouterr().err
+
+
+@pytest.mark.real
+def test_the_process_prints_its_version() -> None:
+    with start("-m", "moldau.cli", "--version") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out == f"moldau {version('moldau-platform')}\n"
+
+
+@pytest.mark.real
+def test_a_reader_that_leaves_is_no_error() -> None:
+    with start("-c", WITH_COMMAND, "flood", "act") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "line 0\n"
+        process.stdout.close()
+        err = process.stderr.read()
+        assert process.wait(60) == 141
+    assert err == ""
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full on this system")
+def test_an_output_that_is_full_is_told() -> None:
+    with FULL.open("w") as full:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moldau.cli", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        with process:
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.startswith("moldau: ")
+    assert err.endswith("No space left on device\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.real
+def test_ctrl_c_ends_quietly() -> None:
+    with start("-c", WITH_COMMAND, "waiting", "act") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        err = process.stderr.read()
+        assert process.wait(60) == 130
+    assert err == "\n"
+
+
+@pytest.mark.real
+def test_the_version_imports_nothing_heavy() -> None:
+    heavy = {"asyncio", "rich", "yaml", "pydantic", "logging", "moldau.protocol", "moldau.config"}
+    code = "import sys, moldau.cli as cli; cli.main(['--version']); print(*sys.modules)"
+    with start("-c", code) as process:
+        out, _ = process.communicate(timeout=60)
+    loaded = set(out.splitlines()[-1].split())
+    assert "moldau.cli.application" in loaded
+    assert heavy & loaded == set()

@@ -1,0 +1,1 @@
+"""Structured logs: formats, levels, and what must never be printed."""

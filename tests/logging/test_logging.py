@@ -1,0 +1,247 @@
+"""A log line is one line, has its facts, shows no secret, and takes its time from the clock."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.config import Secret
+from moldau.errors import ConfigError, CorruptLog
+from moldau.logging import ROOT, Level, Loggers, parse_level, parse_levels
+from moldau.logging.stdlib import StandardLines
+from moldau.runtime.real import RealClock
+
+CANARY = "canary-7f3a"
+
+
+class Clock:
+    """Stands still unless told to go on."""
+
+    def __init__(self, now_ms: int = 1_795_165_578_123) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+class Page:
+    """Collects what was written."""
+
+    def __init__(self, *, json: bool = False, level: Level = Level.INFO) -> None:
+        self.text = ""
+        self.clock = Clock()
+        self.loggers = Loggers(self.clock, self.write, json=json, level=level)
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def test_a_text_line_has_time_level_logger_event_and_facts() -> None:
+    page = Page()
+    log = page.loggers.get("moldau.broker.log").bind(node=1)
+    log.info("rolled segment", base_offset=5, path="/a b", clean=True, last=None, share=0.5)
+    assert page.text == (
+        "2026-11-20T09:06:18.123Z INFO  moldau.broker.log rolled segment"
+        ' node=1 base_offset=5 path="/a b" clean=true last=null share=0.5\n'
+    )
+
+
+def test_a_json_line_has_the_same() -> None:
+    page = Page(json=True)
+    page.loggers.get("moldau.x").bind(node=1).warn("slow", ms=1.5, level="x", nan=float("nan"))
+    assert json.loads(page.text) == {
+        "time": "2026-11-20T09:06:18.123Z",
+        "level": "WARN",
+        "logger": "moldau.x",
+        "event": "slow",
+        "node": 1,
+        "ms": 1.5,
+        "level_": "x",
+        "nan": "nan",
+    }
+
+
+def test_time_is_the_clocks_own() -> None:
+    page = Page()
+    log = page.loggers.get("x")
+    for now_ms in (0, 999, 1000, 951_782_399_999, 951_782_400_000, 253_402_300_799_999):
+        page.clock.now_ms = now_ms
+        log.info("tick")
+    assert [line.split()[0] for line in page.lines] == [
+        "1970-01-01T00:00:00.000Z",
+        "1970-01-01T00:00:00.999Z",
+        "1970-01-01T00:00:01.000Z",
+        "2000-02-28T23:59:59.999Z",
+        "2000-02-29T00:00:00.000Z",
+        "9999-12-31T23:59:59.999Z",
+    ]
+
+
+def test_the_runtimes_clock_fits() -> None:
+    lines: list[str] = []
+    Loggers(RealClock(), lines.append).get("x").info("now")
+    year, month, _ = lines[0].split("T")[0].split("-")
+    assert int(year) >= 2026
+    assert 1 <= int(month) <= 12
+
+
+def test_what_is_bound_is_on_every_line_and_the_latest_value_wins() -> None:
+    page = Page()
+    parent = page.loggers.get("x").bind(node=1)
+    child = parent.bind(partition="a-0", node=2)
+    parent.info("one")
+    child.info("two")
+    child.info("three", partition="b-1")
+    child.info("four")
+    assert [line.split(" x ")[1] for line in page.lines] == [
+        "one node=1",
+        "two node=2 partition=a-0",
+        "three node=2 partition=b-1",
+        "four node=2 partition=a-0",
+    ]
+
+
+def test_a_level_holds_for_all_loggers_below_a_name() -> None:
+    page = Page(level=Level.WARN)
+    log = page.loggers.get("moldau.broker.log")
+    other = page.loggers.get("moldau.brokerage")
+    bound = log.bind(node=1)
+    log.info("hidden")
+    page.loggers.set_levels(parse_levels("moldau.broker=debug"))
+    bound.debug("shown")
+    other.info("hidden")
+    assert log.is_enabled(Level.DEBUG)
+    assert not log.is_enabled(Level.TRACE)
+    page.loggers.set_levels({"moldau.broker": None, ROOT: Level.OFF})
+    bound.fatal("hidden")
+    assert [line.split()[3] for line in page.lines] == ["shown"]
+    assert page.loggers.levels() == {
+        "moldau.broker.log": Level.OFF,
+        "moldau.brokerage": Level.OFF,
+        "root": Level.OFF,
+    }
+
+
+@pytest.mark.parametrize("level", [each for each in Level if each is not Level.OFF])
+def test_each_level_writes_itself_and_what_is_above(level: Level) -> None:
+    page = Page(level=level)
+    log = page.loggers.get("x")
+    for write in (log.trace, log.debug, log.info, log.warn, log.error, log.fatal):
+        write("event")
+    written = [line.split()[1] for line in page.lines]
+    names = [each.name for each in Level if each is not Level.OFF]
+    assert written == names[names.index(level.name) :]
+
+
+def test_levels_are_read_from_a_setting() -> None:
+    assert parse_levels("INFO, moldau.a = debug,moldau.b=OFF") == {
+        ROOT: Level.INFO,
+        "moldau.a": Level.DEBUG,
+        "moldau.b": Level.OFF,
+    }
+    assert parse_levels("") == {}
+    assert parse_level(" warning ") is Level.WARN
+    for wrong in ("LOUD", "a=b=c", "=INFO", "INFO,DEBUG", "a=INFO,a=WARN"):
+        with pytest.raises(ConfigError):
+            parse_levels(wrong)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_secrets_are_not_printed(as_json: bool) -> None:
+    page = Page(json=as_json, level=Level.TRACE)
+    log = page.loggers.get("x").bind(sasl_password=CANARY, key=Secret(CANARY))
+    log.info("one", password=CANARY, hmac=CANARY, client_secret=CANARY, kept=[Secret(CANARY)])
+    log.info("two", sasl_client_bytes=CANARY, token=CANARY, sasl_jaas_config=CANARY)
+    log.failure("three", ConfigError("bad", password=CANARY, value=Secret(CANARY)))
+    assert len(page.lines) == 3
+    assert CANARY not in page.text
+    assert page.text.count("***") == 15
+
+
+def test_a_users_mistake_has_no_traceback_and_a_bug_has_one() -> None:
+    page = Page()
+    log = page.loggers.get("x")
+    log.failure("cannot open log", CorruptLog("bad checksum", file="0.log", position=17), node=1)
+    assert page.lines[0].endswith(
+        'cannot open log node=1 error=CorruptLog reason="bad checksum" file=0.log position=17'
+    )
+    assert len(page.lines) == 1
+    try:
+        raise KeyError("who\n2026-01-01 INFO forged")
+    except KeyError as error:
+        log.failure("task died", error)
+    assert page.lines[1].split(" x ")[1].startswith("task died error=KeyError reason=")
+    assert page.lines[2] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") for line in page.lines[2:])
+
+
+def test_a_traceback_is_a_field_in_json() -> None:
+    page = Page(json=True)
+    try:
+        _ = 1 // int("0")
+    except ZeroDivisionError as error:
+        page.loggers.get("x").failure("task died", error)
+    (line,) = page.lines
+    assert "ZeroDivisionError" in json.loads(line)["trace"]
+
+
+ANY = st.one_of(st.text(max_size=20), st.integers(), st.floats(), st.none(), st.booleans())
+
+
+@given(st.text(max_size=20), ANY, ANY)
+def test_no_value_breaks_a_line_in_two(event: str, bound: object, own: object) -> None:
+    for as_json in (False, True):
+        page = Page(json=as_json)
+        page.loggers.get("x").bind(bound=bound).info(event, own=own)
+        assert page.text.endswith("\n")
+        body = page.text[:-1]
+        assert body.isprintable()
+        if as_json:
+            read = json.loads(body)
+            assert read["event"] == event
+            if isinstance(own, str | bool | int):
+                assert read["own"] == own
+
+
+def test_a_value_cannot_pretend_to_be_another_field() -> None:
+    page = Page()
+    page.loggers.get("x").info("login", user='a admin=true"', equals="a=b", empty="")
+    assert page.lines[0].endswith(r'login user="a admin=true\"" equals="a=b" empty=""')
+
+
+@pytest.fixture
+def standard() -> Iterator[tuple[logging.Logger, Page]]:
+    page = Page(level=Level.INFO)
+    logger = logging.Logger("library.part")
+    bridge = StandardLines(page.loggers)
+    logger.addHandler(bridge)
+    yield logger, page
+    logger.removeHandler(bridge)
+
+
+def test_lines_of_other_libraries_come_in(standard: tuple[logging.Logger, Page]) -> None:
+    logger, page = standard
+    logger.info("hello %s", "world")
+    logger.debug("not at this level")
+    logger.warning("careful", exc_info=ValueError("odd"))
+    try:
+        raise OSError(5, "Input/output error")
+    except OSError:
+        logger.exception("broken")
+    lines = page.lines
+    assert lines[0].endswith("INFO  library.part hello world")
+    assert lines[1].endswith("WARN  library.part careful error=ValueError reason=odd")
+    assert "ERROR library.part broken error=OSError" in lines[2]
+    assert lines[3] == "    Traceback (most recent call last):"
+    page.loggers.set_levels({"library": Level.DEBUG})
+    logger.debug("now it is")
+    assert page.lines[-1].endswith("DEBUG library.part now it is")

@@ -1,0 +1,1 @@
+"""Metrics: what is counted, and how Prometheus and OTLP get it."""

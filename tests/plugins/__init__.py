@@ -1,0 +1,1 @@
+"""Plugins: found by entry points, loaded on demand, refused with names."""
