@@ -1,0 +1,81 @@
+"""`python -m bench [AREA...] [--rounds N] [--write]`: measure areas, exit 1 if a goal is missed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import bench
+from bench.harness import ROUNDS_DEFAULT, Measured, Table, machine_line, measure, report
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+
+
+def area_names(folder: Path = HERE) -> list[str]:
+    """The modules beside this one that may be areas, sorted."""
+    names = (found.name for found in pkgutil.iter_modules([str(folder)]))
+    return sorted(name for name in names if name != "harness" and not name.startswith("_"))
+
+
+def tables_of(module: ModuleType) -> Callable[[], Sequence[Table]] | None:
+    """What the module offers to measure; None for one that only serves others."""
+    tables: Callable[[], Sequence[Table]] | None = getattr(module, "tables", None)
+    return tables
+
+
+def command_of(area: str, rounds: int) -> str:
+    return f"python -m bench {area} --rounds {rounds}"
+
+
+def run_area(area: str, tables: Sequence[Table], rounds: int, machine: str) -> tuple[str, bool]:
+    """Measure one area: its page, and whether every goal is met."""
+    measured: list[Measured] = [measure(table, rounds=rounds) for table in tables]
+    page = report(area, measured, command=command_of(area, rounds), machine=machine)
+    return page, all(each.is_met for each in measured)
+
+
+def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
+    options = _parser().parse_args(arguments)
+    known = area_names()
+    unknown = sorted(set(options.areas) - set(known))
+    if unknown:
+        print(f"no such area: {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    machine = machine_line()
+    all_met = True
+    for area in options.areas or known:
+        tables = tables_of(importlib.import_module(f"{bench.__name__}.{area}"))
+        if tables is None:
+            continue
+        page, met = run_area(area, tables(), options.rounds, machine)
+        all_met &= met
+        print(page, flush=True)
+        if options.write:
+            results.mkdir(exist_ok=True)
+            (results / f"{area}.md").write_text(page, encoding="utf-8")
+    return 0 if all_met else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=bench.__doc__)
+    parser.add_argument("areas", nargs="*", metavar="AREA", help="what to measure; default: all")
+    parser.add_argument("--rounds", type=_positive, default=ROUNDS_DEFAULT, metavar="N")
+    parser.add_argument("--write", action="store_true", help="keep the tables in bench/results/")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least one round")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

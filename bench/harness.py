@@ -1,0 +1,252 @@
+"""Measure cases side by side and say which goals are met.
+
+Invariants:
+* Cases of one table are interleaved: every round runs each of them once, starting with another
+  one each time, so that a machine that slows down for a while slows all of them down.
+* What is reported is the median of the rounds, with the spread beside it; a ratio is the quotient
+  of the two medians that the reader sees.
+* A goal that names no case of its table is an error, never a goal silently left out.
+* A report holds nothing that names the machine's owner: no host name, no path.
+
+Why not a benchmark library: what matters here is the ratio to a peer in the same run, which those
+tools measure one case after the other.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Clock = Callable[[], float]
+
+ROUNDS_DEFAULT = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to measure: `run` does one round of work and returns the measured value."""
+
+    name: str
+    run: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on a case: on its own value, or on its value divided by that of `versus`."""
+
+    case: str
+    versus: str | None = None
+    ratio_at_least: float | None = None
+    ratio_at_most: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def __post_init__(self) -> None:
+        ratios = [bound for bound in (self.ratio_at_least, self.ratio_at_most) if bound is not None]
+        values = [bound for bound in (self.at_least, self.at_most) if bound is not None]
+        if not ratios and not values:
+            raise ValueError(f"the goal on {self.case!r} has no bound")
+        if bool(ratios) != (self.versus is not None):
+            raise ValueError(f"the goal on {self.case!r}: a ratio and `versus` belong together")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cases with one unit, and what is expected of them. The first case is what ratios refer to."""
+
+    title: str
+    unit: str
+    cases: Sequence[Case]
+    goals: Sequence[Goal] = ()
+    higher_is_better: bool = True
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        if not names:
+            raise ValueError(f"table {self.title!r} has no cases")
+        if len(set(names)) < len(names):
+            raise ValueError(f"table {self.title!r} has two cases of one name: {names}")
+        for goal in self.goals:
+            for name in (goal.case, goal.versus):
+                if name is not None and name not in names:
+                    raise ValueError(f"a goal of table {self.title!r} names no case: {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal held against what was measured."""
+
+    goal: Goal
+    text: str
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the rounds of one table gave: every value of every case, in the order of the rounds."""
+
+    table: Table
+    values: Mapping[str, Sequence[float]]
+    verdicts: Sequence[Verdict] = field(init=False)
+
+    def __post_init__(self) -> None:
+        verdicts = [verdict for goal in self.table.goals for verdict in _judge(goal, self.median)]
+        object.__setattr__(self, "verdicts", tuple(verdicts))
+
+    def median(self, name: str) -> float:
+        return statistics.median(self.values[name])
+
+    def spread(self, name: str) -> float:
+        """The distance of the lowest and the highest round, as a part of the median."""
+        values = self.values[name]
+        median = self.median(name)
+        return (max(values) - min(values)) / median if median else 0.0
+
+    @property
+    def is_met(self) -> bool:
+        return all(verdict.met for verdict in self.verdicts)
+
+
+def rate(
+    work: Callable[[], object], count: int, *, clock: Clock = time.perf_counter
+) -> Callable[[], float]:
+    """A `run` for `Case`: call `work`, which does `count` things, and return things a second."""
+    each = seconds(work, count, clock=clock)
+    return lambda: 1.0 / each()
+
+
+def seconds(
+    work: Callable[[], object], count: int = 1, *, clock: Clock = time.perf_counter
+) -> Callable[[], float]:
+    """A `run` for `Case`: call `work`, which does `count` things, and return seconds a thing."""
+
+    def run() -> float:
+        start = clock()
+        work()
+        return (clock() - start) / count
+
+    return run
+
+
+def measure(table: Table, *, rounds: int = ROUNDS_DEFAULT, warm_up: int = 1) -> Measured:
+    """Run every case `warm_up` times unmeasured, then once a round, interleaved."""
+    if rounds < 1:
+        raise ValueError(f"at least one round is needed, not {rounds}")
+    for case in table.cases:
+        for _ in range(warm_up):
+            case.run()
+    values: dict[str, list[float]] = {case.name: [] for case in table.cases}
+    for number in range(rounds):
+        for case in _rotated(table.cases, number):
+            gc.collect()
+            values[case.name].append(case.run())
+    return Measured(table, values)
+
+
+def report(area: str, measured: Iterable[Measured], *, command: str, machine: str) -> str:
+    """The Markdown page of an area: what ran, where, and a table with its goals for each title."""
+    lines = [f"# {area}", "", f"- machine: {machine}", f"- command: `{command}`", ""]
+    for each in measured:
+        lines += _report_table(each)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def machine_line(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor, its cores, Python and the system: what a reader needs to compare numbers."""
+    kernel = re.match(r"\d+\.\d+", platform.release())
+    system = f"{platform.system()} {kernel.group() if kernel else ''}".strip()
+    return ", ".join(
+        (
+            _processor(cpu_info),
+            f"{os.cpu_count()} cores",
+            f"{platform.python_implementation()} {platform.python_version()}",
+            system,
+        )
+    )
+
+
+def human(value: float) -> str:
+    """Four digits and a prefix: 25,310,000 -> `25.31 M`, 0.0000041 -> `4.1 u`."""
+    if value == 0:
+        return "0"
+    fitting = (each for each in _PREFIXES if abs(value) >= each[0])
+    scale, prefix = next(fitting, _PREFIXES[-1])
+    text = f"{value / scale:.4g} {prefix}" if abs(value / scale) < 1e4 else f"{value:.3e}"
+    return text.strip()
+
+
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+
+
+def _rotated(cases: Sequence[Case], by: int) -> Sequence[Case]:
+    start = by % len(cases)
+    return [*cases[start:], *cases[:start]]
+
+
+def _judge(goal: Goal, median: Callable[[str], float]) -> list[Verdict]:
+    value = median(goal.case)
+    verdicts = []
+    if goal.versus is not None:
+        other = median(goal.versus)
+        ratio = value / other if other else float("inf")
+        name = f"`{goal.case}` / `{goal.versus}`"
+        verdicts += _hold(goal, name, ratio, (goal.ratio_at_least, goal.ratio_at_most))
+    return verdicts + _hold(goal, f"`{goal.case}`", value, (goal.at_least, goal.at_most))
+
+
+def _hold(
+    goal: Goal, name: str, value: float, bounds: tuple[float | None, float | None]
+) -> list[Verdict]:
+    low, high = bounds
+    verdicts = []
+    if low is not None:
+        verdicts.append(
+            Verdict(goal, f"{name} = {human(value)}, goal >= {human(low)}", value >= low)
+        )
+    if high is not None:
+        verdicts.append(
+            Verdict(goal, f"{name} = {human(value)}, goal <= {human(high)}", value <= high)
+        )
+    return verdicts
+
+
+def _report_table(measured: Measured) -> list[str]:
+    table = measured.table
+    first = table.cases[0].name
+    base = measured.median(first)
+    better = "higher" if table.higher_is_better else "lower"
+    rounds = len(measured.values[first])
+    lines = [
+        f"## {table.title}",
+        "",
+        f"{table.unit}, {better} is better; median of {rounds} interleaved rounds.",
+        "",
+        f"| case | median | spread | / {first} |",
+        "|-|-:|-:|-:|",
+    ]
+    for case in table.cases:
+        median = measured.median(case.name)
+        ratio = f"{median / base:.2f}" if base else "-"
+        spread = f"{measured.spread(case.name):.0%}"
+        lines.append(f"| {case.name} | {human(median)} | {spread} | {ratio} |")
+    lines.append("")
+    lines += [f"- {'met' if each.met else 'MISSED'}: {each.text}" for each in measured.verdicts]
+    lines += [f"- {note}" for note in table.notes]
+    return [*lines, ""] if lines[-1] else lines
+
+
+def _processor(cpu_info: Path) -> str:
+    try:
+        text = cpu_info.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+    return found.group(1) if found else platform.processor() or platform.machine()

@@ -1,0 +1,70 @@
+"""How long it takes until something runs: real processes, from start to exit.
+
+Cold means a fresh interpreter; the files are in the page cache and compiled, as they are the second
+time a user types a command. What an import adds is measured as the difference to an interpreter
+that does nothing, both started one after the other in the same round.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.harness import Case, Goal, Table
+
+_STARTS_A_ROUND = 3
+_UNUSUAL = frozenset(("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONPROFILEIMPORTTIME"))
+
+_NOTHING = (sys.executable, "-c", "pass")
+_PROTOCOL = (sys.executable, "-c", "import moldau.protocol")
+_PRODUCE = (sys.executable, "-c", "import moldau.protocol.messages.produce")
+_CONFIG = (sys.executable, "-c", "import moldau.config")
+_SCRIPT = Path(sys.executable).with_name("moldau")
+_MOLDAU = (str(_SCRIPT),) if _SCRIPT.exists() else (sys.executable, "-m", "moldau.cli")
+
+
+def milliseconds(command: Sequence[str]) -> float:
+    """One process, from its start to its end; it may keep what it compiles."""
+    environment = {name: value for name, value in os.environ.items() if name not in _UNUSUAL}
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)  # noqa: S603
+    return (time.perf_counter() - start) * 1e3
+
+
+def whole(command: Sequence[str]) -> Callable[[], float]:
+    """The median of a few starts, in milliseconds."""
+    return lambda: statistics.median(milliseconds(command) for _ in range(_STARTS_A_ROUND))
+
+
+def added(command: Sequence[str]) -> Callable[[], float]:
+    """What `command` takes beyond an interpreter that does nothing, in milliseconds."""
+
+    def run() -> float:
+        pairs = [(milliseconds(_NOTHING), milliseconds(command)) for _ in range(_STARTS_A_ROUND)]
+        return statistics.median(full - bare for bare, full in pairs)
+
+    return run
+
+
+def tables() -> list[Table]:
+    cases = [
+        Case("an interpreter that does nothing", whole(_NOTHING)),
+        Case("import moldau.protocol", whole(_PROTOCOL)),
+        Case("import moldau.protocol, added", added(_PROTOCOL)),
+        Case("import moldau.protocol.messages.produce, added", added(_PRODUCE)),
+        Case("import moldau.config, added", added(_CONFIG)),
+        Case("moldau --version", whole((*_MOLDAU, "--version"))),
+        Case("moldau help", whole((*_MOLDAU, "help"))),
+    ]
+    goals = [
+        Goal("import moldau.protocol", at_most=80.0),
+        Goal("import moldau.protocol, added", at_most=80.0),
+        Goal("import moldau.protocol.messages.produce, added", at_most=80.0),
+        Goal("moldau --version", at_most=250.0),
+    ]
+    return [Table("Start-up", "ms", cases, goals, higher_is_better=False)]

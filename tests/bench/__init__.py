@@ -1,0 +1,1 @@
+"""The bench harness itself, on fake clocks."""

@@ -1,0 +1,82 @@
+"""`python -m bench`: which areas run, what is written, and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import bench.__main__ as command
+from bench.harness import Case, Goal, Table
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, **areas: list[Table] | None) -> None:
+    """Let the bench package hold only these modules; None stands for one without tables."""
+    for name, tables in areas.items():
+        module = ModuleType(f"bench.{name}")
+        if tables is not None:
+            module.tables = lambda tables=tables: tables  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, f"bench.{name}", module)
+    monkeypatch.setattr(command, "area_names", lambda: sorted(areas))
+
+
+def table(*, goal: float) -> Table:
+    return Table("Speed", "x/s", [Case("ours", lambda: 10.0)], [Goal("ours", at_least=goal)])
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+def test_every_goal_met_exits_0(monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
+    plant(monkeypatch, first=[table(goal=9.0)], second=[table(goal=10.0)], walker=None)
+
+    assert command.main(["--rounds", "1"], results=results) == 0
+    assert not results.exists(), "nothing is written unless asked for"
+
+
+def test_one_goal_missed_in_any_area_exits_1(
+    monkeypatch: pytest.MonkeyPatch, results: Path
+) -> None:
+    plant(monkeypatch, first=[table(goal=11.0)], second=[table(goal=9.0)])
+
+    assert command.main(["--rounds", "1"], results=results) == 1
+    assert command.main(["second", "--rounds", "1"], results=results) == 0
+
+
+def test_write_keeps_a_page_an_area_with_its_command(
+    monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, first=[table(goal=9.0)], second=[table(goal=9.0)])
+
+    command.main(["first", "--rounds", "2", "--write"], results=results)
+
+    assert [path.name for path in results.iterdir()] == ["first.md"]
+    page = (results / "first.md").read_text()
+    assert "- command: `python -m bench first --rounds 2`" in page
+    assert page in capsys.readouterr().out
+
+
+def test_an_unknown_area_is_named_with_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, first=[table(goal=9.0)])
+
+    assert command.main(["fisrt"], results=results) == 2
+    assert "fisrt; there are: first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1", "many"])
+def test_rounds_are_a_positive_number(rounds: str, results: Path) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--rounds", rounds], results=results)
+
+
+def test_areas_are_the_modules_of_the_folder_but_not_the_machinery(tmp_path: Path) -> None:
+    for name in ("records", "harness", "__main__", "_private", "protocol"):
+        (tmp_path / f"{name}.py").touch()
+
+    assert command.area_names(tmp_path) == ["protocol", "records"]
