@@ -4,18 +4,77 @@ VENV := .venv
 BIN := $(VENV)/bin
 DISTRIBUTIONS := platform broker streams connect connectors
 MANIFESTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
+KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.pyx)
+CODE := $(DISTRIBUTIONS:%=%/moldau) tests bench examples
+INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
+
+# make test ARGS="-k properties", make bench AREA=records, make demo SEED=7, make fuzz SECONDS=300
+ARGS ?=
+AREA ?=
+SEED ?=
+SECONDS ?= 60
+ROUNDS ?= 5
 
 .PHONY: help
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-$(VENV)/.made: $(MANIFESTS) $(wildcard platform/hatch_build.py platform/moldau/records/*.pyx)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "moldau needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "This python3 has no venv with pip: install it (Debian: python3-venv)"; exit 1; }
+$(VENV)/.made: $(MANIFESTS) $(KERNEL)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "moldau needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "this python3 cannot make a venv with pip (Debian: apt install python3-venv)"; exit 1; }
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt uv
-	$(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt --group dev $(DISTRIBUTIONS:%=-e ./%) -e .
+	$(INSTALL) --group dev $(DISTRIBUTIONS:%=-e ./%) -e .
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.made
+	$(INSTALL) --group bench
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.made
+	$(INSTALL) --group fuzz
 	@touch $@
 
 .PHONY: venv
 venv: $(VENV)/.made ## make .venv with moldau and its tools
+
+.PHONY: demo
+demo: venv ## a three-node replicated log under crashes and cuts, in simulated time
+	@$(BIN)/python -m examples.replicated_log $(if $(SEED),--seed $(SEED))
+
+.PHONY: test
+test: venv ## all tests; make test ARGS="-k name"
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: venv ## format, lint, types, layers, architecture
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/architecture
+
+.PHONY: format
+format: venv ## let ruff format and repair what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: cover
+cover: venv ## tests with branch coverage, and what no test reaches
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q $(ARGS)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
+.PHONY: bench
+bench: $(VENV)/.bench ## tables of ratios beside the peers; make bench AREA=records
+	$(BIN)/python -m bench $(AREA) --rounds $(ROUNDS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
+	$(BIN)/python -m tests.fuzz all --seconds $(SECONDS)
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov
+	rm -f .coverage .coverage.* platform/moldau/records/_speed.c platform/moldau/records/_speed*.so
