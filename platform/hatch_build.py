@@ -1,0 +1,104 @@
+"""Builds the one compiled module, `moldau.records._speed`, or says why not and goes on without.
+
+Invariant: an installation never fails because of it. Without a C compiler, with a broken one, on
+another Python than CPython or with MOLDAU_PURE=1, what comes out is a pure-Python installation in
+which `moldau.records.KERNEL` is "pure".
+
+A wheel gets the module and a platform tag; an editable installation gets it in place, beside its
+source. Cython runs here, so neither the repository nor the source distribution carries C.
+"""
+
+# The build's own modules are not installed where mypy runs.
+# mypy: disable-error-code="import-not-found,import-untyped,misc,no-untyped-call,unused-ignore"
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PACKAGE = Path("moldau/records")
+MODULE = "moldau.records._speed"
+SUFFIXES = (".so", ".pyd")
+REASON_MAX = 120
+
+
+def reason_for_pure() -> str | None:
+    """Why not even to try, or None."""
+    if os.environ.get("MOLDAU_PURE", "0") not in ("", "0"):
+        return "MOLDAU_PURE is set"
+    if platform.python_implementation() != "CPython":
+        return "only CPython can use it"
+    return None
+
+
+def compile_kernel(source: Path, folder: Path) -> Path:
+    """The module compiled from `source`, somewhere in `folder`; whatever fails, raises."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    copy = folder / "source" / PACKAGE / source.name
+    copy.parent.mkdir(parents=True)
+    shutil.copyfile(source, copy)
+    extensions = cythonize([Extension(MODULE, [str(copy)])], quiet=True, force=True)
+    command = build_ext(Distribution({"name": "moldau-platform", "ext_modules": extensions}))
+    command.build_lib = str(folder / "library")
+    command.build_temp = str(folder / "objects")
+    command.ensure_finalized()
+    command.run()
+    return Path(command.get_ext_fullpath(MODULE))
+
+
+class KernelBuildHook(BuildHookInterface):
+    """hatchling calls `initialize` before it collects a wheel's files, `finalize` after."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What an isolated build has to fetch; nothing where nothing is compiled."""
+        if self.target_name != "wheel" or reason_for_pure():
+            return []
+        return ["cython>=3.1", "setuptools>=77"]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel":
+            return
+        package = Path(self.root) / PACKAGE
+        is_editable = version == "editable"
+        if is_editable:  # what an earlier build left would hide that this one has none
+            for stale in package.glob("_speed.*"):
+                if stale.suffix in SUFFIXES:
+                    stale.unlink()
+        self._folder = Path(tempfile.mkdtemp(prefix="moldau-kernel-"))
+        built = self._try_to_compile(package / "_speed.pyx")
+        if built is None:
+            return
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        if is_editable:
+            shutil.copyfile(built, package / built.name)
+        else:
+            build_data["force_include"][str(built)] = str(PACKAGE / built.name)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if self.target_name == "wheel":
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _try_to_compile(self, source: Path) -> Path | None:
+        reason = reason_for_pure()
+        if reason is None:
+            try:
+                return compile_kernel(source, self._folder)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        print(
+            f"moldau: no compiled record kernel, plain Python instead ({reason})", file=sys.stderr
+        )
+        return None

@@ -1,0 +1,98 @@
+"""Kafka's record batches: built, found, checked, opened, compressed.
+
+- make       `encode_batch`, `BatchBuilder`, `encode_control_batch`
+- find       `walk`, `whole_bytes`, `open_batch`, `read_header`
+- judge      `validate` (never makes a record), then `stamp` in place
+- open       `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`
+- clean      `retain`
+- place      `partition_for_key`, `coordinator_partition`
+
+Only format version 2 exists; older ones are refused. Bad bytes are `CorruptRecord`, always.
+`KERNEL` says whether the loops run compiled or in plain Python; nothing else differs.
+"""
+
+from __future__ import annotations
+
+from moldau.records.batch import (
+    Batch,
+    decode_batch,
+    iter_records,
+    open_batch,
+    stamp,
+    walk,
+    whole_bytes,
+)
+from moldau.records.builder import (
+    NO_PRODUCER,
+    BatchBuilder,
+    Producer,
+    encode_batch,
+    stamp_producer,
+)
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
+from moldau.records.compaction import retain
+from moldau.records.control import (
+    ControlRecord,
+    ControlType,
+    control_records,
+    encode_control_batch,
+)
+from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer, read_header
+from moldau.records.kernel import KERNEL, Record, java_string_hash, murmur2
+from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
+from moldau.records.record import Columns, Entry, Headers, Row
+from moldau.records.validation import (
+    LOGGED,
+    PRODUCED,
+    InvalidRecord,
+    InvalidTimestamp,
+    Rules,
+    Validated,
+    validate,
+)
+
+__all__ = [
+    "DECOMPRESSED_BYTES_MAX",
+    "HEADER_BYTES",
+    "KERNEL",
+    "LOGGED",
+    "NO_PRODUCER",
+    "PRODUCED",
+    "Batch",
+    "BatchBuilder",
+    "BatchHeader",
+    "Buffer",
+    "Codec",
+    "Columns",
+    "ControlRecord",
+    "ControlType",
+    "Entry",
+    "Headers",
+    "InvalidRecord",
+    "InvalidTimestamp",
+    "Producer",
+    "Record",
+    "Row",
+    "Rules",
+    "Validated",
+    "compress",
+    "control_records",
+    "coordinator_partition",
+    "decode_batch",
+    "decompress",
+    "encode_batch",
+    "encode_control_batch",
+    "iter_records",
+    "java_string_hash",
+    "murmur2",
+    "open_batch",
+    "partition_for_key",
+    "read_header",
+    "retain",
+    "stamp",
+    "stamp_producer",
+    "to_positive",
+    "validate",
+    "walk",
+    "whole_bytes",
+]

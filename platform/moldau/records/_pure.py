@@ -1,0 +1,504 @@
+"""The kernel in plain Python: taken where the compiled `_speed` is missing, and its judge in tests.
+
+Both have the same names, give the same bytes and records, and refuse the same input with the same
+errors. Whatever a decoder here stumbles over (a length that leads out of bounds, a short buffer)
+goes to `diagnosis.explain`, which says why.
+
+Why it looks as it does: in CPython a call costs more than the work of a varint, so lengths up to
+`_TABLE` are looked up and not computed, one-byte varints are read in line, and a batch is joined
+once at its end.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from moldau.records.diagnosis import DENSE, KEYED, check_count, explain
+from moldau.records.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Buffer
+from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
+
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+_TABLE: Final = 1 << 13
+_BLANK_HEADER: Final = bytes(HEADER_BYTES)
+
+
+class Record(NamedTuple):
+    """One record; a value, never changed. Its fields are the contract, being a tuple is not."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+_new_record: Final = partial(tuple.__new__, Record)
+_MURMUR_SEED: Final = 0x9747B28C
+_MURMUR_M: Final = 0x5BD1E995
+_MURMUR_R: Final = 24
+_UINT32: Final = 0xFFFFFFFF
+_iter_words: Final = struct.Struct("<I").iter_unpack
+_iter_units: Final = struct.Struct("<H").iter_unpack
+
+
+def varint(number: int) -> bytes:
+    """The zig-zag varint of a signed number of up to 64 bits."""
+    rest = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+_VARINTS: Final = [varint(number) for number in range(_TABLE)]
+# A varint's bytes as a little-endian sum with 7-bit steps: one byte 0..127, two bytes 128..16511.
+_UNZIGZAG: Final = [number >> 1 ^ -(number & 1) for number in (*range(0x80), *range(0x80 << 7))]
+_NULL: Final = varint(-1)
+_NO_HEADERS: Final[Headers] = ()
+_STAMPS: Final = [b"\0" + encoded for encoded in _VARINTS]  # behind a record's attributes
+_FRAMED: Final = [len(encoded) + number for number, encoded in enumerate(_VARINTS)]
+
+
+def _length(number: int) -> bytes:
+    return _VARINTS[number] if number < _TABLE else varint(number)
+
+
+def _nullable(what: str, content: bytes | None) -> tuple[bytes, bytes]:
+    if content is None:
+        return _NULL, b""
+    if not isinstance(content, bytes):
+        raise TypeError(f"{what} must be bytes or None, not {type(content).__name__}")
+    return _length(len(content)), content
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    if not isinstance(headers, (tuple, list)):
+        raise TypeError(f"headers must be a tuple or a list, not {type(headers).__name__}")
+    parts = [_length(len(headers))]
+    for header in headers:
+        if not isinstance(header, tuple) or len(header) != 2:
+            raise TypeError("a header must be a tuple of its key and its value")
+        key, value = header
+        if not isinstance(key, str):
+            raise TypeError(f"header key must be str, not {type(key).__name__}")
+        name = key.encode()
+        parts += (_length(len(name)), name, *_nullable("header value", value))
+    return b"".join(parts)
+
+
+def _check_row(row: object) -> None:
+    if not isinstance(row, tuple) or len(row) != 4:
+        raise TypeError("a row must be a tuple of timestamp, key, value and headers")
+
+
+def _check_timestamp(timestamp: int) -> int:
+    if not isinstance(timestamp, int):
+        raise TypeError(f"timestamp must be int, not {type(timestamp).__name__}")
+    if not _INT64_MIN <= timestamp <= _INT64_MAX:
+        raise OverflowError("timestamp does not fit 64 bits")
+    return timestamp
+
+
+def _timestamp_delta(timestamp: int, base: int) -> bytes:
+    delta = _check_timestamp(timestamp) - base
+    if not _INT64_MIN <= delta <= _INT64_MAX:
+        raise OverflowError("timestamp is too far from the first one of its batch")
+    return varint(delta)
+
+
+class Appender:
+    """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
+
+    def __init__(self, size_bytes_max: int = BATCH_BYTES_MAX) -> None:
+        self.size_bytes_max = min(size_bytes_max, BATCH_BYTES_MAX)
+        self.size_bytes = HEADER_BYTES
+        self.count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self._near = 0  # how far from the base a timestamp is still looked up
+        self._parts: list[bytes] | None = [_BLANK_HEADER]
+
+    def append(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> int | None:
+        """The record's offset delta, or None when it does not fit; the first one always does."""
+        delta = self.count
+        return delta if self.extend(((timestamp, key, value, headers),)) else None
+
+    def extend(self, rows: Sequence[Row], start: int = 0) -> int:
+        """Append the rows (timestamp, key, value, headers) from `start` on; how many fitted."""
+        if self._parts is None:
+            raise ValueError("the records have been taken")
+        if not isinstance(rows, (tuple, list)):
+            raise TypeError(f"rows must be a list or a tuple, not {type(rows).__name__}")
+        if start < 0:
+            raise ValueError("start must not be negative")
+        count = self.count
+        self._write(rows[start:] if start else rows, self._parts)
+        return self.count - count
+
+    def _write(self, rows: Sequence[Row], parts: list[bytes]) -> None:
+        """The loop; `finally` because a bad row leaves the good ones before it in place."""
+        varints, stamps, framed, table = _VARINTS, _STAMPS, _FRAMED, _TABLE
+        no_headers = _NO_HEADERS
+        count, size, room = self.count, self.size_bytes, self.size_bytes_max
+        base, newest, near = self.base_timestamp, self.max_timestamp, self._near
+        try:
+            for row in rows:
+                if row.__class__ is not tuple:
+                    _check_row(row)
+                try:
+                    timestamp, key, value, headers = row
+                except ValueError:
+                    _check_row(row)
+                if not count:
+                    base = newest = _check_timestamp(timestamp)
+                    near = min(table, _INT64_MAX - base + 1)
+                if timestamp.__class__ is int and 0 <= (number := timestamp - base) < near:
+                    stamp = stamps[number]
+                else:
+                    stamp = b"\0" + _timestamp_delta(timestamp, base)
+                delta = varints[count] if count < table else varint(count)
+                length = len(stamp) + len(delta) + 1
+                if key.__class__ is bytes and (number := len(key)) < table:
+                    key_length = varints[number]
+                    length += framed[number]
+                else:
+                    key_length, key = _nullable("key", key)
+                    length += len(key_length) + len(key)
+                if value.__class__ is bytes and (number := len(value)) < table:
+                    value_length = varints[number]
+                    length += framed[number]
+                else:
+                    value_length, value = _nullable("value", value)
+                    length += len(value_length) + len(value)
+                tail = b"\0"
+                if headers is not no_headers:
+                    tail = _headers(headers)
+                    length += len(tail) - 1
+                if length < table:
+                    prefix = varints[length]
+                    total = size + framed[length]
+                else:
+                    prefix = varint(length)
+                    total = size + length + len(prefix)
+                if total > room and (count or total > BATCH_BYTES_MAX):
+                    if not count:
+                        raise ValueError("a record does not fit a batch of 2 GiB")
+                    break
+                parts += (prefix, stamp, delta, key_length, key, value_length, value, tail)
+                size = total
+                count += 1
+                if timestamp > newest:
+                    newest = timestamp
+        finally:
+            self.count, self.size_bytes = count, size
+            if count:
+                self.base_timestamp, self.max_timestamp, self._near = base, newest, near
+
+    def take(self) -> bytearray:
+        """What was written, 61 blank bytes first; the appender is spent."""
+        if self._parts is None:
+            raise ValueError("the records have been taken")
+        parts, self._parts = self._parts, None
+        return bytearray().join(parts)
+
+
+def _read_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
+    """A varint of any length, and where it ends; ValueError where there is none."""
+    shift = value = 0
+    while shift < bits:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> bits:
+                break
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+    raise ValueError
+
+
+def _skip_headers(data: bytes, position: int, end: int) -> int:
+    """Where the headers end; ValueError where one is not inside."""
+    count, position = _read_varint(data, position, 32)
+    if count < 0 or count * 2 > end - position:
+        raise ValueError
+    for _ in range(count):
+        length, position = _read_varint(data, position, 32)
+        if not 0 <= length <= end - position:
+            raise ValueError
+        length, position = _read_varint(data, position + length, 32)
+        if not -1 <= length <= end - position:
+            raise ValueError
+        if length > 0:
+            position += length
+    return position
+
+
+def _decode_headers(data: bytes, position: int) -> Headers:
+    """Headers that `_skip_headers` has stepped over; as in Java, what is not UTF-8 is replaced."""
+    count, position = _read_varint(data, position, 32)
+    headers = []
+    for _ in range(count):
+        length, start = _read_varint(data, position, 32)
+        key = data[start : start + length].decode("utf-8", "replace")
+        length, start = _read_varint(data, start + length, 32)
+        position = start if length < 0 else start + length
+        headers.append((key, None if length < 0 else data[start:position]))
+    return tuple(headers)
+
+
+def _key_and_value(data: bytes, position: int) -> tuple[int, int, int, int, int]:
+    """(key, key end, value, value end, headers); a null begins and ends at -1."""
+    if (number := data[position]) < 0x80:
+        length, key = number >> 1 ^ -(number & 1), position + 1
+    else:
+        length, key = _read_varint(data, position, 32)
+    if length >= 0:
+        position = key_end = key + length
+    elif length == -1:
+        position, key, key_end = key, -1, -1
+    else:
+        raise ValueError
+    if (number := data[position]) < 0x80:
+        length, value = number >> 1 ^ -(number & 1), position + 1
+    elif (second := data[position + 1]) < 0x80:
+        number = number & 0x7F | second << 7
+        length, value = number >> 1 ^ -(number & 1), position + 2
+    else:
+        length, value = _read_varint(data, position, 32)
+    if length >= 0:
+        return key, key_end, value, value + length, value + length
+    if length == -1:
+        return key, key_end, -1, -1, value
+    raise ValueError
+
+
+def _walk(data: bytes, header: BatchHeader, rules: int = 0) -> Iterator[Fields]:
+    """The fields of each record, as positions in `data`; checks all that there is to check.
+
+    A position that leads out of the data ends in IndexError, one that leads out of the record in
+    an end that is not the record's.
+    """
+    size, base = len(data), header.base_timestamp
+    check_count(size, header)
+    last_delta = min(header.last_offset_delta, _INT64_MAX - header.base_offset)
+    keyed, dense = rules & KEYED, rules & DENSE
+    position, start, previous, index = 0, 0, -1, 0
+    try:
+        for index in range(header.record_count):
+            start = position
+            if (number := data[start]) < 0x80:
+                length, position = number >> 1 ^ -(number & 1), start + 1
+            elif (second := data[start + 1]) < 0x80:
+                number = number & 0x7F | second << 7
+                length, position = number >> 1 ^ -(number & 1), start + 2
+            else:
+                length, position = _read_varint(data, start, 32)
+            end = position + length
+            if length < 6 or end > size:
+                raise ValueError
+            position += 1
+            if (number := data[position]) < 0x80:
+                timestamp, tail = number >> 1 ^ -(number & 1), position + 1
+            else:
+                timestamp, tail = _read_varint(data, position, 64)
+            if (number := data[tail]) < 0x80:
+                delta, position = number >> 1 ^ -(number & 1), tail + 1
+            elif (second := data[tail + 1]) < 0x80:
+                number = number & 0x7F | second << 7
+                delta, position = number >> 1 ^ -(number & 1), tail + 2
+            else:
+                delta, position = _read_varint(data, tail, 32)
+            timestamp += base
+            if not previous < delta <= last_delta or not _INT64_MIN <= timestamp <= _INT64_MAX:
+                raise ValueError
+            key, key_end, value, value_end, headers = _key_and_value(data, position)
+            if number := data[headers]:
+                headers_end = _skip_headers(data, headers, end)
+            else:
+                headers_end = headers + 1
+            if headers_end != end or (keyed and key < 0) or (dense and delta != index):
+                raise ValueError
+            previous, position = delta, end
+            yield delta, timestamp, key, key_end, value, value_end, headers, start, tail, end
+        if position != size:
+            start, index = position, header.record_count
+            raise ValueError
+    except (ValueError, IndexError):
+        explain(data, header, index, start, previous, rules)
+
+
+def _bytes(buffer: Buffer) -> bytes:
+    return buffer if buffer.__class__ is bytes else bytes(memoryview(buffer))
+
+
+def _plain_rows(data: bytes, header: BatchHeader) -> list[_Row]:
+    """The records' fields where all varints have one or two bytes, as nearly always.
+
+    Refuses whatever is in doubt with IndexError or ValueError: `_walk` then decides. A third byte
+    leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends elsewhere.
+    """
+    check_count(len(data), header)
+    base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
+    if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _TABLE:
+        raise ValueError
+    rows: list[_Row] = []
+    position, previous = 0, -1
+    for _ in range(header.record_count):
+        if (number := data[position]) > 0x7F:
+            position += 1
+            number += data[position] << 7
+        position += 1
+        end = position + unzigzag[number]
+        position += 1
+        if (number := data[position]) > 0x7F:
+            position += 1
+            number += data[position] << 7
+        position += 1
+        timestamp = base_timestamp + unzigzag[number]
+        if (number := data[position]) > 0x7F:
+            position += 1
+            number += data[position] << 7
+        delta = unzigzag[number]
+        if delta <= previous:
+            raise ValueError
+        previous = delta
+        position += 1
+        if (number := data[position]) > 0x7F:
+            position += 1
+            number += data[position] << 7
+        position += 1
+        key = value = None
+        if (length := unzigzag[number]) >= 0:
+            key = data[position : (position := position + length)]
+        elif length != -1:
+            raise ValueError
+        if (number := data[position]) > 0x7F:
+            position += 1
+            number += data[position] << 7
+        position += 1
+        if (length := unzigzag[number]) >= 0:
+            value = data[position : (position := position + length)]
+        elif length != -1:
+            raise ValueError
+        headers: Headers = ()
+        if data[position]:
+            stop = _skip_headers(data, position, end)
+            headers, position = _decode_headers(data, position), stop
+        else:
+            position += 1
+        if position != end:
+            raise ValueError
+        rows.append((base + delta, timestamp, key, value, headers))
+    if position != len(data) or previous > header.last_offset_delta:
+        raise ValueError
+    return rows
+
+
+def _rows(data: bytes, header: BatchHeader) -> list[_Row]:
+    try:
+        rows = _plain_rows(data, header)
+    except (IndexError, ValueError):
+        base = header.base_offset
+        rows = [
+            (
+                base + delta,
+                timestamp,
+                data[key:key_end] if key >= 0 else None,
+                data[value:value_end] if value >= 0 else None,
+                _decode_headers(data, headers) if data[headers] else (),
+            )
+            for delta, timestamp, key, key_end, value, value_end, headers, *_ in _walk(data, header)
+        ]
+    if header.attributes & LOG_APPEND_TIME:
+        stamp = header.max_timestamp
+        rows = [(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
+    return rows
+
+
+def decode(buffer: Buffer, header: BatchHeader) -> list[Record]:
+    """The records of an uncompressed section."""
+    return list(map(_new_record, _rows(_bytes(buffer), header)))
+
+
+def columns(buffer: Buffer, header: BatchHeader) -> Columns:
+    """The same as parallel lists."""
+    rows = _rows(_bytes(buffer), header)
+    return Columns(*map(list, zip(*rows, strict=True))) if rows else Columns([], [], [], [], [])
+
+
+def entries(buffer: Buffer, header: BatchHeader) -> list[Entry]:
+    """Where each record stands; for compaction."""
+    data, base = _bytes(buffer), header.base_offset
+    stamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    return [
+        Entry(
+            base + delta,
+            timestamp if stamp is None else stamp,
+            data[key:key_end] if key >= 0 else None,
+            value_end - value if value >= 0 else -1,
+            start,
+            tail,
+            end,
+        )
+        for delta, timestamp, key, key_end, value, value_end, _, start, tail, end in _walk(
+            data, header
+        )
+    ]
+
+
+def scan(buffer: Buffer, header: BatchHeader, rules: int) -> tuple[int, int, int]:
+    """(oldest timestamp, newest timestamp, offset delta of the newest), as the records have them;
+    (-1, -1, -1) where there are none."""
+    oldest, newest, newest_delta = _INT64_MAX, _INT64_MIN - 1, -1
+    for delta, timestamp, *_ in _walk(_bytes(buffer), header, rules):
+        if timestamp > newest:
+            newest, newest_delta = timestamp, delta
+        if timestamp < oldest:
+            oldest = timestamp
+    return (oldest, newest, newest_delta) if newest_delta >= 0 else (-1, -1, -1)
+
+
+def murmur2(key: bytes) -> int:
+    """Java clients' hash of a key, as the signed 32-bit number that Java has."""
+    if not isinstance(key, bytes):
+        raise TypeError(f"key must be bytes, not {type(key).__name__}")
+    size = len(key)
+    whole = size & ~3
+    hashed = _MURMUR_SEED ^ size
+    for (word,) in _iter_words(memoryview(key)[:whole]):
+        word = word * _MURMUR_M & _UINT32
+        hashed = (hashed * _MURMUR_M ^ (word ^ word >> _MURMUR_R) * _MURMUR_M) & _UINT32
+    if size & 3:
+        hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * _MURMUR_M & _UINT32
+    hashed = (hashed ^ hashed >> 13) * _MURMUR_M & _UINT32
+    hashed ^= hashed >> 15
+    return hashed - (1 << 32) if hashed >> 31 else hashed
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode` of Java: over UTF-16 units, a signed 32-bit number."""
+    if not isinstance(text, str):
+        raise TypeError(f"text must be str, not {type(text).__name__}")
+    units = text.encode("utf-16-le", "surrogatepass")
+    hashed = 0
+    for (unit,) in _iter_units(units):
+        hashed = (hashed * 31 + unit) & _UINT32
+    return hashed - (1 << 32) if hashed >> 31 else hashed

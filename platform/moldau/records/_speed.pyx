@@ -1,0 +1,636 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, always_allow_keywords=True, auto_pickle=False, embedsignature=False
+"""The compiled kernel: the same names, bytes, records and errors as `_pure`, which see.
+
+Invariants that keep memory safe:
+- Nothing is read through a pointer before its type was checked (`PyBytes_Check` and so on), and no
+  Python code can run between a check and the use of what was checked.
+- A decoder reads only between `Cursor.position` and `Cursor.end`, and every length is compared with
+  what is left there before it moves the position.
+- An appender knows the exact size of a record, and has room for it, before it writes one.
+
+Decoders do not say what is wrong: they stop at the record, and `diagnosis.explain` says it.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
+from cpython.bytes cimport (
+    PyBytes_AS_STRING,
+    PyBytes_Check,
+    PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
+from cpython.list cimport PyList_Check, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_Check
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_Check, PyUnicode_DecodeUTF8
+from libc.stdint cimport (
+    INT32_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint32_t,
+    uint64_t,
+)
+from libc.string cimport memcpy, memset
+
+cimport cython
+
+from moldau.records.diagnosis import DENSE as _DENSE, KEYED as _KEYED, check_count, explain
+from moldau.records.record import Columns, Entry
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    Py_UCS4 PyUnicode_READ_CHAR(object text, Py_ssize_t index)
+
+cdef enum:
+    HEADER_BYTES = 61
+    LOG_APPEND_TIME = 0x08
+    FIRST_RESERVE = 512
+
+cdef int DENSE = _DENSE
+cdef int KEYED = _KEYED
+cdef tuple NO_HEADERS = ()
+
+
+@cython.final
+@cython.no_gc  # it holds bytes and a tuple of (str, bytes): never part of a cycle
+@cython.freelist(1024)
+cdef class Record:
+    """One record; a value, never changed."""
+
+    cdef readonly long long offset
+    cdef readonly long long timestamp
+    cdef readonly bytes key
+    cdef readonly bytes value
+    cdef readonly tuple headers
+
+    def __init__(
+        self, long long offset, long long timestamp, bytes key, bytes value, tuple headers=()
+    ):
+        for header in headers:
+            if type(header) is not tuple or len(header) != 2:
+                raise TypeError("a header must be a tuple of its key and its value")
+            if type(header[0]) is not str or not (header[1] is None or type(header[1]) is bytes):
+                raise TypeError("a header's key must be str, its value bytes or None")
+        self.offset, self.timestamp = offset, timestamp
+        self.key, self.value, self.headers = key, value, headers
+
+    cdef tuple fields(self):
+        return self.offset, self.timestamp, self.key, self.value, self.headers
+
+    def __eq__(self, other):
+        if type(other) is not Record:
+            return NotImplemented
+        return self.fields() == (<Record> other).fields()
+
+    def __hash__(self):
+        return hash(self.fields())
+
+    def __reduce__(self):
+        return Record, self.fields()
+
+    def __repr__(self):
+        return (
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r},"
+            f" value={self.value!r}, headers={self.headers!r})"
+        )
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+cdef inline uint64_t zigzag(int64_t number) noexcept nogil:
+    return (<uint64_t> number << 1) ^ <uint64_t> (number >> 63)
+
+
+cdef inline int varint_bytes(uint64_t number) noexcept nogil:
+    cdef int size = 1
+    if number < 1 << 14:  # nearly always
+        return 1 if number < 1 << 7 else 2
+    while number > 0x7F:
+        number >>= 7
+        size += 1
+    return size
+
+
+cdef inline char* put_varint(char* to, uint64_t number) noexcept nogil:
+    while number > 0x7F:
+        to[0] = <char> (number & 0x7F | 0x80)
+        number >>= 7
+        to += 1
+    to[0] = <char> number
+    return to + 1
+
+
+cdef inline char* put_bytes(char* to, PyObject* content, Py_ssize_t size) noexcept:
+    """A length and its bytes; -1 for None."""
+    to = put_varint(to, zigzag(size))
+    if size > 0:
+        memcpy(to, PyBytes_AS_STRING(<object> content), size)
+        to += size
+    return to
+
+
+cdef inline Py_ssize_t content_size(PyObject* content, str what) except -2:
+    """How long the content is, -1 for None."""
+    if content == <PyObject*> None:
+        return -1
+    if not PyBytes_Check(<object> content):
+        raise TypeError(f"{what} must be bytes or None, not {type(<object> content).__name__}")
+    return PyBytes_GET_SIZE(<object> content)
+
+
+cdef inline int64_t checked_timestamp(object timestamp) except? -2:
+    if not PyLong_Check(timestamp):
+        raise TypeError(f"timestamp must be int, not {type(timestamp).__name__}")
+    cdef int overflow = 0
+    cdef int64_t stamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+    if overflow:
+        raise OverflowError("timestamp does not fit 64 bits")
+    return stamp
+
+
+cdef bytes encode_headers(object headers):
+    """The headers with their count, or None where there are none. They are rare and short, so they
+    are written the plain way; what runs here may be slower but not looser."""
+    if not PyTuple_Check(headers) and not PyList_Check(headers):
+        raise TypeError(f"headers must be a tuple or a list, not {type(headers).__name__}")
+    cdef Py_ssize_t size
+    cdef const char* name
+    cdef list parts = [varint(len(headers))]
+    for header in tuple(headers):
+        if not PyTuple_Check(header) or PyTuple_GET_SIZE(header) != 2:
+            raise TypeError("a header must be a tuple of its key and its value")
+        key, value = <object> PyTuple_GET_ITEM(header, 0), <object> PyTuple_GET_ITEM(header, 1)
+        if not PyUnicode_Check(key):
+            raise TypeError(f"header key must be str, not {type(key).__name__}")
+        name = PyUnicode_AsUTF8AndSize(key, &size)
+        parts.append(varint(size))
+        parts.append(PyBytes_FromStringAndSize(name, size))
+        parts.append(varint(content_size(<PyObject*> value, "header value")))
+        if value is not None:
+            parts.append(value)
+    return b"".join(parts)
+
+
+def varint(long long number):
+    """The zig-zag varint of a signed number of up to 64 bits."""
+    cdef char encoded[10]
+    return PyBytes_FromStringAndSize(encoded, put_varint(encoded, zigzag(number)) - encoded)
+
+
+cdef class Appender:
+    """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
+
+    cdef readonly Py_ssize_t size_bytes_max
+    cdef readonly Py_ssize_t size_bytes
+    cdef readonly Py_ssize_t count
+    cdef readonly long long base_timestamp
+    cdef readonly long long max_timestamp
+    cdef bytearray buffer  # nobody else has it before take()
+    cdef Py_ssize_t reserved
+
+    def __init__(self, Py_ssize_t size_bytes_max=INT32_MAX):
+        self.size_bytes_max = min(size_bytes_max, <Py_ssize_t> INT32_MAX)
+        self.size_bytes = HEADER_BYTES
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = -1
+        self.buffer = bytearray(FIRST_RESERVE)
+        self.reserved = FIRST_RESERVE
+        memset(PyByteArray_AS_STRING(self.buffer), 0, HEADER_BYTES)
+
+    def append(self, timestamp, key, value, headers=()):
+        """The record's offset delta, or None when it does not fit; the first one always does."""
+        cdef Py_ssize_t delta = self.count
+        if self.buffer is None:
+            raise ValueError("the records have been taken")
+        if self.write(
+            <PyObject*> timestamp, <PyObject*> key, <PyObject*> value, <PyObject*> headers, 1
+        ):
+            return delta
+        return None
+
+    def extend(self, rows, Py_ssize_t start=0):
+        """Append the rows (timestamp, key, value, headers) from `start` on; how many fitted."""
+        if self.buffer is None:
+            raise ValueError("the records have been taken")
+        if not PyList_Check(rows) and not PyTuple_Check(rows):
+            raise TypeError(f"rows must be a list or a tuple, not {type(rows).__name__}")
+        if start < 0:
+            raise ValueError("start must not be negative")
+        cdef bint is_list = PyList_Check(rows)
+        cdef Py_ssize_t index = start, count = self.count, left
+        cdef object row
+        while True:
+            # The list's size is asked for each time: headers may run Python code while encoded.
+            left = (PyList_GET_SIZE(rows) if is_list else PyTuple_GET_SIZE(rows)) - index
+            if left <= 0:
+                break
+            row = <object> (
+                PyList_GET_ITEM(rows, index) if is_list else PyTuple_GET_ITEM(rows, index)
+            )
+            if not PyTuple_Check(row) or PyTuple_GET_SIZE(row) != 4:
+                raise TypeError("a row must be a tuple of timestamp, key, value and headers")
+            if not self.write(
+                PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1),
+                PyTuple_GET_ITEM(row, 2), PyTuple_GET_ITEM(row, 3), left,
+            ):
+                break
+            index += 1
+        return self.count - count
+
+    cdef inline bint write(
+        self,
+        PyObject* timestamp,
+        PyObject* key,
+        PyObject* value,
+        PyObject* headers,
+        Py_ssize_t left,
+    ) except -1:
+        """Write a record if it fits; `left` records like it are expected, this one included."""
+        cdef bytes tail = None
+        if headers != <PyObject*> NO_HEADERS:
+            tail = encode_headers(<object> headers)
+            if self.buffer is None:  # Python code ran
+                raise ValueError("the records have been taken")
+        cdef Py_ssize_t tail_size = 1 if tail is None else PyBytes_GET_SIZE(tail)
+        cdef int64_t stamp = checked_timestamp(<object> timestamp)
+        cdef int64_t base = self.base_timestamp if self.count else stamp
+        if (base < 0 and stamp > INT64_MAX + base) or (base > 0 and stamp < INT64_MIN + base):
+            raise OverflowError("timestamp is too far from the first one of its batch")
+        cdef Py_ssize_t key_size = content_size(key, "key")
+        cdef Py_ssize_t value_size = content_size(value, "value")
+        cdef uint64_t stamp_delta = zigzag(stamp - base)
+        cdef uint64_t delta = zigzag(self.count)
+        cdef Py_ssize_t length = (
+            1 + varint_bytes(stamp_delta) + varint_bytes(delta)
+            + varint_bytes(zigzag(key_size)) + max(key_size, 0)
+            + varint_bytes(zigzag(value_size)) + max(value_size, 0) + tail_size
+        )
+        cdef Py_ssize_t total = self.size_bytes + length + varint_bytes(zigzag(length))
+        if total > self.size_bytes_max and (self.count or total > INT32_MAX):
+            if not self.count:
+                raise ValueError("a record does not fit a batch of 2 GiB")
+            return False
+        if total > self.reserved:
+            self.reserve(total, left)
+        cdef char* start = PyByteArray_AS_STRING(self.buffer)
+        cdef char* to = put_varint(start + self.size_bytes, zigzag(length))
+        to[0] = 0
+        to = put_varint(to + 1, stamp_delta)
+        to = put_varint(to, delta)
+        to = put_bytes(to, key, key_size)
+        to = put_bytes(to, value, value_size)
+        if tail is None:
+            to[0] = 0
+            to += 1
+        else:
+            memcpy(to, PyBytes_AS_STRING(tail), tail_size)
+            to += tail_size
+        self.size_bytes = to - start
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = stamp
+        elif stamp > self.max_timestamp:
+            self.max_timestamp = stamp
+        self.count += 1
+        return True
+
+    cdef int reserve(self, Py_ssize_t total, Py_ssize_t left) except -1:
+        """Make room for `total` bytes and for as many records more as are known to come."""
+        cdef Py_ssize_t ahead = (total - self.size_bytes) * (left - 1)
+        cdef Py_ssize_t wanted = total + max(ahead + (ahead >> 4), total)
+        wanted = max(total, min(wanted, self.size_bytes_max))
+        PyByteArray_Resize(self.buffer, wanted)
+        self.reserved = wanted
+        return 0
+
+    def take(self):
+        """What was written, 61 blank bytes first; the appender is spent."""
+        if self.buffer is None:
+            raise ValueError("the records have been taken")
+        taken, self.buffer = self.buffer, None
+        PyByteArray_Resize(taken, self.size_bytes)
+        return taken
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+cdef struct Cursor:
+    const uint8_t* position
+    const uint8_t* end
+
+
+cdef struct Fields:
+    int64_t timestamp
+    int64_t delta
+    const uint8_t* tail
+    const uint8_t* key
+    int64_t key_size
+    const uint8_t* value
+    int64_t value_size
+    const uint8_t* headers
+    int64_t header_count
+
+
+cdef inline int64_t unzigzag(uint64_t number) noexcept nogil:
+    return <int64_t> (number >> 1) ^ -<int64_t> (number & 1)
+
+
+cdef inline bint get_varint(Cursor* cursor, int64_t* number, int bits) noexcept nogil:
+    """One and two bytes in line, since nearly all are so short."""
+    cdef const uint8_t* at = cursor.position
+    if at < cursor.end and at[0] < 0x80:
+        number[0] = unzigzag(at[0])
+        cursor.position = at + 1
+        return True
+    if cursor.end - at >= 2 and at[1] < 0x80:
+        number[0] = unzigzag(at[0] & 0x7F | <uint64_t> at[1] << 7)
+        cursor.position = at + 2
+        return True
+    return get_long_varint(cursor, number, bits)
+
+
+cdef bint get_long_varint(Cursor* cursor, int64_t* number, int bits) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while cursor.position < cursor.end and shift < bits:
+        byte = cursor.position[0]
+        cursor.position += 1
+        if shift + 7 > bits and byte >> (bits - shift):
+            return False
+        value |= <uint64_t> (byte & 0x7F) << shift
+        if byte < 0x80:
+            number[0] = unzigzag(value)
+            return True
+        shift += 7
+    return False
+
+
+cdef inline bint get_bytes(Cursor* cursor, const uint8_t** content, int64_t* size) noexcept nogil:
+    """A length of -1 or more, and its bytes, which are stepped over."""
+    if not get_varint(cursor, size, 32) or size[0] < -1 or size[0] > cursor.end - cursor.position:
+        return False
+    content[0] = cursor.position
+    if size[0] > 0:
+        cursor.position += size[0]
+    return True
+
+
+cdef inline bint skip_headers(Cursor* cursor, int64_t count) noexcept nogil:
+    cdef const uint8_t* content
+    cdef int64_t size
+    if count < 0 or count * 2 > cursor.end - cursor.position:
+        return False
+    while count:
+        if not get_bytes(cursor, &content, &size) or size < 0:
+            return False
+        if not get_bytes(cursor, &content, &size):
+            return False
+        count -= 1
+    return True
+
+
+cdef inline bint get_record(Cursor* cursor, Fields* fields) noexcept nogil:
+    """Read one record that ends where it says."""
+    cdef int64_t length
+    cdef Cursor body
+    if not get_varint(cursor, &length, 32) or length < 6 or length > cursor.end - cursor.position:
+        return False
+    body.position = cursor.position + 1  # its attributes have no meaning yet
+    body.end = cursor.position = cursor.position + length
+    if not get_varint(&body, &fields.timestamp, 64):
+        return False
+    fields.tail = body.position
+    if not get_varint(&body, &fields.delta, 32):
+        return False
+    if not get_bytes(&body, &fields.key, &fields.key_size):
+        return False
+    if not get_bytes(&body, &fields.value, &fields.value_size):
+        return False
+    fields.headers = body.position
+    if not get_varint(&body, &fields.header_count, 32):
+        return False
+    if fields.header_count and not skip_headers(&body, fields.header_count):
+        return False
+    return body.position == body.end
+
+
+@cython.final
+cdef class Section:
+    """A records section being read. Use: open, `next` until it is False, always close."""
+
+    cdef Py_buffer view
+    cdef bint is_open
+    cdef object header
+    cdef int rules
+    cdef int64_t base_offset, base_timestamp, last_delta, previous, index, count
+    cdef int64_t append_time
+    cdef bint has_append_time
+    cdef Cursor cursor
+    cdef const uint8_t* start  # of the current record
+    cdef Fields fields
+
+    def __cinit__(self, buffer, header, int rules):
+        PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
+        self.is_open = True
+        check_count(self.view.len, header)
+        self.header, self.rules, self.count = header, rules, header.record_count
+        self.base_offset, self.base_timestamp = header.base_offset, header.base_timestamp
+        self.last_delta = header.last_offset_delta
+        if self.base_offset > INT64_MAX - INT32_MAX:
+            self.last_delta = min(self.last_delta, INT64_MAX - self.base_offset)
+        self.has_append_time = header.attributes & LOG_APPEND_TIME != 0
+        self.append_time = header.max_timestamp
+        self.index, self.previous = 0, -1
+        self.cursor.position = <const uint8_t*> self.view.buf
+        self.cursor.end = self.cursor.position + self.view.len
+
+    def __dealloc__(self):
+        if self.is_open:
+            PyBuffer_Release(&self.view)
+
+    cdef inline bint next(self) except -1:
+        """Step to the next record; False behind the last one."""
+        self.start = self.cursor.position
+        if self.index == self.count:
+            if self.start != self.cursor.end:
+                self.refuse()
+            return False
+        cdef Fields* fields = &self.fields
+        if not get_record(&self.cursor, fields):
+            self.refuse()
+        cdef int64_t stamp = fields.timestamp, base = self.base_timestamp
+        if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
+            self.refuse()
+        fields.timestamp = base + stamp
+        if fields.delta <= self.previous or fields.delta > self.last_delta:
+            self.refuse()
+        if self.rules and (
+            (self.rules & DENSE and fields.delta != self.index)
+            or (self.rules & KEYED and fields.key_size < 0)
+        ):
+            self.refuse()
+        self.previous = fields.delta
+        self.index += 1
+        return True
+
+    cdef int refuse(self) except -1:
+        cdef Py_ssize_t position = self.start - <const uint8_t*> self.view.buf
+        data = PyBytes_FromStringAndSize(<const char*> self.view.buf, self.view.len)
+        explain(data, self.header, self.index, position, self.previous, self.rules)
+        return -1
+
+    cdef inline int64_t timestamp(self) noexcept:
+        return self.append_time if self.has_append_time else self.fields.timestamp
+
+    cdef inline bytes key(self):
+        return content(self.fields.key, self.fields.key_size)
+
+    cdef inline bytes value(self):
+        return content(self.fields.value, self.fields.value_size)
+
+    cdef inline tuple headers(self):
+        if not self.fields.header_count:
+            return NO_HEADERS
+        return read_headers(&self.fields, self.cursor.position)
+
+
+cdef inline bytes content(const uint8_t* start, int64_t size):
+    return None if size < 0 else PyBytes_FromStringAndSize(<const char*> start, size)
+
+
+cdef tuple read_headers(Fields* fields, const uint8_t* end):
+    """Headers that were stepped over before; checked again, since what runs here may be Python code
+    (a finalizer in a garbage collection) that writes into the buffer."""
+    cdef Cursor cursor
+    cdef const uint8_t* key
+    cdef const uint8_t* value
+    cdef int64_t key_size = 0, value_size = 0, count = 0
+    cdef list headers = []
+    cursor.position, cursor.end = fields.headers, end
+    get_varint(&cursor, &count, 32)
+    for _ in range(count):
+        if not get_bytes(&cursor, &key, &key_size) or key_size < 0:
+            break
+        if not get_bytes(&cursor, &value, &value_size):
+            break
+        name = PyUnicode_DecodeUTF8(<char*> key, key_size, "replace")
+        headers.append((name, content(value, value_size)))
+    return tuple(headers)
+
+
+def decode(buffer, header):
+    """The records of an uncompressed section."""
+    cdef Section section = Section(buffer, header, 0)
+    cdef list records = []
+    cdef Record record
+    while section.next():
+        record = Record.__new__(Record)
+        record.offset = section.base_offset + section.fields.delta
+        record.timestamp = section.timestamp()
+        record.key = section.key()
+        record.value = section.value()
+        record.headers = section.headers()
+        records.append(record)
+    return records
+
+
+def columns(buffer, header):
+    """The same as parallel lists."""
+    cdef Section section = Section(buffer, header, 0)
+    cdef list offsets = [], timestamps = [], keys = [], values = [], headers = []
+    while section.next():
+        offsets.append(section.base_offset + section.fields.delta)
+        timestamps.append(section.timestamp())
+        keys.append(section.key())
+        values.append(section.value())
+        headers.append(section.headers())
+    return Columns(offsets, timestamps, keys, values, headers)
+
+
+def entries(buffer, header):
+    """Where each record stands; for compaction."""
+    cdef Section section = Section(buffer, header, 0)
+    cdef const uint8_t* first = <const uint8_t*> section.view.buf
+    cdef list found = []
+    while section.next():
+        found.append(Entry(
+            section.base_offset + section.fields.delta, section.timestamp(), section.key(),
+            section.fields.value_size, section.start - first, section.fields.tail - first,
+            section.cursor.position - first,
+        ))
+    return found
+
+
+def scan(buffer, header, int rules):
+    """(oldest timestamp, newest timestamp, offset delta of the newest), as the records have them;
+    (-1, -1, -1) where there are none."""
+    cdef Section section = Section(buffer, header, rules)
+    cdef int64_t oldest = INT64_MAX, newest = INT64_MIN, newest_delta = -1, stamp
+    while section.next():
+        stamp = section.fields.timestamp
+        if stamp > newest or newest_delta < 0:
+            newest, newest_delta = stamp, section.fields.delta
+        if stamp < oldest:
+            oldest = stamp
+    if newest_delta < 0:
+        return -1, -1, -1
+    return oldest, newest, newest_delta
+
+
+# Hashing ------------------------------------------------------------------------------------------
+
+cdef enum:
+    MURMUR_R = 24
+cdef uint32_t MURMUR_SEED = 0x9747B28C
+cdef uint32_t MURMUR_M = 0x5BD1E995
+
+
+def murmur2(key):
+    """Java clients' hash of a key, as the signed 32-bit number that Java has."""
+    if not PyBytes_Check(key):
+        raise TypeError(f"key must be bytes, not {type(key).__name__}")
+    cdef const uint8_t* at = <const uint8_t*> PyBytes_AS_STRING(key)
+    cdef Py_ssize_t left = PyBytes_GET_SIZE(key)
+    cdef uint32_t hashed = MURMUR_SEED ^ <uint32_t> left
+    cdef uint32_t word
+    while left >= 4:
+        word = at[0] | <uint32_t> at[1] << 8 | <uint32_t> at[2] << 16 | <uint32_t> at[3] << 24
+        word *= MURMUR_M
+        word = (word ^ word >> MURMUR_R) * MURMUR_M
+        hashed = hashed * MURMUR_M ^ word
+        at += 4
+        left -= 4
+    if left:
+        word = at[0]
+        if left > 1:
+            word |= <uint32_t> at[1] << 8
+        if left > 2:
+            word |= <uint32_t> at[2] << 16
+        hashed = (hashed ^ word) * MURMUR_M
+    hashed = (hashed ^ hashed >> 13) * MURMUR_M
+    hashed ^= hashed >> 15
+    return <int32_t> hashed
+
+
+def java_string_hash(text):
+    """`String.hashCode` of Java: over UTF-16 units, a signed 32-bit number."""
+    if not PyUnicode_Check(text):
+        raise TypeError(f"text must be str, not {type(text).__name__}")
+    cdef uint32_t hashed = 0
+    cdef uint32_t point
+    cdef Py_ssize_t index
+    for index in range(PyUnicode_GET_LENGTH(text)):
+        point = <uint32_t> PyUnicode_READ_CHAR(text, index)
+        if point > 0xFFFF:
+            hashed = hashed * 31 + 0xD7C0 + (point >> 10)
+            hashed = hashed * 31 + (0xDC00 | point & 0x3FF)
+        else:
+            hashed = hashed * 31 + point
+    return <int32_t> hashed

@@ -1,0 +1,338 @@
+"""The five compressions of record batches, in every framing that a Kafka client sends.
+
+Invariants:
+- `decompress` never gives more than `limit` bytes and never allocates in proportion to a claim that
+  the input is too short to keep; a bomb ends at the limit.
+- Bad input is CorruptRecord, whatever the library underneath makes of it.
+- What `compress` writes, Java's clients read: xerial snappy, lz4 frames of independent blocks.
+
+One wheel per format and not one for all (cramjam has four), because a bound must be enforced while
+the bytes come out: `lz4` and `zstandard` can stop there, and `zstandard` limits the window; they
+are also the faster ones (bench/records.py). zlib is Python's own. Raw snappy says its length up
+front, so cramjam serves. All of them let go of the GIL.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from moldau.errors import CorruptRecord
+from moldau.records.header import Buffer
+
+DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+
+_MEMBERS_MAX: Final = 256  # of frames in one batch; each costs a copy of what follows it
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
+_XERIAL_BLOCK_BYTES: Final = 32 << 10
+_SNAPPY_RATIO_MAX: Final = 22  # 3 bytes copy at most 64
+
+_LZ4_STEP_BYTES_MIN: Final = 64 << 10
+_LZ4_STEP_BYTES_MAX: Final = 1 << 20
+_LZ4_DEFAULT_LEVEL: Final = 9  # Kafka's number for "not the slow compressor"
+_LZ4_LEVEL_MAX: Final = 12  # liblz4's; Kafka's settings go to 17
+
+_ZSTD_DEFAULT_LEVEL: Final = 3
+_ZSTD_WINDOW_BYTES_MAX: Final = 128 << 20
+_ZSTD_RATIO_MAX: Final = 128 << 10 >> 2  # a block of 4 bytes repeats one byte 128 Ki times
+_ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
+_ZSTD_CONTEXTS_MAX: Final = 8  # kept for reuse: making one costs more than a small batch
+
+
+class Codec(IntEnum):
+    """The number in a batch's attributes; the name, in lower case, is that of the settings."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+CODEC_LEVELS: Final = {
+    Codec.GZIP: frozenset((-1, *range(1, 10))),
+    Codec.LZ4: range(1, 18),
+    Codec.ZSTD: range(-131072, 23),
+}
+"""The levels that Kafka's settings allow; snappy has none."""
+
+
+def codec_of(codec_id: int) -> Codec:
+    """The codec of a batch's attributes."""
+    try:
+        return Codec(codec_id)
+    except ValueError as error:
+        raise CorruptRecord("no such compression", codec_id=codec_id) from error
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
+    """`data` as Kafka's clients expect it; ValueError for a level that the codec does not have."""
+    if level is not None and level not in CODEC_LEVELS.get(codec, ()):
+        raise ValueError(f"{codec.name.lower()} has no level {level}")
+    return _COMPRESSORS[codec](data, level)
+
+
+def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """What was compressed, of at most `limit` bytes."""
+    return _DECOMPRESSORS[codec](data, limit)
+
+
+def _too_large(codec: Codec, limit: int) -> CorruptRecord:
+    return CorruptRecord("decompresses to more than the limit", codec=codec.name, limit=limit)
+
+
+def _corrupt(codec: Codec, why: object) -> CorruptRecord:
+    return CorruptRecord("compressed records are damaged", codec=codec.name, why=str(why))
+
+
+def _cut_short(codec: Codec) -> CorruptRecord:
+    return CorruptRecord("compressed records are cut short", codec=codec.name)
+
+
+def _too_many_members(codec: Codec) -> CorruptRecord:
+    return CorruptRecord("compressed records have too many frames", codec=codec.name)
+
+
+def _join(parts: list[bytes]) -> bytes:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _compress_none(data: Buffer, level: int | None) -> Buffer:
+    return data
+
+
+def _decompress_none(data: Buffer, limit: int) -> Buffer:
+    if len(data) > limit:
+        raise CorruptRecord("records are larger than the limit", limit=limit, size_bytes=len(data))
+    return data
+
+
+def _compress_gzip(data: Buffer, level: int | None) -> bytes:
+    return zlib.compress(data, -1 if level is None else level, wbits=31)
+
+
+def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+    """Members one behind another, as RFC 1952 allows."""
+    parts: list[bytes] = []
+    room = limit
+    for _ in range(_MEMBERS_MAX):
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(data, room + 1)
+        except zlib.error as error:
+            raise _corrupt(Codec.GZIP, error) from error
+        room -= len(part)
+        if room < 0:
+            raise _too_large(Codec.GZIP, limit)
+        if not member.eof:
+            raise _cut_short(Codec.GZIP)
+        parts.append(part)
+        data = member.unused_data
+        if not data:
+            return _join(parts)
+    raise _too_many_members(Codec.GZIP)
+
+
+def _compress_snappy(data: Buffer, level: int | None) -> bytes:
+    parts: list[Buffer] = [_XERIAL_HEADER]
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
+    """Raw (librdkafka, kafkajs) or in xerial's framing (Java, Python), told apart by the magic.
+
+    Several xerial streams may stand one behind another.
+    """
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(view, limit, limit)
+    parts: list[Buffer] = []
+    position, room = 0, limit
+    while position < len(view):
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            continue
+        start = position + 4
+        position = start + int.from_bytes(view[position:start], "big")
+        if position > len(view) or start > len(view):
+            break
+        part = _decompress_snappy_block(view[start:position], room, limit)
+        room -= len(part)
+        parts.append(part)
+    if position != len(view):
+        raise _cut_short(Codec.SNAPPY)
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> bytearray:
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > len(block) * _SNAPPY_RATIO_MAX:
+            raise CorruptRecord("snappy block claims more than it can hold", claim=size)
+        if size > room:
+            raise _too_large(Codec.SNAPPY, limit)
+        content = bytearray(size)
+        written = cramjam.snappy.decompress_raw_into(block, content)
+    except cramjam.DecompressionError as error:
+        raise _corrupt(Codec.SNAPPY, error) from error
+    if written != size:
+        raise _cut_short(Codec.SNAPPY)
+    return content
+
+
+def _compress_lz4(data: Buffer, level: int | None) -> bytes:
+    fast = level is None or level == _LZ4_DEFAULT_LEVEL
+    compressed: bytes = lz4.frame.compress(
+        data,
+        compression_level=0 if fast else min(level or 0, _LZ4_LEVEL_MAX),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return compressed
+
+
+def _decompress_lz4(data: Buffer, limit: int) -> bytes:
+    """Frames one behind another, with whatever their flags ask for."""
+    parts: list[bytes] = []
+    room = limit
+    step = min(max(4 * len(data), _LZ4_STEP_BYTES_MIN), _LZ4_STEP_BYTES_MAX)
+    for _ in range(_MEMBERS_MAX):
+        frame = lz4.frame.LZ4FrameDecompressor()
+        while not frame.eof:
+            try:
+                part = frame.decompress(data, min(step, room + 1))
+            except (RuntimeError, ValueError) as error:
+                raise _corrupt(Codec.LZ4, error) from error
+            room -= len(part)
+            if room < 0:
+                raise _too_large(Codec.LZ4, limit)
+            parts.append(part)
+            if not frame.eof and (frame.needs_input or not part):
+                raise _cut_short(Codec.LZ4)
+            data = b""
+        data = frame.unused_data or b""
+        if not data:
+            return _join(parts)
+    raise _too_many_members(Codec.LZ4)
+
+
+_zstd_compressors: dict[int, list[zstandard.ZstdCompressor]] = {}
+_zstd_decompressors: list[zstandard.ZstdDecompressor] = []
+
+
+def _compress_zstd(data: Buffer, level: int | None) -> bytes:
+    """A context is out of the list while it works: none is ever used by two threads."""
+    level = _ZSTD_DEFAULT_LEVEL if level is None else level
+    idle = _zstd_compressors.setdefault(level, [])
+    try:
+        compressor = idle.pop()
+    except IndexError:
+        compressor = zstandard.ZstdCompressor(level=level)
+    try:
+        return compressor.compress(data)
+    finally:
+        if len(idle) < _ZSTD_CONTEXTS_MAX:
+            idle.append(compressor)
+
+
+def _decompress_zstd(data: Buffer, limit: int) -> bytes:
+    try:
+        decompressor = _zstd_decompressors.pop()
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    try:
+        return _decompress_zstd_sized(decompressor, data, limit) or _decompress_zstd_frames(
+            decompressor, data, limit
+        )
+    except zstandard.ZstdError as error:
+        raise _corrupt(Codec.ZSTD, error) from error
+    finally:
+        if len(_zstd_decompressors) < _ZSTD_CONTEXTS_MAX:
+            _zstd_decompressors.append(decompressor)
+
+
+def _decompress_zstd_sized(
+    decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int
+) -> bytes | None:
+    """A single frame that says how large it gets; None where it takes more to find out."""
+    size = zstandard.get_frame_parameters(data).content_size
+    if size > min(limit, len(data) * _ZSTD_RATIO_MAX):
+        return None
+    try:
+        return decompressor.decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return None
+
+
+def _decompress_zstd_frames(
+    decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int
+) -> bytes:
+    """Frames one behind another, in pieces so small that none overshoots by more than limit / 4."""
+    view = memoryview(data)
+    piece_bytes = max(limit // (4 * _ZSTD_RATIO_MAX), 16)
+    parts: list[bytes] = []
+    position, room = 0, limit
+    for _ in range(_MEMBERS_MAX):
+        claim = _zstd_claim(view[position:])
+        if claim is not None and claim > room:
+            raise _too_large(Codec.ZSTD, limit)
+        before = room
+        frame = decompressor.decompressobj()
+        while not frame.eof:
+            piece = view[position : position + piece_bytes]
+            if not piece:
+                raise _cut_short(Codec.ZSTD)
+            part = frame.decompress(piece)
+            position += len(piece)
+            room -= len(part)
+            if room < 0:
+                raise _too_large(Codec.ZSTD, limit)
+            if part:
+                parts.append(part)
+        position -= len(frame.unused_data)
+        if claim is not None and claim != before - room:
+            raise _corrupt(Codec.ZSTD, "a frame is not as large as it says")
+        if position == len(view):
+            return _join(parts)
+    raise _too_many_members(Codec.ZSTD)
+
+
+def _zstd_claim(frame: memoryview) -> int | None:
+    """How large a frame says that it gets, if it does; not to be believed beyond reason."""
+    if bytes(frame[1:4]) == _ZSTD_SKIPPABLE:  # its header has another meaning
+        return None
+    claim = zstandard.get_frame_parameters(frame).content_size
+    if claim == zstandard.CONTENTSIZE_UNKNOWN:
+        return None
+    if claim > len(frame) * _ZSTD_RATIO_MAX:
+        raise CorruptRecord("zstd frame claims more than it can hold", claim=claim)
+    return claim
+
+
+_COMPRESSORS: Final[dict[Codec, Callable[[Buffer, int | None], Buffer]]] = {
+    Codec.NONE: _compress_none,
+    Codec.GZIP: _compress_gzip,
+    Codec.SNAPPY: _compress_snappy,
+    Codec.LZ4: _compress_lz4,
+    Codec.ZSTD: _compress_zstd,
+}
+_DECOMPRESSORS: Final[dict[Codec, Callable[[Buffer, int], Buffer]]] = {
+    Codec.NONE: _decompress_none,
+    Codec.GZIP: _decompress_gzip,
+    Codec.SNAPPY: _decompress_snappy,
+    Codec.LZ4: _decompress_lz4,
+    Codec.ZSTD: _decompress_zstd,
+}

@@ -1,0 +1,95 @@
+"""Writing a batch again with fewer records, as the log cleaner does.
+
+Invariants: what is kept stays bit for bit what it was (an unreadable header key survives), and so
+do base offset, last offset, producer, epoch and sequence, on which duplicate detection rests. Only
+a delete horizon, set once, moves the base timestamp and with it the records' timestamp deltas.
+
+Records are copied as bytes. Decoding and encoding them would be slower and would lose what cannot
+be decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from moldau.records import kernel
+from moldau.records.batch import Batch, seal
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, compress
+from moldau.records.header import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LAYOUT,
+    NO_TIMESTAMP,
+    OVERHEAD_BYTES,
+    BatchHeader,
+    Buffer,
+)
+from moldau.records.record import Entry
+
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+def retain(
+    batch: Batch,
+    keep: Callable[[Entry], bool],
+    *,
+    delete_horizon_ms: int | None = None,
+    keep_empty: bool = False,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+) -> Buffer | None:
+    """The batch with the records that `keep` wants; its own bytes when nothing changes.
+
+    Without any record left it is None, or an empty batch where `keep_empty` says that its producer
+    still needs it. `delete_horizon_ms` is written when the batch has none yet.
+    """
+    header = batch.header
+    entries = batch.entries(limit)
+    kept = [entry for entry in entries if keep(entry)]
+    if not kept:
+        return _empty(header) if keep_empty else None
+    base = _new_base(header, kept, delete_horizon_ms)
+    if base is None and len(kept) == len(entries):
+        return batch.data
+    section = memoryview(batch.section(limit))
+    if base is None:
+        parts: list[Buffer] = [section[entry.start : entry.end] for entry in kept]
+    else:
+        parts = [part for entry in kept for part in _rebased(section, entry, base)]
+        header = header._replace(base_timestamp=base, attributes=header.attributes | DELETE_HORIZON)
+    newest = max(entry.timestamp for entry in kept)
+    records = compress(batch.codec, b"".join(parts))
+    return _assemble(header._replace(max_timestamp=newest, record_count=len(kept)), records)
+
+
+def _new_base(header: BatchHeader, kept: list[Entry], horizon: int | None) -> int | None:
+    """The base timestamp that carries the horizon, if one is to be set and can be."""
+    if horizon is None or header.delete_horizon_ms is not None:
+        return None
+    fits = all(_INT64_MIN <= entry.timestamp - horizon <= _INT64_MAX for entry in kept)
+    return horizon if fits else None
+
+
+def _rebased(section: memoryview, entry: Entry, base: int) -> tuple[bytes, bytes, memoryview]:
+    """A record whose timestamp counts from `base`."""
+    front = b"\0" + kernel.varint(entry.timestamp - base)
+    tail = section[entry.tail : entry.end]
+    return kernel.varint(len(front) + len(tail)), front, tail
+
+
+def _empty(header: BatchHeader) -> bytearray:
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+    return _assemble(
+        header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b""
+    )
+
+
+def _assemble(header: BatchHeader, records: Buffer) -> bytearray:
+    size = HEADER_BYTES + len(records)
+    header = header._replace(batch_length=size - OVERHEAD_BYTES)
+    batch = bytearray(LAYOUT.pack(*header))
+    batch += records
+    seal(batch, 0, size)
+    return batch

@@ -1,0 +1,48 @@
+"""Picks the kernel: the compiled `_speed` where an installation has it, its twin `_pure` elsewhere.
+
+Everybody imports kernel names from here, so that one `Record` class is in use and only one kernel
+is ever loaded. Both are checked by the same tests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "KERNEL",
+    "Appender",
+    "Record",
+    "columns",
+    "decode",
+    "entries",
+    "java_string_hash",
+    "murmur2",
+    "scan",
+    "varint",
+]
+
+if TYPE_CHECKING:
+    from moldau.records._speed import (
+        Appender,
+        Record,
+        columns,
+        decode,
+        entries,
+        java_string_hash,
+        murmur2,
+        scan,
+        varint,
+    )
+
+    KERNEL: str
+else:
+    try:
+        from moldau.records import _speed as _kernel
+
+        KERNEL = "compiled"
+    except ImportError:
+        from moldau.records import _pure as _kernel
+
+        KERNEL = "pure"
+    for _name in __all__[1:]:
+        globals()[_name] = getattr(_kernel, _name)

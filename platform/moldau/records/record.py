@@ -1,0 +1,38 @@
+"""The shapes in which records are handed in and out, apart from `Record` itself.
+
+`Record` is not here because each kernel brings its own: the compiled one keeps its numbers as plain
+64-bit integers and stays out of the garbage collector's sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+BATCH_BYTES_MAX: Final = (1 << 31) - 1
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+Row: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+"""A record to be written: timestamp, key, value, headers."""
+
+
+class Entry(NamedTuple):
+    """Where a record stands in its section, for those who copy it and do not look inside."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value_bytes: int  # -1 for null: a tombstone where there is a key
+    start: int
+    tail: int  # of the offset delta, behind which nothing depends on the batch's base timestamp
+    end: int
+
+
+class Columns(NamedTuple):
+    """Records as parallel lists, for bulk work."""
+
+    offsets: list[int]
+    timestamps: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers]

@@ -1,0 +1,241 @@
+"""Five codecs, every framing, no bombs."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from contextlib import suppress
+from itertools import pairwise
+
+import cramjam
+import lz4.block
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.errors import CorruptRecord
+from moldau.records import Codec, compress, decompress
+from moldau.records.codecs import CODEC_LEVELS
+from tests.records.memory import memory_stays_below
+
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+TEXT = b'{"city": "Praha", "river": "Vltava", "length_km": 430}' * 3000
+XERIAL = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
+
+
+@given(st.sampled_from(Codec), st.binary(max_size=3000), st.integers(1, 40))
+def test_what_goes_in_comes_out(codec: Codec, data: bytes, times: int) -> None:
+    data *= times
+    assert decompress(codec, compress(codec, data)) == data
+
+
+@pytest.mark.parametrize("codec", CODEC_LEVELS)
+def test_every_level_that_kafka_knows_works(codec: Codec) -> None:
+    levels = CODEC_LEVELS[codec]
+    for level in {min(levels), -1, 1, 3, 9, 12, max(levels)} & set(levels):
+        assert decompress(codec, compress(codec, TEXT, level)) == TEXT
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_other_levels_are_refused(codec: Codec) -> None:
+    with pytest.raises(ValueError, match="has no level 99"):
+        compress(codec, TEXT, 99)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_any_buffer_will_do(codec: Codec) -> None:
+    packed = compress(codec, memoryview(bytearray(TEXT)))
+    assert decompress(codec, memoryview(bytearray(packed))) == TEXT
+    assert decompress(codec, compress(codec, b"")) == b""
+
+
+def test_gzip_members_may_follow_one_another() -> None:
+    packed = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"tail")
+    assert decompress(Codec.GZIP, packed) == TEXT + b"tail"
+
+
+def test_snappy_is_written_in_xerial_blocks_of_32_kib() -> None:
+    packed = bytes(compress(Codec.SNAPPY, TEXT))
+    assert packed.startswith(XERIAL)
+    sizes, position = [], len(XERIAL)
+    while position < len(packed):
+        end = position + 4 + int.from_bytes(packed[position : position + 4], "big")
+        sizes.append(len(bytes(cramjam.snappy.decompress_raw(packed[position + 4 : end]))))
+        position = end
+    assert sizes == [*[32768] * (len(TEXT) // 32768), len(TEXT) % 32768]
+
+
+def test_xerial_streams_may_follow_one_another() -> None:
+    packed = bytes(compress(Codec.SNAPPY, TEXT))
+    assert decompress(Codec.SNAPPY, packed + packed) == TEXT * 2
+    assert decompress(Codec.SNAPPY, XERIAL) == b""
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        XERIAL + b"\0\0",
+        XERIAL + b"\0\0\0\5\0",
+        XERIAL + b"\xff\xff\xff\xff\0",
+        XERIAL + b"\0\0\0\0",
+        XERIAL[:12],
+        b"",
+        b"\xff\xff\xff\xff\xff\xff",
+        b"\xff\xff\xff\xff\x0f",
+        b"\xe8\x07abc",
+        b"\x05\x01\x01",
+    ],
+)
+def test_damaged_snappy_is_refused(damage: bytes) -> None:
+    with pytest.raises(CorruptRecord):
+        decompress(Codec.SNAPPY, damage)
+
+
+def lz4_flags(frame: bytes) -> int:
+    return frame[4]
+
+
+@pytest.mark.parametrize("block_size", [4, 5, 6, 7])
+@pytest.mark.parametrize("store_size", [False, True])
+@pytest.mark.parametrize("checksums", [False, True])
+@pytest.mark.parametrize("block_linked", [False, True])
+def test_lz4_frames_are_read_with_all_their_flags(
+    block_size: int, store_size: bool, checksums: bool, block_linked: bool
+) -> None:
+    frame = lz4.frame.compress(
+        TEXT,
+        block_size=block_size,
+        store_size=store_size,
+        content_checksum=checksums,
+        block_checksum=checksums,
+        block_linked=block_linked,
+    )
+    assert decompress(Codec.LZ4, frame) == TEXT
+    assert decompress(Codec.LZ4, frame + frame) == TEXT * 2
+    if checksums:
+        with pytest.raises(CorruptRecord):
+            decompress(Codec.LZ4, frame[:-1] + bytes([frame[-1] ^ 1]))
+
+
+def test_lz4_is_written_so_that_java_reads_it() -> None:
+    packed = bytes(compress(Codec.LZ4, TEXT))
+    version_1, independent = 0b0100_0000, 0b0010_0000
+    assert packed[:4] == b"\x04\x22\x4d\x18"
+    assert lz4_flags(packed) == version_1 | independent
+    assert packed[5] == 4 << 4, "64 KiB blocks"
+
+
+def test_lz4_skippable_frames_are_skipped() -> None:
+    packed = b"\x50\x2a\x4d\x18\x03\0\0\0abc" + bytes(compress(Codec.LZ4, TEXT))
+    assert decompress(Codec.LZ4, packed) == TEXT
+
+
+@pytest.mark.parametrize("level", [-5, 1, 3, 19])
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_zstd_frames_are_read_with_and_without_size(
+    level: int, sized: bool, checksum: bool
+) -> None:
+    writer = zstandard.ZstdCompressor(
+        level=level, write_content_size=sized, write_checksum=checksum
+    )
+    frame = writer.compress(TEXT)
+    assert decompress(Codec.ZSTD, frame) == TEXT
+    assert decompress(Codec.ZSTD, frame + frame) == TEXT * 2
+    skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+    assert decompress(Codec.ZSTD, skippable + frame + skippable) == TEXT
+
+
+def test_zstd_windows_beyond_the_limit_are_refused() -> None:
+    window_of_2_gib = b"\x28\xb5\x2f\xfd\x00" + bytes([21 << 3]) + b"\x01\x00\x00"
+    with pytest.raises(CorruptRecord, match="damaged"):
+        decompress(Codec.ZSTD, window_of_2_gib)
+
+
+def test_zstd_that_claims_more_than_it_can_hold_allocates_nothing() -> None:
+    claim = b"\x28\xb5\x2f\xfd\xa0" + (100 << 20).to_bytes(4, "little") + b"\x01\x00\x00"
+    assert zstandard.get_frame_parameters(claim).content_size == 100 << 20
+    with memory_stays_below(1 << 20), pytest.raises(CorruptRecord, match="claims more"):
+        decompress(Codec.ZSTD, claim)
+
+
+def test_zstd_frames_must_be_as_large_as_they_say() -> None:
+    empty_but_claims_5 = b"\x28\xb5\x2f\xfd\x20\x05\x01\x00\x00"
+    with pytest.raises(CorruptRecord, match="damaged"):
+        decompress(Codec.ZSTD, empty_but_claims_5)
+
+
+def bomb(codec: Codec, size: int) -> bytes:
+    return bytes(compress(codec, bytes(size)))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_ends_at_the_limit(codec: Codec) -> None:
+    packed = bomb(codec, 64 << 20)
+    start = time.perf_counter()
+    with (
+        memory_stays_below(6 << 20),
+        pytest.raises(CorruptRecord, match="more than the limit") as caught,
+    ):
+        decompress(codec, packed, 1 << 20)
+    assert caught.value.context["limit"] == 1 << 20
+    assert time.perf_counter() - start < 1.0
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_the_limit_is_exact(codec: Codec) -> None:
+    packed = compress(codec, TEXT)
+    assert decompress(codec, packed, len(TEXT)) == TEXT
+    with pytest.raises(CorruptRecord, match="limit"):
+        decompress(codec, packed, len(TEXT) - 1)
+
+
+def test_a_snappy_block_that_claims_too_much_allocates_nothing() -> None:
+    claim = b"\xff\xff\xff\x3f" + b"\0" * 10
+    with memory_stays_below(1 << 16), pytest.raises(CorruptRecord, match="claims more"):
+        decompress(Codec.SNAPPY, claim)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_thousand_empty_frames_are_refused(codec: Codec) -> None:
+    empty = bytes(compress(codec, b""))
+    assert decompress(codec, empty * 200) == b""
+    with pytest.raises(CorruptRecord, match="too many frames"):
+        decompress(codec, empty * 1000)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_cut_anywhere_it_is_refused(codec: Codec) -> None:
+    packed = bytes(compress(codec, TEXT[:3000]))
+    for size in range(len(packed)):
+        if codec is Codec.SNAPPY and size == len(XERIAL):
+            continue  # a stream of no blocks
+        with pytest.raises(CorruptRecord):
+            decompress(codec, packed[:size])
+
+
+@given(st.sampled_from(PACKED), st.binary(max_size=200))
+def test_noise_is_refused_or_read(codec: Codec, noise: bytes) -> None:
+    with suppress(CorruptRecord):
+        assert len(decompress(codec, noise, 1 << 16)) <= 1 << 16
+
+
+@given(
+    st.sampled_from(PACKED),
+    st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=3)), min_size=1, max_size=4),
+)
+def test_damage_is_refused_or_read(codec: Codec, damage: list[tuple[int, bytes]]) -> None:
+    packed = bytearray(compress(codec, TEXT[:2000]))
+    for at, replacement in damage:
+        at %= len(packed)
+        packed[at : at + len(replacement)] = replacement
+    with suppress(CorruptRecord):
+        assert len(decompress(codec, packed, 1 << 16)) <= 1 << 16
+
+
+def test_better_levels_give_fewer_bytes() -> None:
+    for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD):
+        sizes = [len(compress(codec, TEXT, level)) for level in (1, 9 if codec != 3 else 12)]
+        assert all(earlier >= later for earlier, later in pairwise(sizes))

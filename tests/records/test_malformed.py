@@ -1,0 +1,267 @@
+"""Bytes that lie: always CorruptRecord with where and why, soon, and without much memory."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from moldau.errors import CorruptRecord
+from tests.records.golden import BATCHES, ROWS
+from tests.records.memory import memory_stays_below
+from tests.records.strategies import NOW, section_header
+
+FIELDS = {
+    "base_offset": (0, ">q"),
+    "batch_length": (8, ">i"),
+    "partition_leader_epoch": (12, ">i"),
+    "magic": (16, ">b"),
+    "crc": (17, ">I"),
+    "attributes": (21, ">h"),
+    "last_offset_delta": (23, ">i"),
+    "base_timestamp": (27, ">q"),
+    "max_timestamp": (35, ">q"),
+    "producer_id": (43, ">q"),
+    "producer_epoch": (51, ">h"),
+    "base_sequence": (53, ">i"),
+    "record_count": (57, ">i"),
+}
+
+
+def lying(batch: bytes, **claims: int) -> bytearray:
+    """The batch with other claims in its header, and the checksum that goes with them."""
+    changed = bytearray(batch)
+    for name, claim in claims.items():
+        position, layout = FIELDS[name]
+        struct.pack_into(layout, changed, position, claim)
+    struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:]))
+    return changed
+
+
+def refused(records: Any, batch: bytes | bytearray) -> CorruptRecord:
+    """How `validate` and `decode_batch` refuse the batch."""
+    with pytest.raises(CorruptRecord) as caught:
+        records.validate(batch)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["none", "gzip", "snappy", "lz4", "zstd", "commit"])
+def test_a_batch_cut_at_any_byte_is_refused(records: Any, name: str) -> None:
+    whole = BATCHES[name]
+    for size in range(len(whole)):
+        cut = whole[:size]
+        assert list(records.walk(cut)) == []
+        assert records.whole_bytes(cut) == 0
+        for judge in (records.validate, records.decode_batch, records.open_batch):
+            with pytest.raises(CorruptRecord):
+                judge(cut)
+
+
+@pytest.mark.parametrize("name", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_cut_at_any_byte_are_refused_under_a_right_checksum(
+    records: Any, name: str
+) -> None:
+    whole = BATCHES[name]
+    for size in range(61, len(whole)):
+        cut = lying(whole[:size], batch_length=size - 12)
+        error = refused(records, cut)
+        assert error.reason
+        with pytest.raises(CorruptRecord):
+            records.decode_batch(cut)
+
+
+@pytest.mark.parametrize("name", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_bytes_behind_the_records_are_refused(records: Any, name: str) -> None:
+    longer = BATCHES[name] + b"\0\0\0"
+    assert refused(records, lying(longer, batch_length=len(longer) - 12)).context
+
+
+@pytest.mark.parametrize("position", range(16, len(BATCHES["none"])))
+def test_any_changed_byte_behind_the_epoch_is_noticed(records: Any, position: int) -> None:
+    changed = bytearray(BATCHES["none"])
+    changed[position] ^= 0x55
+    refused(records, changed)
+
+
+def test_offset_and_epoch_are_not_under_the_checksum(records: Any) -> None:
+    changed = lying(BATCHES["none"], base_offset=1234, partition_leader_epoch=99)
+    assert changed[17:21] == BATCHES["none"][17:21]
+    header = records.validate(changed).batch.header
+    assert (header.base_offset, header.partition_leader_epoch) == (1234, 99)
+
+
+LIES = [
+    ({"magic": 0}, "version 2"),
+    ({"magic": 1}, "version 2"),
+    ({"magic": 3}, "version 2"),
+    ({"batch_length": -1}, "batch length"),
+    ({"batch_length": 0}, "batch length"),
+    ({"batch_length": 48}, "batch length"),
+    ({"batch_length": 49}, "batch length"),
+    ({"batch_length": 2**31 - 1}, "batch length"),
+    ({"base_offset": -1}, "offsets are out of range"),
+    ({"base_offset": 2**63 - 3}, "offsets are out of range"),
+    ({"attributes": 1}, "damaged"),
+    ({"attributes": 2}, "snappy|damaged"),
+    ({"attributes": 3}, "damaged"),
+    ({"attributes": 4}, "damaged"),
+    ({"attributes": 5}, "no such compression"),
+    ({"attributes": 7}, "no such compression"),
+    ({"attributes": 0x08}, "LogAppendTime"),
+    ({"attributes": 0x10}, "needs a producer id"),
+    ({"attributes": 0x20}, "control records"),
+    ({"attributes": 0x21}, "never compressed"),
+    ({"attributes": 0x40}, "delete horizon"),
+    ({"last_offset_delta": -1}, "negative"),
+    ({"last_offset_delta": 2}, "more records than offsets"),
+    ({"last_offset_delta": 4}, "does not match the last offset delta"),
+    ({"last_offset_delta": 2**31 - 1}, "does not match the last offset delta"),
+    ({"base_timestamp": 2**63 - 1}, "timestamp is out of range"),
+    ({"producer_id": -2}, "producer id or epoch"),
+    ({"producer_id": 5}, "producer id or epoch"),
+    ({"producer_id": 5, "producer_epoch": 0}, "needs a sequence"),
+    ({"producer_id": 5, "producer_epoch": 0, "base_sequence": -7}, "needs a sequence"),
+    ({"producer_id": 5, "producer_epoch": -3, "base_sequence": 0}, "producer id or epoch"),
+    ({"record_count": -1}, "negative"),
+    ({"record_count": 0}, "does not match"),
+    ({"record_count": 3}, "does not match"),
+    ({"record_count": 5}, "more records than offsets"),
+    ({"record_count": 5, "last_offset_delta": 4}, "record is|record length|cut short"),
+    ({"record_count": 3, "last_offset_delta": 2}, "bytes follow"),
+    ({"record_count": 2**31 - 1, "last_offset_delta": 2**31 - 2}, "record count"),
+    ({"record_count": 2**31 - 1, "last_offset_delta": 2**31 - 1}, "does not match"),
+]
+
+
+@pytest.mark.parametrize(("claims", "reason"), LIES, ids=str)
+def test_each_lie_in_the_header_is_named(records: Any, claims: dict[str, int], reason: str) -> None:
+    with pytest.raises(CorruptRecord, match=reason) as caught:
+        records.validate(lying(BATCHES["none"], **claims))
+    is_damage = "magic" in claims or "batch_length" in claims
+    assert isinstance(caught.value, records.InvalidRecord) != is_damage
+
+
+def test_unused_attribute_bits_are_let_through(records: Any) -> None:
+    assert records.validate(lying(BATCHES["none"], attributes=0x4000))
+
+
+def record(*fields: bytes) -> bytes:
+    body = b"".join(fields)
+    return _varint(len(body)) + body
+
+
+def _varint(number: int) -> bytes:
+    rest, encoded = (number << 1) ^ (number >> 63), bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*encoded, rest])
+
+
+NULL = b"\1"
+BAD_RECORDS = {
+    "length negative": (b"\3\0\0\0\1\1\0", "record length is out of bounds"),
+    "length too small": (b"\x0a\0\0\0\1\1\0", "record length is out of bounds"),
+    "length zero": (b"\0\0\0\0\1\1\0", "record length is out of bounds"),
+    "length one too many": (b"\x0e\0\0\0\1\1\0", "record length is out of bounds"),
+    "length huge": (b"\xfe\xff\xff\xff\x0f\0\0\0\1\1\0", "record length is out of bounds"),
+    "length of 33 bits": (b"\xfe\xff\xff\xff\x1f\0\0\0\1\1\0", "more than 32 bits"),
+    "length without end": (b"\xff" * 12, "more than 32 bits"),
+    "length cut short": (b"\x80" * 4 + b"\x80" * 3, "more than 32 bits"),
+    "record longer than its fields": (record(b"\0\0\0", NULL, NULL, b"\0", b"\0"), "longer than"),
+    "timestamp of 65 bits": (
+        record(b"\0", b"\xff" * 9 + b"\x02", b"\0", NULL, NULL, b"\0"),
+        "timestamp delta has more than 64 bits",
+    ),
+    "timestamp without end": (record(b"\0", b"\xff" * 12), "timestamp delta has more"),
+    "offset delta negative": (record(b"\0\0\1", NULL, NULL, b"\0"), "offset delta is out of order"),
+    "offset delta too far": (record(b"\0\0\2", NULL, NULL, b"\0"), "offset delta is out of order"),
+    "key length -2": (record(b"\0\0\0", b"\3", NULL, b"\0"), "key length is out of bounds"),
+    "key too long": (record(b"\0\0\0", b"\x08", b"ab", NULL), "key length is out of bounds"),
+    "key huge": (
+        record(b"\0\0\0", _varint(2**31 - 1), NULL, b"\0"),
+        "key length is out of bounds",
+    ),
+    "value length -2": (record(b"\0\0\0", NULL, b"\3", b"\0"), "value length is out of bounds"),
+    "value too long": (record(b"\0\0\0", NULL, b"\x06", b"ab"), "value length is out of bounds"),
+    "value most negative": (
+        record(b"\0\0\0", NULL, _varint(-(2**31)), b"\0"),
+        "value length is out of bounds",
+    ),
+    "no header count": (record(b"\0\0\0", NULL, b"\2", b"a"), "header count is cut short"),
+    "header count negative": (record(b"\0\0\0", NULL, NULL, b"\1"), "header count is out of"),
+    "header count too many": (record(b"\0\0\0", NULL, NULL, b"\4\0\1"), "header count is out of"),
+    "header count huge": (
+        record(b"\0\0\0", NULL, NULL, _varint(2**31 - 1)),
+        "header count is out of bounds",
+    ),
+    "header key null": (record(b"\0\0\0", NULL, NULL, b"\2\1\1"), "header key length"),
+    "header key too long": (record(b"\0\0\0", NULL, NULL, b"\2\x08ab"), "header key length"),
+    "header value -2": (record(b"\0\0\0", NULL, NULL, b"\2\0\3"), "header value length"),
+    "header value too long": (record(b"\0\0\0", NULL, NULL, b"\2\0\4a"), "header value length"),
+    "header without value": (record(b"\0\0\0", NULL, NULL, b"\2\2a"), "header value length is cut"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_RECORDS)
+def test_each_lie_in_a_record_is_named(kernel: Any, records: Any, name: str) -> None:
+    section, reason = BAD_RECORDS[name]
+    header = section_header(records, len(section), 1)
+    for judge in ("decode", "columns", "entries", "scan"):
+        arguments = (section, header, 0) if judge == "scan" else (section, header)
+        with pytest.raises(CorruptRecord, match=reason) as caught:
+            getattr(kernel, judge)(*arguments)
+        assert caught.value.context["record"] == 0
+        at = caught.value.context["at"]
+        assert isinstance(at, int)
+        assert 0 <= at <= len(section)
+
+
+def test_the_second_record_is_blamed_where_it_stands(kernel: Any, records: Any) -> None:
+    good = record(b"\0\0\0", NULL, NULL, b"\0")
+    section = good + record(b"\0\0\0", NULL, NULL, b"\0")
+    with pytest.raises(CorruptRecord, match="out of order") as caught:
+        kernel.decode(section, section_header(records, len(section), 2))
+    assert caught.value.context["record"] == 1
+    assert caught.value.context["at"] == len(good) + 3
+
+
+def test_varints_longer_than_they_need_be_are_read(kernel: Any, records: Any) -> None:
+    section = record(b"\0", b"\x80\x80\x00", b"\x80\x00", b"\x81\x00", b"\x82\x00a", b"\x80\x00")
+    (only,) = kernel.decode(section, section_header(records, len(section), 1))
+    assert (only.timestamp, only.offset, only.key, only.value) == (NOW, 0, None, b"a")
+
+
+def test_header_keys_that_are_not_utf8_do_not_stop_a_consumer(kernel: Any, records: Any) -> None:
+    section = record(b"\0\0\0", NULL, NULL, b"\2\4\xff\xfe\1")
+    (only,) = kernel.decode(section, section_header(records, len(section), 1))
+    assert only.headers == (("\ufffd\ufffd", None),)
+
+
+def test_a_section_may_be_any_buffer(kernel: Any, records: Any) -> None:
+    section = record(b"\0\0\0", b"\2k", NULL, b"\2\2h\2v")
+    header = section_header(records, len(section), 1)
+    expected = kernel.decode(section, header)
+    for buffer in (bytearray(section), memoryview(section), memoryview(bytearray(section))):
+        assert kernel.decode(buffer, header) == expected
+
+
+def test_a_count_that_lies_allocates_nothing(kernel: Any, records: Any) -> None:
+    section = bytes(1 << 20)
+    for count in (2**31 - 1, (1 << 20) // 7 + 1, (1 << 20) // 7):
+        header = section_header(records, len(section), count)
+        with memory_stays_below(3 << 20), pytest.raises(CorruptRecord):
+            kernel.decode(section, header)
+
+
+def test_a_batch_of_too_many_records_for_its_limit_is_not_made_into_objects(records: Any) -> None:
+    batch = records.open_batch(records.encode_batch([(NOW, None, None, ())] * 1000))
+    assert len(batch.records(32_000)) == 1000
+    with pytest.raises(CorruptRecord, match="more records than the limit allows"):
+        batch.records(31_999)
+
+
+def test_the_rows_of_the_golden_batches_are_well_formed(records: Any) -> None:
+    assert records.validate(records.encode_batch(ROWS)).batch.header.record_count == len(ROWS)
