@@ -1,0 +1,111 @@
+"""The files of this repository, as the rules read them.
+
+Invariant: what git would keep is what is looked at, whether it is added already or not; without
+git (a source archive) the folders are walked and what builds leave behind is skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parents[2]
+DISTRIBUTIONS = ("platform", "broker", "streams", "connect", "connectors")
+
+_LEFT_BY_BUILDS = {"__pycache__", "build", "dist", "htmlcov", "node_modules"}
+_HIDDEN_BUT_OURS = {".ci", ".github", ".gitignore", ".dockerignore"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file by its path in the repository; a planted one has only ever been in memory."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def is_test(self) -> bool:
+        return self.path.startswith("tests/")
+
+    @property
+    def module(self) -> str | None:
+        """The dotted name under `moldau`, for a file of one of the five distributions."""
+        parts = PurePosixPath(self.path).with_suffix("").parts
+        if len(parts) < 3 or parts[0] not in DISTRIBUTIONS or parts[1] != "moldau":
+            return None
+        return ".".join(parts[1:-1] if parts[-1] == "__init__" else parts[1:])
+
+    def is_in(self, package: str) -> bool:
+        """Whether this file is `package` or lies below it; `package` is a dotted name."""
+        return f"{self.module}.".startswith(f"{package}.")
+
+
+@cache
+def tracked(root: Path = ROOT) -> tuple[str, ...]:
+    """The paths of all files that belong to the repository, sorted."""
+    found = _asked_git(root) if (root / ".git").exists() else None
+    return tuple(sorted(found if found is not None else _walked(root)))
+
+
+@cache
+def sources(*suffixes: str) -> tuple[Source, ...]:
+    """The text files of the repository whose names end in one of `suffixes`."""
+    return tuple(
+        Source(path, (ROOT / path).read_text(encoding="utf-8"))
+        for path in tracked()
+        if path.endswith(suffixes)
+    )
+
+
+def python() -> tuple[Source, ...]:
+    return sources(".py")
+
+
+def product() -> tuple[Source, ...]:
+    """The modules that are installed: everything under the namespace `moldau`."""
+    return tuple(source for source in python() if source.module is not None)
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """All functions with their qualified names, nested ones included."""
+    yield from _functions(tree, "")
+
+
+def _functions(
+    node: ast.AST, prefix: str
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        name = prefix
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{prefix}.{child.name}" if prefix else child.name
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield name, child
+        yield from _functions(child, name)
+
+
+def _asked_git(root: Path) -> list[str] | None:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        answer = subprocess.run(command, cwd=root, capture_output=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    names = answer.stdout.decode("utf-8").split("\0")
+    return [name for name in names if name and (root / name).is_file()]
+
+
+def _walked(root: Path) -> Iterator[str]:
+    for path in root.rglob("*"):
+        parts = path.relative_to(root).parts
+        hidden = any(part.startswith(".") and part not in _HIDDEN_BUT_OURS for part in parts)
+        if hidden or _LEFT_BY_BUILDS & set(parts) or path.suffix in {".so", ".pyc"}:
+            continue
+        if path.is_file():
+            yield path.relative_to(root).as_posix()

@@ -1,0 +1,179 @@
+"""Five distributions and the one that brings them all: one version, one licence, plain pins."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.architecture.allowed import Found, check
+from tests.architecture.sources import DISTRIBUTIONS, ROOT
+
+Manifests = Mapping[str, dict[str, Any]]
+"""Folder ("." for the root) -> its pyproject.toml."""
+
+PIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*==[0-9][0-9A-Za-z.+!]*")
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def manifests() -> Manifests:
+    folders = (".", *DISTRIBUTIONS)
+    return {
+        folder: tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))
+        for folder in folders
+    }
+
+
+def disagreements(among: Manifests) -> Found:
+    """Where a manifest differs from what all of them must say alike."""
+    found = {}
+    root = among["."]["project"]
+    for folder, manifest in among.items():
+        project = manifest["project"]
+        expected = {
+            "name": "moldau" if folder == "." else f"moldau-{folder}",
+            "version": root["version"],
+            "requires-python": root["requires-python"],
+            "license": "Apache-2.0",
+        }
+        for key, value in expected.items():
+            if project.get(key) != value:
+                found[f"{folder}: {key}"] = f"is {project.get(key)!r}, not {value!r}"
+        for needed in project.get("dependencies", ()):
+            if needed.startswith("moldau") and not needed.endswith(f"=={root['version']}"):
+                found[f"{folder}: {needed}"] = f"not pinned to {root['version']}"
+    brought = {NAME.match(needed).group() for needed in root["dependencies"]}  # type: ignore[union-attr]
+    for folder in among.keys() - {"."}:
+        if f"moldau-{folder}" not in brought:
+            found[f".: moldau-{folder}"] = "the whole does not bring it"
+    return found
+
+
+def bad_pins(lines: Iterable[str]) -> Found:
+    """Lines of the constraints that are no plain pin, or stand elsewhere than `sort` puts them."""
+    found = {}
+    before = ""
+    for line in lines:
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not PIN.fullmatch(line):
+            found[line] = "no plain name==version"
+        elif line < before:
+            found[line] = f"stands after {before}"
+        before = line
+    return found
+
+
+def unpinned(among: Manifests, lines: Iterable[str]) -> Found:
+    """Dependencies, of the product and of the groups of tools, that no constraint pins."""
+    pinned = {line.partition("==")[0] for line in lines}
+    root = among["."]
+    needed = {
+        requirement
+        for manifest in among.values()
+        for requirement in manifest["project"].get("dependencies", ())
+    } | {each for group in root["dependency-groups"].values() for each in group}
+    return {
+        name: "not pinned in constraints.txt"
+        for name in (_normal(requirement) for requirement in needed)
+        if name not in pinned and not name.startswith("moldau-")
+    }
+
+
+def _normal(requirement: str) -> str:
+    match = NAME.match(requirement)
+    assert match is not None, requirement
+    return re.sub(r"[-_.]+", "-", match.group()).lower()
+
+
+def constraints() -> list[str]:
+    return (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_all_manifests_agree() -> None:
+    check("manifests", disagreements(manifests()))
+
+
+def test_pins_are_plain_and_sorted() -> None:
+    check("pins", bad_pins(constraints()))
+
+
+def test_everything_needed_is_pinned() -> None:
+    check("unpinned", unpinned(manifests(), constraints()))
+
+
+def test_the_licence_is_apache_2() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="ascii")
+
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def _set_version(project: dict[str, Any]) -> None:
+    project["version"] = "0.0.9"
+
+
+def _set_licence(project: dict[str, Any]) -> None:
+    project["license"] = "MIT"
+
+
+def _loosen(project: dict[str, Any]) -> None:
+    project["dependencies"] = ["moldau-platform>=0.1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (_set_version, "broker: version"),
+        (_set_licence, "broker: license"),
+        (_loosen, "broker: moldau-platform>=0.1"),
+    ],
+)
+def test_a_planted_disagreement_is_found(
+    change: Callable[[dict[str, Any]], None], where: str
+) -> None:
+    planted = copy.deepcopy(dict(manifests()))
+    change(planted["broker"]["project"])
+
+    assert set(disagreements(planted)) == {where}
+
+
+def test_a_distribution_that_the_whole_forgets_is_found() -> None:
+    planted = copy.deepcopy(dict(manifests()))
+    planted["."]["project"]["dependencies"].remove(
+        f"moldau-streams=={planted['.']['project']['version']}"
+    )
+
+    assert set(disagreements(planted)) == {".: moldau-streams"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ruff>=0.17",
+        "ruff",
+        "ruff @ https://example.org/ruff.whl",
+        "ruff==0.17.5 --hash=sha256:00",
+        "Ruff==0.17.5",
+        "-r other.txt",
+    ],
+)
+def test_a_planted_pin_that_is_not_plain_is_found(line: str) -> None:
+    assert set(bad_pins(["# pins", "attrs==1.0", line])) == {line}
+
+
+def test_a_planted_pin_out_of_order_is_found() -> None:
+    assert set(bad_pins(["mypy-extensions==1.0", "mypy==2.0", "attrs==1.0"])) == {"attrs==1.0"}
+
+
+def test_a_planted_dependency_without_a_pin_is_found() -> None:
+    planted = copy.deepcopy(dict(manifests()))
+    planted["streams"]["project"]["dependencies"].append("No_Such.Thing>=1; python_version<'4'")
+    known = unpinned(manifests(), constraints())
+
+    assert set(unpinned(planted, constraints())) - set(known) == {"no-such-thing"}
