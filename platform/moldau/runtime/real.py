@@ -1,0 +1,118 @@
+"""`Runtime` on this machine: asyncio (or uvloop), real clocks, files, sockets and threads.
+
+Invariant: a runtime belongs to the event loop that runs its code, and `aclose` leaves none of its
+tasks and threads behind. `run` is the whole of a process: a loop, a runtime, `main`, and the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from moldau.runtime.interface import Runtime
+from moldau.runtime.process import LoopKind, new_event_loop
+from moldau.runtime.real_files import RealFiles
+from moldau.runtime.real_network import RealNetwork
+
+T = TypeVar("T")
+
+BLOCKING_THREADS = 4
+
+FailureReport = Callable[[str, BaseException], None]
+
+
+class RealClock:
+    """The clocks of this machine."""
+
+    monotonic_ns = staticmethod(time.monotonic_ns)
+    monotonic = staticmethod(time.monotonic)
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+
+class RealRuntime(Runtime):
+    """Production."""
+
+    def __init__(
+        self,
+        node: str = "local",
+        *,
+        blocking_threads: int = BLOCKING_THREADS,
+        on_failure: FailureReport | None = None,
+    ) -> None:
+        """`on_failure(name, error)` hears of spawned tasks that fail; without it asyncio logs."""
+        self.node = node
+        self.clock = RealClock()
+        # From the system's entropy: nonces and ids must not be guessable.
+        self.random = random.SystemRandom()
+        self.files = RealFiles()
+        self.network = RealNetwork()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._on_failure = on_failure
+        self._threads = ThreadPoolExecutor(blocking_threads, thread_name_prefix=f"{node}-blocking")
+
+    def spawn(
+        self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
+    ) -> asyncio.Task[T]:
+        """Runs `coroutine` as a task that is kept until it ends."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._end_reported if reported else self._tasks.discard)
+        return task
+
+    def _end_reported(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if self._on_failure is not None:
+            self._on_failure(task.get_name(), error)
+            return
+        task.get_loop().call_exception_handler(
+            {"message": "a spawned task failed", "exception": error, "task": task}
+        )
+
+    async def run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Runs `function` on one of the runtime's threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+    def buggify(self, name: str, probability: float = 0.05) -> bool:
+        """Never, in production."""
+        return False
+
+    async def aclose(self) -> None:
+        """Cancels the tasks that still run, waits for them, and ends the threads."""
+        mine = asyncio.current_task()
+        living = [task for task in self._tasks if task is not mine]
+        for task in living:
+            task.cancel()
+        await asyncio.gather(*living, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def __aenter__(self) -> RealRuntime:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def run(
+    main: Callable[[Runtime], Coroutine[Any, Any, T]],
+    *,
+    node: str = "local",
+    loop: LoopKind = "auto",
+) -> T:
+    """Runs `main(runtime)` on a new event loop until it returns; Ctrl-C cancels it."""
+
+    async def whole() -> T:
+        async with RealRuntime(node) as runtime:
+            return await main(runtime)
+
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(loop)) as runner:
+        return runner.run(whole())

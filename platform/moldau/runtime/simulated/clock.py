@@ -1,0 +1,90 @@
+"""The clocks of a simulated node: virtual time as this machine would measure it.
+
+Invariants: time is whole nanoseconds inside; `monotonic` never goes back, whatever the rate does;
+the wall clock may jump in both directions and is offset and drifts apart from the other nodes'.
+
+A drifting node sees its own timers drift as well: the loop asks `local_ns` for the time and
+`instant_ns` for when a local deadline comes, so timeouts are early or late with the clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.incarnation import Incarnation
+    from moldau.runtime.simulated.loop import SimulatedLoop
+
+EPOCH_MS = 1_750_000_000_000
+"""The wall clock at virtual time zero: some moment in June 2025, the same in every run."""
+
+_MILLION = 1_000_000
+
+
+class NodeClock:
+    """The hardware clocks of one machine; outlives the incarnations that run on it."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._anchor_ns = loop.now_ns
+        self._local_anchor_ns = loop.now_ns
+        self._rate_ppm = 0
+        self._wall_offset_ms = 0
+
+    @property
+    def drifts(self) -> bool:
+        """Whether this clock has ever left the virtual time of the loop."""
+        return self._rate_ppm != 0 or self._anchor_ns != self._local_anchor_ns
+
+    def local_ns(self) -> int:
+        """Now, on this machine."""
+        elapsed = self._loop.now_ns - self._anchor_ns
+        return self._local_anchor_ns + elapsed + elapsed * self._rate_ppm // _MILLION
+
+    def instant_ns(self, local_ns: int) -> int:
+        """When (in the loop's time) this machine's clock will first show `local_ns` or more."""
+        elapsed = local_ns - self._local_anchor_ns
+        return self._anchor_ns + -(-elapsed * _MILLION // (_MILLION + self._rate_ppm))
+
+    def drift(self, ppm: int) -> None:
+        """Lets the clock run faster (ppm > 0) or slower from now on; 100_000 is ten percent."""
+        assert ppm > -_MILLION, "a clock cannot run backwards"
+        self._local_anchor_ns = self.local_ns()
+        self._anchor_ns = self._loop.now_ns
+        self._rate_ppm = ppm
+
+    def jump_wall(self, milliseconds: int) -> None:
+        """Moves the wall clock as an operator or a time daemon would; timers do not notice."""
+        self._wall_offset_ms += milliseconds
+
+    def set_right(self) -> None:
+        """The time daemon has done its work: true wall clock, no drift from now on."""
+        self.drift(0)
+        self._wall_offset_ms = (self._loop.now_ns - self.local_ns()) // _MILLION
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, as this machine believes."""
+        return EPOCH_MS + self._wall_offset_ms + self.local_ns() // _MILLION
+
+
+class SimulatedClock:
+    """`Clock` for one incarnation: the machine's clocks, until it is killed."""
+
+    def __init__(self, clock: NodeClock, incarnation: Incarnation) -> None:
+        self._clock = clock
+        self._incarnation = incarnation
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds of virtual time as this machine measures them."""
+        self._incarnation.check()
+        return self._clock.local_ns()
+
+    def monotonic(self) -> float:
+        """The same in seconds; equals the loop's `time()` on this node."""
+        self._incarnation.check()
+        return self._clock.local_ns() / 1e9
+
+    def wall_ms(self) -> int:
+        """The wall clock of this machine, right or wrong."""
+        self._incarnation.check()
+        return self._clock.wall_ms()

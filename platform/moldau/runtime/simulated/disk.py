@@ -1,0 +1,285 @@
+"""A disk that belongs to a simulated node and outlives its processes.
+
+Three ways to end a life, all called after the incarnation was poisoned:
+- `kill`: the process died. The page cache survives; handles, mappings and locks do not.
+- `power_loss`: what nobody synced is kept, lost or torn, as the seed says (`disk_cache`,
+  `disk_names`, `disk_power`).
+- `lose`: another disk, empty.
+
+Invariant: the same seed and the same calls give the same bytes, errors and latencies. Faults draw
+from the seed only while their rate is above 0, so that switching one on does not move the others.
+
+A model of POSIX and Linux and not a dictionary of bytes, because the bugs worth finding live in the
+difference: a file synced but not its name, a sync that failed once and then succeeds.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from random import Random
+
+from moldau.runtime.files import Files
+from moldau.runtime.simulated.disk_cache import CachedFile
+from moldau.runtime.simulated.disk_faults import DiskCosts, DiskFaults, Operation, disk_error
+from moldau.runtime.simulated.disk_files import SimulatedFiles
+from moldau.runtime.simulated.disk_names import Directory, Node, split_path
+from moldau.runtime.simulated.disk_power import PowerLoss
+from moldau.runtime.simulated.incarnation import Incarnation
+
+_UNLIMITED_BYTES = 1 << 40
+
+
+class SimulatedDisk:
+    """Files and names of a node, which sees them through `files`; the rest is for its tormentor."""
+
+    def __init__(
+        self,
+        random: Random,
+        *,
+        sector_bytes: int = 512,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.random = random
+        self.sector_bytes = sector_bytes
+        self.now_ms = now_ms
+        self.faults = DiskFaults()
+        self.costs = DiskCosts()
+        self.fault_counts: dict[str, int] = {}
+        self.is_read_only = False
+        self.root = Directory(0)
+        self._dirty_files: list[CachedFile] = []
+        self._dirty_dirs: list[Directory] = []
+        self._opened: list[CachedFile] = []
+        self._planned: list[tuple[Operation, int, str]] = []
+        self._latency_ns = 0
+        self._used_bytes: int | None = None
+
+    def files(self, incarnation: Incarnation) -> Files:
+        """The file system as one life of the node sees it; each call checks that it still lives."""
+        return SimulatedFiles(self, incarnation)
+
+    # Ends of lives.
+
+    def kill(self) -> None:
+        """The process died: nothing that it wrote is lost."""
+        for file in self._opened:
+            file.end_process()
+        self._opened.clear()
+        self._planned.clear()
+        self._latency_ns = 0
+        self._used_bytes = None
+
+    def power_loss(self, survival: float | None = None) -> None:
+        """The machine stopped. `survival` is the share of unsynced sectors that arrived anyway."""
+        self.kill()
+        loss = PowerLoss(self.random, survival)
+        for file in self._dirty_files:
+            file.lose_power(loss)
+            file.is_known_dirty = False
+        for directory in self._dirty_dirs:
+            directory.lose_power(loss)
+            directory.is_known_dirty = False
+        self._dirty_files.clear()
+        self._dirty_dirs.clear()
+        self.is_read_only = False
+
+    def lose(self) -> None:
+        """Replaced by an empty one."""
+        self.kill()
+        self.root = Directory(self.now_ms())
+        self._dirty_files.clear()
+        self._dirty_dirs.clear()
+        self.is_read_only = False
+
+    def take_latency_ns(self) -> int:
+        """The virtual time that calls cost since this was last asked."""
+        latency_ns, self._latency_ns = self._latency_ns, 0
+        return latency_ns
+
+    # Faults by hand.
+
+    def fail_next(self, operation: Operation, code: int = errno.EIO, path_part: str = "") -> None:
+        """The next such call on a path with `path_part` in it fails, once; forgotten at `kill`."""
+        self._planned.append((operation, code, path_part))
+
+    def rot(self, path: str, bit: int | None = None) -> None:
+        """Flip one bit of a file that is not empty: the given one, or any."""
+        file = self.file(path)
+        file.rot(self.random.randrange(len(file.data) * 8) if bit is None else bit)
+        self.count("bit_rot")
+
+    def drop_caches(self) -> None:
+        """The kernel forgets clean pages: what failed and misdirected writes did comes to light."""
+        for file in self._dirty_files:
+            file.drop_cache()
+
+    def write_back(self) -> None:
+        """The kernel writes some of what is dirty, everywhere."""
+        for file in self._dirty_files:
+            file.write_back(self.random)
+
+    def contents(self, path: str) -> bytes:
+        """What a read would see, without faults, cost or a living process."""
+        return bytes(self.file(path).data)
+
+    def put(self, path: str, contents: bytes) -> None:
+        """Make a file (in a directory that exists) hold this, durably: a stale copy put back."""
+        directory, name = self.parent(path)
+        file = CachedFile(self.sector_bytes, self.now_ms())
+        file.write(0, contents)
+        file.sync()
+        directory.unsynced.clear()
+        directory.entries[name] = file
+        self._used_bytes = None
+
+    def drop(self, path: str) -> None:
+        """Make a file be missing, durably."""
+        directory, name = self.parent(path)
+        if name not in directory.entries:
+            raise disk_error(errno.ENOENT, path)
+        directory.unsynced.clear()
+        del directory.entries[name]
+        self._used_bytes = None
+
+    def paths(self) -> list[str]:
+        """All files, in the order of their names."""
+        return sorted(path for path, _ in _walk("", self.root))
+
+    # For `disk_files`.
+
+    def find(self, path: str) -> Node:
+        """What the path leads to; ENOENT, ENOTDIR."""
+        node: Node = self.root
+        for name in split_path(path):
+            if not isinstance(node, Directory):
+                raise disk_error(errno.ENOTDIR, path)
+            found = node.entries.get(name)
+            if found is None:
+                raise disk_error(errno.ENOENT, path)
+            node = found
+        return node
+
+    def file(self, path: str) -> CachedFile:
+        """The file there; EISDIR when it is a directory."""
+        node = self.find(path)
+        if isinstance(node, Directory):
+            raise disk_error(errno.EISDIR, path)
+        return node
+
+    def directory(self, path: str) -> Directory:
+        """The directory there; ENOTDIR when it is a file."""
+        node = self.find(path)
+        if not isinstance(node, Directory):
+            raise disk_error(errno.ENOTDIR, path)
+        return node
+
+    def parent(self, path: str) -> tuple[Directory, str]:
+        """The directory that holds the name, and the name; the root has none (EBUSY)."""
+        *above, name = split_path(path) or ("",)
+        if not name:
+            raise disk_error(errno.EBUSY, path)
+        return self.directory("/" + "/".join(above)), name
+
+    def opened(self, file: CachedFile) -> None:
+        """A handle more."""
+        if not file.handle_count:
+            self._opened.append(file)
+        file.handle_count += 1
+
+    def closed(self, file: CachedFile) -> None:
+        """A handle less; the last one frees a file without a name."""
+        file.handle_count -= 1
+        if not file.handle_count:
+            self._opened.remove(file)
+            self._used_bytes = None
+
+    def names_changed(self, directory: Directory) -> None:
+        """Names, and with them the room that is used, are no longer what they were."""
+        self._used_bytes = None
+        directory.modified_ms = self.now_ms()
+        if not directory.is_known_dirty:
+            directory.is_known_dirty = True
+            self._dirty_dirs.append(directory)
+
+    def bytes_change(self, file: CachedFile) -> None:
+        """A file is about to be written."""
+        file.modified_ms = self.now_ms()
+        if not file.is_known_dirty:
+            file.is_known_dirty = True
+            self._dirty_files.append(file)
+        rate = self.faults.write_back
+        if rate and self.random.random() < rate:
+            self.count("write_back")
+            file.write_back(self.random)
+
+    def room_for(self, file: CachedFile, end: int) -> int:
+        """How far, up to `end`, the file can grow; takes the room."""
+        capacity = self.faults.capacity_bytes
+        if capacity is None:
+            self._used_bytes = None
+            return end
+        charged = file.charged_bytes
+        growth = min(end - charged, self.free_bytes())
+        if growth <= 0:
+            return min(end, charged)
+        assert self._used_bytes is not None
+        self._used_bytes += growth
+        return charged + growth
+
+    def room_changed(self) -> None:
+        """A file may have shrunk."""
+        self._used_bytes = None
+
+    def free_bytes(self) -> int:
+        """Room left."""
+        capacity = self.faults.capacity_bytes
+        if capacity is None:
+            return _UNLIMITED_BYTES
+        if self._used_bytes is None:
+            named = dict.fromkeys(file for _, file in _walk("", self.root))
+            named.update(dict.fromkeys(self._opened))
+            self._used_bytes = sum(file.charged_bytes for file in named)
+        return max(0, capacity - self._used_bytes)
+
+    def begin(self, operation: Operation, path: str, size: int = 0) -> None:
+        """Account for a call that reads or changes `size` bytes; EIO, EROFS or what was planned."""
+        costs = self.costs
+        self._latency_ns += costs.call_ns + (size * costs.kibibyte_ns >> 10)
+        faults = self.faults
+        if operation == "sync":
+            self._latency_ns += costs.sync_ns
+            if faults.slow_sync and self.random.random() < faults.slow_sync:
+                self.count("slow_sync")
+                self._latency_ns += costs.slow_sync_ns
+            rate = faults.sync_error
+        else:
+            rate = faults.read_error if operation == "read" else faults.write_error
+        if self.is_read_only and operation != "read":
+            raise disk_error(errno.EROFS, path)
+        if self._planned:
+            self._fail_as_planned(operation, path)
+        if rate and self.random.random() < rate:
+            self.count(f"{operation}_error")
+            raise disk_error(errno.EIO, path)
+
+    def count(self, fault: str) -> None:
+        """One more of these has happened."""
+        self.fault_counts[fault] = self.fault_counts.get(fault, 0) + 1
+
+    def _fail_as_planned(self, operation: Operation, path: str) -> None:
+        for plan in self._planned:
+            kind, code, path_part = plan
+            if kind == operation and path_part in path:
+                self._planned.remove(plan)
+                self.count(f"{operation}_error")
+                raise disk_error(code, path)
+
+
+def _walk(above: str, directory: Directory) -> Iterator[tuple[str, CachedFile]]:
+    for name, node in directory.entries.items():
+        path = f"{above}/{name}"
+        if isinstance(node, Directory):
+            yield from _walk(path, node)
+        else:
+            yield path, node

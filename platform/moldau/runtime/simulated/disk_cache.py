@@ -1,0 +1,183 @@
+"""One file of the simulated disk: its bytes in the page cache, and what the platter would say.
+
+`data` is what every read sees. The platter is kept only where it differs:
+- `unsynced` maps a dirty sector to what the platter holds there. A sync forgets these.
+- `diverged` does the same for sectors that the cache takes for clean although they never arrived: a
+  failed sync leaves them (Linux marks such pages clean), and so does a write that went astray.
+  No later sync repairs them; they show when the cache is gone.
+
+Invariants: no sector is in both. A sector in neither is equal in cache and platter, with zeros
+beyond the end. An image may be short: the rest of it is zeros.
+
+Old images, and not a second copy of each file: a sync is then a dict cleared, memory is one copy,
+and a loss of power costs only what was unsynced.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from moldau.runtime.files import Buffer
+from moldau.runtime.simulated.disk_power import PowerLoss
+
+
+class CachedFile:
+    """The bytes of one file, whatever its names."""
+
+    __slots__ = (
+        "_size_durable",
+        "_size_highest",
+        "_size_lowest",
+        "allocated_bytes",
+        "data",
+        "diverged",
+        "handle_count",
+        "is_known_dirty",
+        "is_locked",
+        "mapping_count",
+        "modified_ms",
+        "sector_bytes",
+        "unsynced",
+    )
+
+    def __init__(self, sector_bytes: int, modified_ms: int) -> None:
+        self.sector_bytes = sector_bytes
+        self.modified_ms = modified_ms
+        self.data = bytearray()
+        self.unsynced: dict[int, bytes] = {}
+        self.diverged: dict[int, bytes] = {}
+        self.allocated_bytes = 0
+        self.handle_count = 0
+        self.mapping_count = 0
+        self.is_locked = False
+        self.is_known_dirty = False
+        self._size_durable = 0
+        self._size_lowest = 0
+        self._size_highest = 0
+
+    @property
+    def charged_bytes(self) -> int:
+        """The room that it takes."""
+        return max(len(self.data), self.allocated_bytes)
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Change the cache. What lies between the old end and `position` becomes zeros."""
+        end = position + len(data)
+        size = len(self.data)
+        if position > size:
+            self.data.extend(bytes(position - size))
+        self._dirty(position, end)
+        self.data[position:end] = data
+        if end > self._size_highest:
+            self._size_highest = end
+
+    def truncate(self, size: int) -> None:
+        """Cut or grow with zeros, in the cache."""
+        current = len(self.data)
+        if size > current:
+            self.data.extend(bytes(size - current))
+            self._size_highest = max(self._size_highest, size)
+            return
+        first = size // self.sector_bytes
+        start = first * self.sector_bytes
+        # Sectors of zeros need no image: zeros are what a missing one means.
+        self._dirty(start, start + len(self.data[start:].rstrip(b"\0")))
+        for sector in [sector for sector in self.diverged if sector >= first]:
+            self.unsynced[sector] = self.diverged.pop(sector)
+        del self.data[size:]
+        self.allocated_bytes = 0
+        self._size_lowest = min(self._size_lowest, size)
+
+    def sync(self) -> None:
+        """Everything in the cache that is dirty reaches the platter."""
+        self.unsynced.clear()
+        self._size_durable = self._size_lowest = self._size_highest = len(self.data)
+
+    def fail_sync(self, random: Random) -> None:
+        """Some dirty sectors arrive, the others are forgotten: clean in the cache, not there."""
+        for sector, image in self.unsynced.items():
+            if random.random() < 0.5:
+                self.diverged[sector] = image
+        self.unsynced.clear()
+
+    def write_back(self, random: Random) -> None:
+        """The kernel writes some dirty sectors on its own, as it may at any time."""
+        for sector in [sector for sector in self.unsynced if random.random() < 0.5]:
+            del self.unsynced[sector]
+
+    def misdirect(self, random: Random) -> None:
+        """A sync that puts one dirty sector in another's place, and reports success."""
+        count = -(-len(self.data) // self.sector_bytes)
+        if not self.unsynced or count < 2:
+            return
+        astray = random.choice(sorted(self.unsynced))
+        victim = (astray + random.randrange(1, count)) % count
+        self.diverged[astray] = self.unsynced.pop(astray)
+        self.unsynced.pop(victim, None)
+        self.diverged[victim] = self._cached(astray)
+
+    def rot(self, bit: int) -> None:
+        """Flip a bit, counted from the start of the file, in cache and platter alike."""
+        self.data[bit >> 3] ^= 1 << (bit & 7)
+
+    def drop_cache(self) -> None:
+        """Forget clean sectors: the next read gets what the platter holds."""
+        size = len(self.data)
+        for sector, image in self.diverged.items():
+            self._put(sector, image)
+        self.diverged.clear()
+        del self.data[size:]
+
+    def end_process(self) -> None:
+        """The process died: handles, locks and mappings are gone, the cache is not."""
+        if self.mapping_count:
+            self.data = bytearray(self.data)  # dead code may still hold a view of the old one
+        self.handle_count = self.mapping_count = 0
+        self.is_locked = False
+
+    def lose_power(self, loss: PowerLoss) -> None:
+        """Only the platter is left, with that of the unsynced which happened to arrive."""
+        size = loss.size(self._size_durable, len(self.data), self._size_lowest, self._size_highest)
+        self.drop_cache()
+        if loss.survival < 1.0:
+            for sector in sorted(self.unsynced):
+                old = self.unsynced[sector].ljust(self.sector_bytes, b"\0")
+                new = self._cached(sector).ljust(self.sector_bytes, b"\0")
+                self._put(sector, loss.sector(old, new))
+        current = len(self.data)
+        if size > current:
+            self.data.extend(bytes(size - current))
+        else:
+            del self.data[size:]
+        self.allocated_bytes = 0
+        self.sync()
+
+    def _dirty(self, start: int, end: int) -> None:
+        """Remember what the platter holds in the sectors that are about to change."""
+        if start == end:
+            return
+        unsynced = self.unsynced
+        first = start // self.sector_bytes
+        beyond = (end - 1) // self.sector_bytes + 1
+        size = len(self.data)
+        if end > size >= self._size_highest:  # nothing was cut: beyond the end there is only new
+            fresh = max(first, -(-size // self.sector_bytes))
+            unsynced.update(dict.fromkeys(range(fresh, beyond), b""))
+            beyond = fresh
+        for sector in range(first, beyond):
+            if sector not in unsynced:
+                if sector in self.diverged:
+                    unsynced[sector] = self.diverged.pop(sector)
+                else:
+                    unsynced[sector] = self._cached(sector)
+
+    def _cached(self, sector: int) -> bytes:
+        start = sector * self.sector_bytes
+        return bytes(self.data[start : start + self.sector_bytes])
+
+    def _put(self, sector: int, image: bytes) -> None:
+        start = sector * self.sector_bytes
+        missing = start + self.sector_bytes - len(self.data)
+        if missing > 0:
+            self.data.extend(bytes(missing))
+        self.data[start : start + self.sector_bytes] = image.ljust(self.sector_bytes, b"\0")

@@ -1,0 +1,390 @@
+"""`Files` on a simulated disk, as one incarnation of a node sees it.
+
+Invariant: every call asks `incarnation.check()` before anything else, so that the clean-up code of
+a killed node cannot touch the disk that its next life will read.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import posixpath
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode
+from moldau.runtime.simulated.disk_cache import CachedFile
+from moldau.runtime.simulated.disk_faults import disk_error
+from moldau.runtime.simulated.disk_names import Directory, split_path
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.disk import SimulatedDisk
+    from moldau.runtime.simulated.incarnation import Incarnation
+
+
+class SimulatedMappedFile(MappedFile):
+    """A view of the page cache itself."""
+
+    __slots__ = ("_buffer", "_file", "_size", "_writable")
+
+    def __init__(self, file: SimulatedFile, size: int, writable: bool) -> None:
+        self._file: SimulatedFile | None = file
+        self._size = size
+        self._writable = writable
+        self._buffer = memoryview(file.cached.data)[:size].toreadonly()
+        file.cached.mapping_count += 1
+        file.disk.opened(file.cached)
+
+    @property
+    def buffer(self) -> memoryview:
+        return self._buffer
+
+    def write(self, position: int, data: Buffer) -> None:
+        file = self._opened()
+        if not self._writable:
+            raise disk_error(errno.EBADF, file.path)
+        if position < 0 or position + len(data) > self._size:
+            raise disk_error(errno.EINVAL, file.path)
+        file.disk.bytes_change(file.cached)
+        file.cached.write(position, data)
+
+    def sync(self) -> None:
+        self._opened().sync_cached()
+
+    def close(self) -> None:
+        if self._file is None:
+            return
+        file = self._opened()
+        self._buffer.release()
+        file.cached.mapping_count -= 1
+        file.disk.closed(file.cached)
+        self._file = None
+
+    def _opened(self) -> SimulatedFile:
+        if self._file is None:
+            raise disk_error(errno.EBADF, "")
+        self._file.incarnation.check()
+        return self._file
+
+
+class SimulatedFile(File):
+    """A handle on a file of the page cache."""
+
+    __slots__ = ("_is_open", "_writable", "cached", "disk", "incarnation", "path")
+
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        incarnation: Incarnation,
+        cached: CachedFile,
+        path: str,
+        writable: bool,
+    ) -> None:
+        self.disk = disk
+        self.incarnation = incarnation
+        self.cached = cached
+        self.path = path
+        self._writable = writable
+        self._is_open = True
+        disk.opened(cached)
+
+    @property
+    def size(self) -> int:
+        self._check()
+        return len(self.cached.data)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._begin_read(position, size)
+        return bytes(memoryview(self.cached.data)[position : position + size])
+
+    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
+        self._begin_read(position, len(buffer))
+        found = memoryview(self.cached.data)[position : position + len(buffer)]
+        buffer[: len(found)] = found
+        return len(found)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._check_write()
+        if position < 0:
+            raise disk_error(errno.EINVAL, self.path)
+        if position + len(data) > len(self.cached.data):
+            self._refuse_while_mapped()
+        self._store(position, data)
+
+    def append_parts(self, parts: Sequence[Buffer]) -> int:
+        self._check_write()
+        self._refuse_while_mapped()
+        start = len(self.cached.data)
+        self._store(start, parts[0] if len(parts) == 1 else b"".join(parts))
+        return start
+
+    def truncate(self, size: int) -> None:
+        self._check_write()
+        self._refuse_while_mapped()
+        if size < 0:
+            raise disk_error(errno.EINVAL, self.path)
+        disk = self.disk
+        disk.begin("write", self.path)
+        if size > len(self.cached.data) and disk.room_for(self.cached, size) < size:
+            raise disk_error(errno.ENOSPC, self.path)
+        disk.bytes_change(self.cached)
+        self.cached.truncate(size)
+        disk.room_changed()
+
+    def allocate(self, size: int) -> None:
+        self._check_write()
+        self.disk.begin("write", self.path)
+        if self.disk.room_for(self.cached, size) < size:
+            self.disk.room_changed()
+            raise disk_error(errno.ENOSPC, self.path)
+        self.cached.allocated_bytes = max(size, self.cached.allocated_bytes)
+
+    def sync(self, *, data_only: bool = False) -> None:
+        self._check()
+        self.sync_cached()
+
+    def sync_cached(self) -> None:
+        """Make the bytes durable, or fail and forget some of them."""
+        disk, cached = self.disk, self.cached
+        try:
+            disk.begin("sync", self.path, len(cached.unsynced) * cached.sector_bytes)
+        except OSError:
+            cached.fail_sync(disk.random)
+            raise
+        rate = disk.faults.misdirected_write
+        if rate and disk.random.random() < rate:
+            disk.count("misdirected_write")
+            cached.misdirect(disk.random)
+        cached.sync()
+
+    def map(self, size: int, *, writable: bool = False) -> MappedFile:
+        self._check()
+        if writable and not self._writable:
+            raise disk_error(errno.EBADF, self.path)
+        if not 0 < size <= len(self.cached.data):
+            raise disk_error(errno.EINVAL, self.path)
+        self.disk.begin("read", self.path)
+        return SimulatedMappedFile(self, size, writable)
+
+    def fileno(self) -> int | None:
+        self._check()
+        return None
+
+    def close(self) -> None:
+        self.incarnation.check()
+        if self._is_open:
+            self._is_open = False
+            self.disk.closed(self.cached)
+
+    def _check(self) -> None:
+        self.incarnation.check()
+        if not self._is_open:
+            raise disk_error(errno.EBADF, self.path)
+
+    def _check_write(self) -> None:
+        self.incarnation.check()
+        if not (self._is_open and self._writable):
+            raise disk_error(errno.EBADF, self.path)
+
+    def _refuse_while_mapped(self) -> None:
+        if self.cached.mapping_count:
+            raise disk_error(errno.EBUSY, self.path)
+
+    def _begin_read(self, position: int, size: int) -> None:
+        self._check()
+        if position < 0 or size < 0:
+            raise disk_error(errno.EINVAL, self.path)
+        disk = self.disk
+        disk.begin("read", self.path, size)
+        rate = disk.faults.bit_rot
+        if rate and disk.random.random() < rate:
+            end = min(position + size, len(self.cached.data))
+            if end > position:
+                self.cached.rot(disk.random.randrange(position * 8, end * 8))
+                disk.count("bit_rot")
+
+    def _store(self, position: int, data: Buffer) -> None:
+        disk, cached = self.disk, self.cached
+        try:
+            disk.begin("write", self.path, len(data))
+        except OSError:
+            self._store_prefix(position, data, disk.random.randrange(len(data) + 1))
+            raise
+        end = position + len(data)
+        room = disk.room_for(cached, end)
+        if room < end:
+            disk.count("no_space")
+            self._store_prefix(position, data, max(0, room - position))
+            raise disk_error(errno.ENOSPC, self.path)
+        disk.bytes_change(cached)
+        cached.write(position, data)
+
+    def _store_prefix(self, position: int, data: Buffer, size: int) -> None:
+        if size:
+            self.disk.bytes_change(self.cached)
+            self.cached.write(position, memoryview(data)[:size])
+        self.disk.room_changed()
+
+
+class SimulatedFileLock(FileLock):
+    """A lock that a kill opens."""
+
+    __slots__ = ("_file", "path")
+
+    def __init__(self, file: SimulatedFile, path: str) -> None:
+        self._file = file
+        self.path = path
+        file.cached.is_locked = True
+
+    def release(self) -> None:
+        file = self._file
+        file.incarnation.check()
+        try:
+            file.fileno()
+        except OSError:
+            return
+        file.cached.is_locked = False
+        file.close()
+
+
+class SimulatedFiles(Files):
+    """The names of a simulated disk."""
+
+    __slots__ = ("_disk", "_incarnation")
+
+    def __init__(self, disk: SimulatedDisk, incarnation: Incarnation) -> None:
+        self._disk = disk
+        self._incarnation = incarnation
+
+    def open(self, path: str, mode: Mode = "read") -> File:
+        return self._open(path, mode)
+
+    def stat(self, path: str) -> FileStat:
+        self._incarnation.check()
+        node = self._disk.find(path)
+        if isinstance(node, Directory):
+            return FileStat(0, 0, node.modified_ms, is_dir=True)
+        return FileStat(len(node.data), node.charged_bytes, node.modified_ms, is_dir=False)
+
+    def exists(self, path: str) -> bool:
+        self._incarnation.check()
+        try:
+            self._disk.find(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def list(self, path: str) -> builtins.list[str]:
+        self._incarnation.check()
+        directory = self._disk.directory(path)
+        self._disk.begin("read", path)
+        return sorted(directory.entries)
+
+    def make_dirs(self, path: str) -> None:
+        self._incarnation.check()
+        above = "/"
+        for name in split_path(path):
+            directory = self._disk.directory(above)
+            child = posixpath.join(above, name)
+            found = directory.entries.get(name)
+            if found is None:
+                self._disk.begin("write", child)
+                directory.add(name, Directory(self._disk.now_ms()))
+                self._disk.names_changed(directory)
+            elif not isinstance(found, Directory):
+                code = errno.EEXIST if child == path else errno.ENOTDIR
+                raise disk_error(code, path)
+            if found is None or child == path:
+                self.sync_dir(above)
+            above = child
+
+    def remove(self, path: str) -> None:
+        self._incarnation.check()
+        directory, name = self._disk.parent(path)
+        self._disk.file(path)
+        self._disk.begin("write", path)
+        directory.remove(name)
+        self._disk.names_changed(directory)
+
+    def remove_dir(self, path: str) -> None:
+        self._incarnation.check()
+        directory, name = self._disk.parent(path)
+        if self._disk.directory(path).entries:
+            raise disk_error(errno.ENOTEMPTY, path)
+        self._disk.begin("write", path)
+        directory.remove(name)
+        self._disk.names_changed(directory)
+
+    def rename(self, source: str, target: str) -> None:
+        self._incarnation.check()
+        node = self._disk.find(source)
+        directory, old = self._disk.parent(source)
+        target_directory, new = self._disk.parent(target)
+        if directory is not target_directory:
+            raise disk_error(errno.EXDEV, source)
+        if old == new:
+            return
+        replaced = directory.entries.get(new)
+        if isinstance(replaced, Directory):
+            if not isinstance(node, Directory):
+                raise disk_error(errno.EISDIR, target)
+            if replaced.entries:
+                raise disk_error(errno.ENOTEMPTY, target)
+        elif replaced is not None and isinstance(node, Directory):
+            raise disk_error(errno.ENOTDIR, target)
+        self._disk.begin("write", target)
+        directory.rename(old, new)
+        self._disk.names_changed(directory)
+
+    def sync_dir(self, path: str) -> None:
+        self._incarnation.check()
+        directory = self._disk.directory(path)
+        try:
+            self._disk.begin("sync", path)
+        except OSError:
+            self._disk.is_read_only = True
+            raise
+        directory.sync()
+
+    def lock(self, path: str) -> FileLock:
+        file = self._open(path, "write")
+        if file.cached.is_locked:
+            file.close()
+            raise disk_error(errno.EAGAIN, path)
+        return SimulatedFileLock(file, path)
+
+    def temporary_dir(self, prefix: str = "moldau-") -> str:
+        self._incarnation.check()
+        path = next(
+            candidate
+            for number in count(1)
+            if not self.exists(candidate := f"/tmp/{prefix}{number}")  # noqa: S108
+        )
+        self.make_dirs(path)
+        return path
+
+    def free_bytes(self, path: str) -> int:
+        self._incarnation.check()
+        self._disk.directory(path)
+        return self._disk.free_bytes()
+
+    def _open(self, path: str, mode: Mode) -> SimulatedFile:
+        disk, incarnation = self._disk, self._incarnation
+        incarnation.check()
+        directory, name = disk.parent(path)
+        found = directory.entries.get(name)
+        if isinstance(found, Directory):
+            raise disk_error(errno.EISDIR, path)
+        if found is None:
+            if mode in ("read", "update"):
+                raise disk_error(errno.ENOENT, path)
+            disk.begin("write", path)
+            found = CachedFile(disk.sector_bytes, disk.now_ms())
+            directory.add(name, found)
+            disk.names_changed(directory)
+        elif mode == "create":
+            raise disk_error(errno.EEXIST, path)
+        else:
+            disk.begin("read", path)
+        return SimulatedFile(disk, incarnation, found, path, mode != "read")

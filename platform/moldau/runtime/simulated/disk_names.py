@@ -1,0 +1,84 @@
+"""A directory of the simulated disk: names now, and the changes that are not durable yet.
+
+Invariant: undoing `unsynced` from last to first gives the names that a loss of power cannot touch.
+
+On power loss each change is kept or lost on its own, with two rules: of the changes to one name
+only a first part is kept, and a rename, which touches two names, is kept or lost as one. File
+systems with an ordered journal lose less; btrfs, whose sync of one file may log its name alone,
+does this.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from moldau.runtime.simulated.disk_cache import CachedFile
+from moldau.runtime.simulated.disk_power import PowerLoss
+
+Node: TypeAlias = "CachedFile | Directory"
+NameChange: TypeAlias = tuple[str, "Node | None", "Node | None"]
+"""A name, what it led to before and what after."""
+
+
+class Directory:
+    """Names that lead to files and directories."""
+
+    __slots__ = ("entries", "is_known_dirty", "modified_ms", "unsynced")
+
+    def __init__(self, modified_ms: int) -> None:
+        self.entries: dict[str, Node] = {}
+        self.unsynced: list[tuple[NameChange, ...]] = []
+        self.is_known_dirty = False
+        self.modified_ms = modified_ms
+
+    def add(self, name: str, node: Node) -> None:
+        """A new name."""
+        self._change(((name, None, node),))
+
+    def remove(self, name: str) -> None:
+        """A name less."""
+        self._change(((name, self.entries[name], None),))
+
+    def rename(self, source: str, target: str) -> None:
+        """Both names change at once."""
+        node = self.entries[source]
+        self._change(((source, node, None), (target, self.entries.get(target), node)))
+
+    def sync(self) -> None:
+        """The names are durable as they are."""
+        self.unsynced.clear()
+
+    def lose_power(self, loss: PowerLoss) -> None:
+        """Back to the durable names, and forward again over what happened to arrive."""
+        changes = self.unsynced
+        self.unsynced = []
+        for change in reversed(changes):
+            for name, before, _ in change:
+                self._lead(name, before)
+        lost: set[str] = set()
+        for change in changes:
+            names = [name for name, _, _ in change]
+            if lost.isdisjoint(names) and loss.keeps():
+                for name, _, after in change:
+                    self._lead(name, after)
+            else:
+                lost.update(names)
+
+    def _change(self, change: tuple[NameChange, ...]) -> None:
+        for name, _, after in change:
+            self._lead(name, after)
+        self.unsynced.append(change)
+
+    def _lead(self, name: str, node: Node | None) -> None:
+        if node is None:
+            self.entries.pop(name, None)
+        else:
+            self.entries[name] = node
+
+
+@lru_cache(maxsize=4096)
+def split_path(path: str) -> tuple[str, ...]:
+    """The names on the way from the root."""
+    assert path.startswith("/"), f"paths are absolute: {path!r}"
+    return tuple(name for name in path.split("/") if name)

@@ -1,0 +1,75 @@
+"""Failures that no code awaited: who hears of them.
+
+Invariants: a dead node has no failures (its code only ran to be cleared away); a node's own handler
+hears of that node's failures alone; without one, whoever runs the simulation does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from moldau.runtime.simulated.incarnation import CURRENT, Incarnation, NodeKilled
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.loop import SimulatedLoop
+    from moldau.runtime.simulated.turn import Turn
+
+FailureSink = Callable[[str, "BaseException | None"], None]
+Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+
+class Failures:
+    """asyncio's exception handling for a loop that many nodes share."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._handlers: dict[Incarnation | None, Handler] = {}
+
+    def in_callback(self, turn: Turn, error: BaseException) -> None:
+        """A callback raised; it is reported as the node it belongs to."""
+        facts = {"message": f"exception in callback {turn!r}", "exception": error}
+        turn._context.run(self._loop.call_exception_handler, facts)
+
+    def report(self, context: dict[str, Any]) -> None:
+        """Something failed; `context` is as asyncio describes it."""
+        owner = self._owner(context)
+        error = context.get("exception")
+        if isinstance(error, NodeKilled) or (owner is not None and not owner.alive):
+            return
+        handler = self._handlers.get(owner)
+        if handler is not None:
+            handler(self._loop, context)
+        else:
+            self._loop.default_exception_handler(context)
+
+    @staticmethod
+    def _owner(context: dict[str, Any]) -> Incarnation | None:
+        for key in ("task", "future"):
+            owner = getattr(context.get(key), "owner", None)
+            if isinstance(owner, Incarnation):
+                return owner
+        return CURRENT.get()
+
+    def hand_over(self, context: dict[str, Any]) -> None:
+        """No handler wanted it: whoever runs the simulation is told."""
+        message = str(context.get("message", "unhandled failure"))
+        task = context.get("task") or context.get("future")
+        if isinstance(task, asyncio.Task):
+            message = f"{message} (task {task.get_name()})"
+        sink = self._loop.on_failure
+        if sink is None:
+            raise RuntimeError(message) from context.get("exception")
+        sink(message, context.get("exception"))
+
+    def set_handler(self, handler: Handler | None) -> None:
+        """The node that calls hears of its own failures from now on, or no longer."""
+        if handler is None:
+            self._handlers.pop(CURRENT.get(), None)
+        else:
+            self._handlers[CURRENT.get()] = handler
+
+    def handler(self) -> Handler | None:
+        """The handler of the node that calls."""
+        return self._handlers.get(CURRENT.get())

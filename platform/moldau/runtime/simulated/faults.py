@@ -1,0 +1,321 @@
+"""Random faults from the seed, within what the system under test promises to survive.
+
+Invariants: at most `down_max` nodes are crashed, paused, cut off or on a bad disk at one time; each
+fault has an end, at which what it did is undone; `heal` ends them all and no new one comes.
+
+A run has two phases. Safety: faults everywhere, nothing bad may happen. Liveness: all is healed,
+and something good must happen in bounded time; uniform faults alone never find a system that cannot
+get going again. Which kinds of fault a run has at all is drawn too (swarm testing): a run without
+crashes reaches states that crashes would always prevent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from moldau.runtime.simulated.disk_faults import DiskFaults
+from moldau.runtime.simulated.node import State
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.node import Node
+    from moldau.runtime.simulated.simulation import Simulation
+    from moldau.runtime.simulated.turn import Turn
+
+Undo = Callable[[], None]
+Fault = Callable[[], "Undo | None"]
+
+RATES_PER_MINUTE: Mapping[str, float] = {
+    "crash": 4.0,
+    "power_loss": 2.0,
+    "pause": 4.0,
+    "isolate": 3.0,
+    "one_way": 4.0,
+    "clog": 6.0,
+    "reset": 8.0,
+    "sever": 3.0,
+    "refuse": 2.0,
+    "resolver": 2.0,
+    "slow": 3.0,
+    "wall_jump": 3.0,
+    "drift": 2.0,
+    "slow_sync": 3.0,
+}
+"""The kinds that a drawn plan chooses from. `lose_disk` and `disk_error` are for plans by hand:
+they break promises that most systems make for a whole disk only."""
+
+KIND_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """What goes wrong in a run, how often, and for how long."""
+
+    per_minute: Mapping[str, float] = field(default_factory=dict)
+    seconds_mean: float = 5.0
+    """Mean length of a fault; lengths are exponential."""
+    seconds_max: float = 60.0
+
+    @classmethod
+    def draw(cls, random: Random) -> FaultPlan:
+        """A plan with a random choice of kinds, each at its usual rate times 0.3 to 3."""
+        chosen = {
+            kind: rate * 10 ** random.uniform(-0.5, 0.5)
+            for kind, rate in RATES_PER_MINUTE.items()
+            if random.random() < KIND_SHARE
+        }
+        return cls(chosen, seconds_mean=random.uniform(1.0, 10.0))
+
+
+class FaultScheduler:
+    """Makes the faults of a plan happen to some nodes of a world."""
+
+    def __init__(
+        self,
+        world: Simulation,
+        plan: FaultPlan,
+        nodes: Iterable[str] | None = None,
+        *,
+        down_max: int = 1,
+        own: Mapping[str, Fault] | None = None,
+    ) -> None:
+        """`own`: more kinds of fault; each does it and returns what undoes it, or None."""
+        self.counts: Counter[str] = Counter()
+        self.plan = plan
+        self._world = world
+        self._names = list(nodes if nodes is not None else world.nodes)
+        self._down_max = down_max
+        self._down: dict[str, None] = {}
+        self._bad_disks: dict[str, DiskFaults] = {}
+        self._random = world.random("faults")
+        self._undos: dict[int, Undo] = {}
+        self._next_undo = 0
+        self._turns: dict[str, Turn] = {}
+        self._active = False
+        self._faults: dict[str, Fault] = {
+            "crash": self._crash,
+            "power_loss": self._power_loss,
+            "lose_disk": self._lose_disk,
+            "pause": self._pause,
+            "isolate": self._isolate,
+            "one_way": self._one_way,
+            "clog": self._clog,
+            "reset": self._reset,
+            "sever": self._sever,
+            "refuse": self._refuse,
+            "resolver": self._resolver,
+            "slow": self._slow,
+            "wall_jump": self._wall_jump,
+            "drift": self._drift,
+            "slow_sync": self._slow_sync,
+            "disk_error": self._disk_error,
+            **(own or {}),
+        }
+        unknown = sorted(set(plan.per_minute) - set(self._faults))
+        assert not unknown, f"no such faults: {', '.join(unknown)}"
+
+    def start(self) -> None:
+        """The safety phase begins."""
+        self._active = True
+        for kind in self._faults:
+            self._schedule(kind)
+
+    def _schedule(self, kind: str) -> None:
+        rate = self.plan.per_minute.get(kind, 0.0)
+        if rate > 0 and self._active:
+            seconds = self._random.expovariate(rate / 60.0)
+            self._turns[kind] = self._world.after(seconds, self._strike, kind)
+
+    def _strike(self, kind: str) -> None:
+        undo = self._faults[kind]()
+        self._schedule(kind)
+        if undo is None:
+            return
+        self.counts[kind] += 1
+        number = self._next_undo = self._next_undo + 1
+        self._undos[number] = undo
+        seconds = self._random.expovariate(1.0 / self.plan.seconds_mean)
+        self._world.after(min(seconds, self.plan.seconds_max), self._end, number)
+
+    def _end(self, number: int) -> None:
+        undo = self._undos.pop(number, None)
+        if undo is not None:
+            undo()
+
+    def heal(self) -> None:
+        """The liveness phase begins: every fault ends, dead nodes are started, none follows.
+
+        Rare paths (buggify) are not taken any more either.
+        """
+        self._active = False
+        for turn in self._turns.values():
+            turn.cancel()
+        for number in list(self._undos):
+            self._end(number)
+        self._world.network.heal()
+        self._world.buggify.enabled = False
+        for node in self._nodes():
+            node.clock.set_right()
+            if not node.is_alive:
+                node.start()
+
+    # Choosing
+
+    def _nodes(self) -> list[Node]:
+        return [self._world.nodes[name] for name in self._names]
+
+    def _victim(self) -> Node | None:
+        """A running node that may go down now."""
+        if len(self._down) >= self._down_max:
+            return None
+        able = [node for node in self._nodes() if node.state is State.RUNNING]
+        able = [node for node in able if node.name not in self._down]
+        return self._random.choice(able) if able else None
+
+    def _take_down(self, node: Node, undo: Undo) -> Undo:
+        self._down[node.name] = None
+
+        def back() -> None:
+            self._down.pop(node.name, None)
+            undo()
+
+        return back
+
+    def _any(self) -> Node:
+        return self._random.choice(self._nodes())
+
+    def _two(self) -> tuple[str, str] | None:
+        if len(self._names) < 2:
+            return None
+        first, second = self._random.sample(self._names, 2)
+        return first, second
+
+    @staticmethod
+    def _nothing() -> None:
+        """For faults that need no undoing."""
+
+    # Processes and machines
+
+    def _crash(self) -> Undo | None:
+        return self._fell("crash")
+
+    def _power_loss(self) -> Undo | None:
+        return self._fell("power_loss")
+
+    def _lose_disk(self) -> Undo | None:
+        return self._fell("lose_disk")
+
+    def _fell(self, how: str) -> Undo | None:
+        node = self._victim()
+        if node is None:
+            return None
+        getattr(node, how)()
+
+        def start() -> None:
+            if not node.is_alive:
+                node.start()
+
+        return self._take_down(node, start)
+
+    def _pause(self) -> Undo | None:
+        node = self._victim()
+        if node is None:
+            return None
+        node.pause()
+        return self._take_down(node, node.resume)
+
+    def _slow(self) -> Undo | None:
+        node = self._any()
+        node.slow_down(self._random.randrange(20_000, 2_000_000))
+        return lambda: node.slow_down(0)
+
+    # Network
+
+    def _isolate(self) -> Undo | None:
+        node = self._victim()
+        if node is None:
+            return None
+        network = self._world.network
+        others = [other for other in self._world.nodes if other != node.name]
+        network.partition([node.name], others)
+
+        def join() -> None:
+            for other in others:
+                network.unblock(node.name, other)
+                network.unblock(other, node.name)
+
+        return self._take_down(node, join)
+
+    def _one_way(self) -> Undo | None:
+        node = self._victim()
+        others = [name for name in self._names if node is not None and name != node.name]
+        if node is None or not others:
+            return None
+        ends = [node.name, self._random.choice(others)]
+        self._random.shuffle(ends)
+        source, target = ends
+        self._world.network.block(source, target)
+        return self._take_down(node, lambda: self._world.network.unblock(source, target))
+
+    def _clog(self) -> Undo | None:
+        two = self._two()
+        if two is None:
+            return None
+        self._world.network.clog(*two)
+        return lambda: self._world.network.unclog(*two)
+
+    def _reset(self) -> Undo | None:
+        two = self._two()
+        return self._nothing if two and self._world.network.reset(*two) else None
+
+    def _sever(self) -> Undo | None:
+        two = self._two()
+        return self._nothing if two and self._world.network.sever(*two) else None
+
+    def _refuse(self) -> Undo | None:
+        name = self._any().name
+        self._world.network.set_accepting(name, False)
+        return lambda: self._world.network.set_accepting(name, True)
+
+    def _resolver(self) -> Undo | None:
+        name = self._any().name
+        self._world.network.set_resolver(name, False)
+        return lambda: self._world.network.set_resolver(name, True)
+
+    # Clocks and disks
+
+    def _wall_jump(self) -> Undo | None:
+        milliseconds = self._random.randrange(-600_000, 600_000)
+        clock = self._any().clock
+        clock.jump_wall(milliseconds)
+        return lambda: clock.jump_wall(-milliseconds)
+
+    def _drift(self) -> Undo | None:
+        clock = self._any().clock
+        clock.drift(self._random.randrange(-100_000, 100_000))
+        return lambda: clock.drift(0)
+
+    def _slow_sync(self) -> Undo | None:
+        return self._bad_disk(self._any(), DiskFaults(slow_sync=0.5))
+
+    def _disk_error(self) -> Undo | None:
+        node = self._victim()
+        if node is None:
+            return None
+        rates = DiskFaults(read_error=0.02, write_error=0.05, sync_error=0.1)
+        mend = self._bad_disk(node, rates)
+        return None if mend is None else self._take_down(node, mend)
+
+    def _bad_disk(self, node: Node, rates: DiskFaults) -> Undo | None:
+        if node.name in self._bad_disks:
+            return None
+        self._bad_disks[node.name] = node.disk.faults
+        node.disk.faults = rates
+
+        def mend() -> None:
+            node.disk.faults = self._bad_disks.pop(node.name)
+
+        return mend

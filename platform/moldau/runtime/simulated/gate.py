@@ -1,0 +1,96 @@
+"""What stands before the callbacks of a node that is paused, slow or dead.
+
+Invariants: held callbacks keep their order; a paused node runs nothing while time passes, and when
+it goes on it acts on what it knew before; a slow node runs one callback per `cost_ns`; a dead one
+never runs anything again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from moldau.runtime.simulated.pipe import world_context
+from moldau.runtime.simulated.turn import Turn
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.incarnation import Incarnation
+    from moldau.runtime.simulated.loop import SimulatedLoop
+
+
+class Grave:
+    """Before the callbacks of a dead incarnation: they are forgotten."""
+
+    def hold(self, turn: Turn) -> None:
+        """Drops the callback."""
+
+
+GRAVE = Grave()
+
+
+class Pace:
+    """Before the callbacks of a node that is paused or slow."""
+
+    def __init__(self, loop: SimulatedLoop, incarnation: Incarnation) -> None:
+        self._loop = loop
+        self._incarnation = incarnation
+        self._held: deque[Turn] = deque()
+        self._paused = False
+        self._cost_ns = 0
+        self._busy_until_ns = 0
+        self._waking = False
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing runs at all."""
+        return self._paused
+
+    def pause(self) -> None:
+        """From now on nothing runs."""
+        self._paused = True
+        self._incarnation.gate = self
+
+    def resume(self) -> None:
+        """What was held runs now, before anything that comes later."""
+        self._paused = False
+        self._go_on()
+
+    def slow_down(self, cost_ns: int) -> None:
+        """Every callback takes `cost_ns` of the node's time from now on; 0 is full speed."""
+        self._cost_ns = cost_ns
+        self._incarnation.gate = self
+        self._go_on()
+
+    def hold(self, turn: Turn) -> None:
+        """Keeps a callback until it may run."""
+        self._held.append(turn)
+        self._arrange()
+
+    def take(self) -> list[Turn]:
+        """All that is held; for the one who clears the node away."""
+        held, self._held = list(self._held), deque()
+        return held
+
+    def _go_on(self) -> None:
+        if self._paused:
+            return
+        if self._cost_ns:
+            self._arrange()
+            return
+        for turn in self.take():
+            self._loop.make_ready(turn)
+        self._incarnation.gate = None
+
+    def _arrange(self) -> None:
+        if self._held and not self._paused and not self._waking:
+            self._waking = True
+            when_ns = max(self._loop.now_ns, self._busy_until_ns)
+            self._loop.schedule(when_ns, Turn(self._wake, (), world_context()))
+
+    def _wake(self) -> None:
+        self._waking = False
+        if self._paused or not self._held:
+            return
+        self._busy_until_ns = self._loop.now_ns + self._cost_ns
+        self._loop.run_turn(self._held.popleft())
+        self._arrange()

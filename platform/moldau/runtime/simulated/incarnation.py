@@ -1,0 +1,70 @@
+"""One life of a simulated node, from its start until it is killed.
+
+Invariant: once `alive` is False it never becomes True again; a restart is a new incarnation. Every
+effect a node can have (files, sockets, timers, tasks, clock) asks `check()` first, so a `finally`
+block that runs while a killed node is cleared away can touch nothing. That is the difference
+between cancelling tasks and pulling the plug: cancellation alone runs clean-up code that a dead
+process would never have run, and hides the bugs that crashes are for.
+
+Which life a piece of running code belongs to is carried by a context variable, because that is what
+asyncio itself hands on to every callback and task.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from moldau.runtime.simulated.clock import NodeClock
+    from moldau.runtime.simulated.disk import SimulatedDisk
+    from moldau.runtime.simulated.turn import Turn
+
+
+class NodeKilled(BaseException):
+    """Raised into code of a node that no longer exists.
+
+    A BaseException, so that `except Exception` in the node cannot take it for an ordinary failure
+    and carry on.
+    """
+
+
+class Gate(Protocol):
+    """Stands before the callbacks of an incarnation that may not run now."""
+
+    def hold(self, turn: Turn) -> None:
+        """Takes over a callback that was due."""
+        ...
+
+
+class Incarnation:
+    """The identity of one life of a node; what belongs to it is dead as soon as it is."""
+
+    __slots__ = ("alive", "clock", "disk", "gate", "name", "number", "tasks", "trace_number")
+
+    def __init__(self, name: str, number: int = 1, trace_number: int = 0) -> None:
+        self.alive = True
+        self.name = name
+        self.number = number
+        self.trace_number = trace_number
+        self.clock: NodeClock | None = None
+        self.disk: SimulatedDisk | None = None
+        self.gate: Gate | None = None
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def check(self) -> None:
+        """Raises NodeKilled when this life is over."""
+        if not self.alive:
+            raise NodeKilled(self.name)
+
+    def poison(self) -> None:
+        """Ends this life: from here on no effect of it can reach anything."""
+        self.alive = False
+
+    def __repr__(self) -> str:
+        return f"<{self.name}#{self.number} {'alive' if self.alive else 'dead'}>"
+
+
+CURRENT: ContextVar[Incarnation | None] = ContextVar("incarnation", default=None)

@@ -1,0 +1,463 @@
+"""The deterministic event loop: asyncio's interface over virtual time.
+
+Invariants: time moves only when nothing is ready, and then straight to the next timer; callbacks
+of one node run in the order in which they were made ready; every callback knows the incarnation it
+belongs to by its context, and does not run while that one is held by a gate (paused, slow, dead).
+Nothing here reads a real clock, a real descriptor, an address of an object or the hash of a string.
+
+Unmodified asyncio code (protocols, streams, TaskGroup, timeout, Condition, Queue, ...) runs on it,
+because asyncio itself only asks the loop for `call_soon`, `call_at`, futures and tasks. It does not
+build on `asyncio.BaseEventLoop`, whose debug bookkeeping and selector cost half of the speed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from heapq import heapify, heappop, heappush
+from math import ceil
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+from moldau.runtime.simulated.blocking import BlockingWork
+from moldau.runtime.simulated.determinism import Garbage, deterministic_asyncio
+from moldau.runtime.simulated.failures import Failures, FailureSink
+from moldau.runtime.simulated.generators import AsyncGenerators
+from moldau.runtime.simulated.incarnation import CURRENT, Incarnation, NodeKilled
+from moldau.runtime.simulated.refusal import RefusingLoop
+from moldau.runtime.simulated.tasks import SimulatedFuture, SimulatedTask, new_future
+from moldau.runtime.simulated.trace import Trace
+from moldau.runtime.simulated.turn import Turn
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.sockets import Sockets
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+FOREVER_NS = 1 << 62
+EVENTS_BETWEEN_CHECKS = 20_000
+CHECKS_WITHOUT_TIME = 25
+EVENTS_MAX = 1 << 62
+
+
+class Deadlock(Exception):
+    """Nothing is left that could ever happen, and the run is not over."""
+
+
+class Livelock(Exception):
+    """Callbacks follow each other without end while time stands still."""
+
+
+class EventBudgetSpent(Exception):
+    """The run took more events than it was given."""
+
+
+class SimulatedLoop(RefusingLoop):
+    """One loop runs every node of a simulation."""
+
+    def __init__(
+        self,
+        trace: Trace | None = None,
+        *,
+        shuffle: random.Random | None = None,
+        events_max: int = EVENTS_MAX,
+    ) -> None:
+        self.now_ns = 0
+        self.events = 0
+        self.trace = trace or Trace()
+        self.sockets: Sockets | None = None
+        self.blocking = BlockingWork(self, random.Random(0))
+        self.checks: list[Callable[[], object]] = []
+        self.on_failure: FailureSink | None = None
+        self.tasks: list[asyncio.Task[Any]] = []
+        self._shuffle = shuffle
+        self._ready: deque[Turn] = deque()
+        self._timers: list[tuple[int, int, int, Turn]] = []
+        self._sequence = 0
+        self._numbers = 0
+        self._batch = 0
+        self._stopping = False
+        self._running = False
+        self._closed = False
+        self._debug = False
+        self._events_max = events_max
+        self._next_check = EVENTS_BETWEEN_CHECKS
+        self._still = (0, 0)
+        self._garbage = Garbage()
+        self._generators = AsyncGenerators(self)
+        self._failures = Failures(self)
+
+    # Time and callbacks
+
+    def time(self) -> float:
+        """Seconds of virtual time; on a drifting node, as that node measures them."""
+        incarnation = CURRENT.get()
+        if incarnation is not None:
+            clock = incarnation.clock
+            if clock is not None and clock.drifts:
+                return clock.local_ns() / 1e9
+        return self.now_ns / 1e9
+
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Turn:
+        """Runs the callback after all that is already ready."""
+        turn = Turn(callback, args, copy_context() if context is None else context)
+        self._ready.append(turn)
+        return turn
+
+    call_soon_threadsafe = call_soon
+
+    def call_first(self, callback: Callable[..., object], *args: Any) -> None:
+        """Runs the callback, as the world, before anything that is already ready."""
+        context = copy_context()
+        context.run(CURRENT.set, None)
+        self._ready.appendleft(Turn(callback, args, context))
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Turn:
+        """Runs the callback after `delay` seconds on the clock of the calling node."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Turn:
+        """Runs the callback at `when` on the clock of the calling node."""
+        if context is None:
+            context = copy_context()
+        # Rounded up: code that sleeps until a deadline must find that it has passed.
+        when_ns = ceil(when * 1e9)
+        if when_ns / 1e9 < when:
+            when_ns += 1
+        incarnation = CURRENT.get()
+        if incarnation is not None:
+            if not incarnation.alive:
+                raise NodeKilled(incarnation.name)
+            clock = incarnation.clock
+            if clock is not None and clock.drifts:
+                when_ns = clock.instant_ns(when_ns)
+        turn = Turn(callback, args, context, when)
+        self.schedule(when_ns, turn)
+        return turn
+
+    def schedule(self, when_ns: int, turn: Turn) -> None:
+        """Puts a turn on the time line; equal times keep their order unless they are shuffled."""
+        self._sequence = sequence = self._sequence + 1
+        tie = 0 if self._shuffle is None else self._shuffle.getrandbits(30)
+        heappush(self._timers, (when_ns, tie, sequence, turn))
+
+    def make_ready(self, turn: Turn) -> None:
+        """Puts a turn that exists already behind all that is ready."""
+        self._ready.append(turn)
+
+    # Futures and tasks
+
+    def next_number(self) -> int:
+        """The next hash for a task or future."""
+        self._numbers += 1
+        return self._numbers
+
+    def create_future(self) -> SimulatedFuture[Any]:
+        """A future with a deterministic hash."""
+        return new_future(self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        """A task that its incarnation keeps alive until it is done."""
+        incarnation = CURRENT.get() if context is None else context.get(CURRENT)
+        if incarnation is not None and not incarnation.alive:
+            coro.close()
+            raise NodeKilled(incarnation.name)
+        if name is None:
+            name = f"task-{self.next_number()}"
+        task: SimulatedTask[T] = SimulatedTask(
+            coro, loop=self, name=name, context=context, **options
+        )
+        task.owner = incarnation
+        tasks = self.tasks if incarnation is None else incarnation.tasks
+        tasks.append(task)
+        if len(tasks) & 255 == 0:
+            self.forget_done(tasks)
+        return task
+
+    @staticmethod
+    def forget_done(tasks: list[asyncio.Task[Any]]) -> None:
+        """Lets go of tasks that are done, which brings to light failures that nobody asked for."""
+        tasks[:] = [task for task in tasks if not task.done()]
+
+    def set_task_factory(self, factory: Any) -> None:
+        """Refused unless None: the order of tasks is what makes a run repeatable."""
+        if factory is not None:
+            raise RuntimeError("a simulation makes its own tasks; a factory would change the order")
+
+    def get_task_factory(self) -> None:
+        """There is never one."""
+        return
+
+    # Executor
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Runs `func` in this thread, at a later virtual time; whatever executor was meant."""
+        return self.blocking.submit(func, args)
+
+    def set_default_executor(self, executor: object) -> None:
+        """Ignored: there are no threads."""
+
+    async def shutdown_default_executor(self, *_: object) -> None:
+        """There is none."""
+
+    # Network: the doors that asyncio's own functions use
+
+    async def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """`asyncio.AbstractEventLoop.create_connection` between simulated nodes."""
+        return await self._network().create_connection(*args, **kwargs)
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> Any:
+        """`asyncio.AbstractEventLoop.create_server` on a simulated node."""
+        return await self._network().create_server(*args, **kwargs)
+
+    async def getaddrinfo(self, host: Any, port: Any, **hints: int) -> Any:
+        """Looks a name up among the simulated nodes."""
+        return await self._network().getaddrinfo(host, port)
+
+    async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
+        """The node behind an address."""
+        return await self._network().getnameinfo(sockaddr)
+
+    def _network(self) -> Sockets:
+        if self.sockets is None:
+            raise RuntimeError("this loop has no simulated network; run it in a Simulation")
+        return self.sockets
+
+    # Running
+
+    def drive(self, until_ns: int = FOREVER_NS) -> None:
+        """Runs until `stop()` or until virtual time reaches `until_ns`.
+
+        Raises Deadlock when nothing is left to do and `until_ns` was not given.
+        """
+        self._check_can_run()
+        self._stopping = False
+        self._running = True
+        asyncio.events._set_running_loop(self)
+        try:
+            self._garbage.begin()
+            with self._generators, deterministic_asyncio(self):
+                self._turn_over(until_ns)
+        finally:
+            asyncio.events._set_running_loop(None)
+            self._running = False
+            self._stopping = False
+
+    def _check_can_run(self) -> None:
+        if self._closed:
+            raise RuntimeError("the simulated loop is closed")
+        if self._running or asyncio.events._get_running_loop() is not None:
+            raise RuntimeError("a loop is already running in this thread")
+
+    def _turn_over(self, until_ns: int) -> None:
+        """The loop itself. One function, because it runs for every event."""
+        ready, timers, trace, checks = self._ready, self._timers, self.trace, self.checks
+        current, popleft, shuffles = CURRENT, self._ready.popleft, self._shuffle is not None
+        while not self._stopping:
+            if ready:
+                if shuffles:
+                    self._draw_order_of_nodes()
+                turn = popleft()
+            elif timers:
+                when_ns = timers[0][0]
+                if when_ns > until_ns:
+                    self.now_ns = until_ns
+                    return
+                turn = heappop(timers)[3]
+                if when_ns > self.now_ns and not turn._cancelled:
+                    self.now_ns = when_ns
+            elif until_ns == FOREVER_NS:
+                raise Deadlock("nothing is left to do")
+            else:
+                self.now_ns = until_ns
+                return
+            if turn._cancelled:
+                continue
+            context = turn._context
+            incarnation = context.get(current)
+            if incarnation is None:
+                number = 0
+            elif incarnation.gate is not None:
+                incarnation.gate.hold(turn)
+                continue
+            else:
+                number = incarnation.trace_number
+            self.events = events = self.events + 1
+            trace.digest = hash((trace.digest, self.now_ns, number))
+            try:
+                context.run(turn._callback, *turn._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self._failures.in_callback(turn, error)
+            if checks:
+                for check in checks:
+                    check()
+            if events >= self._next_check:
+                self._look_around()
+
+    def _draw_order_of_nodes(self) -> None:
+        """Nodes are separate machines: which of those that are ready goes first is chance.
+
+        Done once for each batch of ready turns; the turns of one node keep their order.
+        """
+        if self._batch > 0:
+            self._batch -= 1
+            return
+        ready = self._ready
+        self._batch = len(ready) - 1
+        if self._shuffle is None or self._batch == 0:
+            return
+        lanes: dict[Incarnation | None, list[Turn]] = {}
+        for turn in ready:
+            lanes.setdefault(turn._context.get(CURRENT), []).append(turn)
+        if len(lanes) > 1:
+            order = list(lanes.values())
+            self._shuffle.shuffle(order)
+            ready.clear()
+            for lane in order:
+                ready.extend(lane)
+
+    def run_turn(self, turn: Turn) -> None:
+        """Runs one turn now, whatever gate stands before it."""
+        if turn._cancelled:
+            return
+        self.events += 1
+        context = turn._context
+        incarnation = context.get(CURRENT)
+        number = 0 if incarnation is None else incarnation.trace_number
+        self.trace.digest = hash((self.trace.digest, self.now_ns, number))
+        try:
+            context.run(turn._callback, *turn._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._failures.in_callback(turn, error)
+
+    def _look_around(self) -> None:
+        """What must be done now and then: budget, livelock, garbage, cancelled timers."""
+        self._next_check = self.events + EVENTS_BETWEEN_CHECKS
+        self.trace.milestones.append((self.events, self.now_ns, self.trace.digest))
+        if self.events >= self._events_max:
+            raise EventBudgetSpent(f"{self.events} events")
+        since, times = self._still
+        self._still = (self.now_ns, times + 1) if since == self.now_ns else (self.now_ns, 0)
+        if self._still[1] >= CHECKS_WITHOUT_TIME:
+            raise Livelock(f"time has stood still for {times * EVENTS_BETWEEN_CHECKS} events")
+        self._garbage.collect()
+        self.forget_done(self.tasks)
+        self._drop_cancelled()
+
+    def _drop_cancelled(self) -> None:
+        living = [entry for entry in self._timers if not entry[3]._cancelled]
+        if len(living) * 2 < len(self._timers):
+            self._timers[:] = living
+            heapify(self._timers)
+
+    def take_ready(self, incarnation: Incarnation) -> list[Turn]:
+        """Takes the ready turns of one incarnation out of the queue, in order."""
+        mine = [turn for turn in self._ready if turn._context.get(CURRENT) is incarnation]
+        if mine:
+            others = [turn for turn in self._ready if turn._context.get(CURRENT) is not incarnation]
+            self._ready.clear()
+            self._ready.extend(others)
+        return mine
+
+    def run_forever(self) -> None:
+        """Runs until `stop()`."""
+        self.drive()
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Runs until a coroutine or future is done and gives its result."""
+        self._check_can_run()
+        if asyncio.iscoroutine(future):
+            future = self.create_task(future)
+        future.add_done_callback(self._stop_after)
+        try:
+            self.drive()
+        finally:
+            future.remove_done_callback(self._stop_after)
+        return future.result()
+
+    def _stop_after(self, future: asyncio.Future[Any]) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends `drive` after the callback that is running."""
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        """Whether `drive` is on the stack."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Forgets all that is scheduled."""
+        if self._running:
+            raise RuntimeError("cannot close a running event loop")
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+        self._garbage.end()
+
+    async def shutdown_asyncgens(self) -> None:
+        """Closes the async generators that were left unfinished, in the order they were started."""
+        await self._generators.close_all()
+
+    # Failures and debug
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """A failure that nobody awaited: goes to the node's handler, else ends the run."""
+        self._failures.report(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Hands the failure to whoever runs the simulation."""
+        self._failures.hand_over(context)
+
+    def set_exception_handler(self, handler: Any) -> None:
+        """Sets the handler of the node that calls."""
+        self._failures.set_handler(handler)
+
+    def get_exception_handler(self) -> Any:
+        """The handler of the node that calls."""
+        return self._failures.handler()
+
+    def get_debug(self) -> bool:
+        """asyncio's debug mode; off unless it was set."""
+        return self._debug
+
+    def set_debug(self, enabled: bool) -> None:
+        """Only changes what asyncio's own classes check."""
+        self._debug = enabled

@@ -1,0 +1,272 @@
+"""One direction of one connection: bytes in order, each with the moment it arrives.
+
+Invariants: segments arrive in the order they were sent, whatever happens to the link; `in_flight`
+counts the bytes that were sent and not yet read by the application at the other end, and never
+exceeds the window, so a reader that stops reading stops the writer. A pipe outlives the process
+that wrote into it: bytes of a closed connection may arrive after the writer has reconnected.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextvars import Context, copy_context
+from enum import Enum
+from errno import ECONNRESET, ETIMEDOUT
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from moldau.runtime.simulated.incarnation import CURRENT
+from moldau.runtime.simulated.turn import Turn
+
+if TYPE_CHECKING:
+    from moldau.runtime.simulated.host import Host
+    from moldau.runtime.simulated.link import Link
+    from moldau.runtime.simulated.loop import SimulatedLoop
+    from moldau.runtime.simulated.transport import SimulatedTransport
+
+WINDOW_BYTES = 256 * 1024
+READ_BYTES_MAX = 256 * 1024
+
+
+class Signal(Enum):
+    """What a pipe carries besides bytes."""
+
+    END = "end"
+    RESET = "reset"
+
+
+def world_context() -> Context:
+    """A context of no node: for what kernels and wires do."""
+    context = copy_context()
+    context.run(CURRENT.set, None)
+    return context
+
+
+class Pipe:
+    """Carries what `source` writes to `target`."""
+
+    __slots__ = (
+        "_held",
+        "_last_ns",
+        "_loop",
+        "_segments",
+        "_severed",
+        "_turn",
+        "back",
+        "in_flight",
+        "link",
+        "retransmit_timeout_ns",
+        "source",
+        "target",
+        "target_host",
+    )
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        link: Link,
+        back: Link,
+        target_host: Host,
+        retransmit_timeout_ns: int,
+    ) -> None:
+        self._loop = loop
+        self.link = link
+        self.back = back
+        self.target_host = target_host
+        self.retransmit_timeout_ns = retransmit_timeout_ns
+        self.source: SimulatedTransport | None = None
+        self.target: SimulatedTransport | None = None
+        self.in_flight = 0
+        self._segments: deque[tuple[int, bytes | Signal]] = deque()
+        self._held: deque[bytes | Signal] = deque()
+        self._last_ns = 0
+        self._severed = False
+        self._turn = Turn(self.deliver, (), world_context())
+
+    # The writing side
+
+    def send(self, data: bytes) -> None:
+        """Puts bytes on their way; the caller has seen that the window allows it."""
+        self.in_flight += len(data)
+        if self.link.options.split:
+            for piece in self.link.pieces(data):
+                self._put(piece)
+        else:
+            self._put(data)
+
+    def signal(self, signal: Signal) -> None:
+        """Sends the end of the stream, or the news that the connection is no more."""
+        self._put(signal)
+
+    def _put(self, item: bytes | Signal) -> None:
+        link = self.link
+        if self._held or link.blocked or link.clogged or self._severed:
+            self._hold(item)
+            return
+        loop = self._loop
+        when_ns = link.arrival_ns(loop.now_ns, len(item) if type(item) is bytes else 0)
+        if when_ns <= self._last_ns:
+            # Not before what was sent earlier. Pieces of one write arrive apart from each other.
+            when_ns = self._last_ns + (1 if link.options.split else 0)
+        self._last_ns = when_ns
+        self._segments.append((when_ns, item))
+        loop.schedule(when_ns, self._turn)
+
+    def _hold(self, item: bytes | Signal) -> None:
+        self._held.append(item)
+        if len(self._held) > 1:
+            return
+        if not self._severed:
+            self.link.when_open(self._release)
+        if self._severed or self.link.blocked:
+            deadline_ns = self._loop.now_ns + self.retransmit_timeout_ns
+            self._loop.schedule(deadline_ns, Turn(self._give_up, (item,), world_context()))
+
+    def _release(self) -> None:
+        """The link is open again: what waited arrives after one more retransmission."""
+        held, self._held = self._held, deque()
+        link = self.link
+        if self._severed or not held:
+            self._held = held
+            return
+        delay_ns = link.random.randrange(link.options.retransmit_ns * 4 + 1)
+        self._last_ns = max(self._last_ns, self._loop.now_ns + delay_ns)
+        for item in held:
+            self._put(item)
+
+    def _give_up(self, item: bytes | Signal) -> None:
+        """Nothing was acknowledged for so long that the sender's kernel calls it off."""
+        if self._held and self._held[0] is item and (self._severed or self.link.blocked):
+            self._held.clear()
+            self._segments.clear()
+            if self.source is not None:
+                self.source.fail(TimeoutError(ETIMEDOUT, "connection timed out"))
+
+    def sever(self) -> None:
+        """From now on nothing arrives any more, and nobody is told."""
+        self._severed = True
+        self._segments.clear()
+
+    def discard(self) -> None:
+        """Drops all that is under way."""
+        self._segments.clear()
+        self._held.clear()
+
+    # The reading side
+
+    def attach(self, context: Context) -> None:
+        """From now on deliveries are callbacks of the reading application."""
+        self._turn = Turn(self.deliver, (), context)
+        self._reschedule()
+
+    def detach(self) -> None:
+        """The reading socket is gone; the kernel, or nobody, answers what still arrives."""
+        self.target = None
+        self._turn = Turn(self.deliver, (), world_context())
+        self._reschedule()
+
+    def _reschedule(self) -> None:
+        for when_ns, _ in self._segments:
+            self._loop.schedule(max(when_ns, self._loop.now_ns), self._turn)
+
+    def wake(self) -> None:
+        """The reader reads again: hand over what has arrived in the meantime."""
+        if self._segments and self._segments[0][0] <= self._loop.now_ns:
+            self._loop.make_ready(self._turn)
+
+    def has_arrived(self) -> bool:
+        """Whether bytes wait for the reader."""
+        segments = self._segments
+        return bool(
+            segments and segments[0][0] <= self._loop.now_ns and type(segments[0][1]) is bytes
+        )
+
+    def reset_has_arrived(self) -> bool:
+        """Whether the reader's kernel knows that the connection is gone."""
+        now_ns = self._loop.now_ns
+        return any(item is Signal.RESET and when_ns <= now_ns for when_ns, item in self._segments)
+
+    def deliver(self) -> None:
+        """Hands over what has arrived. Runs as the reader, or as nobody if there is none."""
+        segments, now_ns, target = self._segments, self._loop.now_ns, self.target
+        if not segments or segments[0][0] > now_ns:
+            return
+        if target is None:
+            self._answer_for_nobody(segments.popleft()[1])
+        elif target.is_receiving:
+            item = segments.popleft()[1]
+            if type(item) is bytes:
+                self._hand_over(target, self._with_what_followed(item))
+            elif item is Signal.END:
+                target.receive_end()
+            else:
+                target.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+        else:
+            if target.is_waiting and self.reset_has_arrived():
+                # It does not read, but it writes, and that fails.
+                target.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+            return
+        if segments and segments[0][0] <= now_ns:
+            self._loop.make_ready(self._turn)
+
+    def _with_what_followed(self, data: bytes) -> bytes:
+        segments, now_ns = self._segments, self._loop.now_ns
+        if not segments or segments[0][0] > now_ns:
+            return data
+        parts = [data]
+        size = len(data)
+        while segments and segments[0][0] <= now_ns and size < READ_BYTES_MAX:
+            item = segments[0][1]
+            if not isinstance(item, bytes):
+                break
+            segments.popleft()
+            parts.append(item)
+            size += len(item)
+        return b"".join(parts)
+
+    def _hand_over(self, target: SimulatedTransport, data: bytes) -> None:
+        loop = self._loop
+        trace = loop.trace
+        trace.digest = hash((trace.digest, crc32(data)))
+        target.history.append((loop.now_ns, "received", (len(data), target.peer)))
+        read = target.receive(data)
+        if read < len(data):
+            self._segments.appendleft((loop.now_ns, data[read:]))
+        self.in_flight -= read
+        source = self.source
+        if source is not None and source.is_waiting:
+            self._open_window()
+
+    def _open_window(self) -> None:
+        """Tells the writer, one latency later, that there is room again."""
+        source = self.source
+        if source is None or source.is_told:
+            return
+        if self.back.stopped:
+            self.back.when_open(self._open_window)
+            return
+        source.is_told = True
+        when_ns = self._loop.now_ns + self.back.latency_ns()
+        self._loop.schedule(when_ns, Turn(source.on_window, (), source.context))
+
+    def _answer_for_nobody(self, item: bytes | Signal) -> None:
+        if type(item) is not bytes or self.source is None:
+            return
+        self._segments.clear()
+        if self.target_host.is_up:
+            self.source.inbound.signal(Signal.RESET)
+        else:
+            self._retransmit(self._loop.now_ns, self.link.options.retransmit_ns)
+
+    def _retransmit(self, since_ns: int, delay_ns: int) -> None:
+        """The machine is off: the sender's kernel tries again until it answers or time is up."""
+        if self.source is None:
+            return
+        now_ns = self._loop.now_ns
+        if self.target_host.is_up and not self.link.stopped:
+            self.source.inbound.signal(Signal.RESET)
+        elif now_ns - since_ns >= self.retransmit_timeout_ns:
+            self.source.fail(TimeoutError(ETIMEDOUT, "connection timed out"))
+        else:
+            turn = Turn(self._retransmit, (since_ns, delay_ns * 2), world_context())
+            self._loop.schedule(now_ns + delay_ns, turn)

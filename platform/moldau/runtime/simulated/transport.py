@@ -1,0 +1,349 @@
+"""One end of a simulated connection, with the behaviour of asyncio's socket transports.
+
+Invariants: `connection_made` comes first and once, `connection_lost` last and once, nothing between
+`connection_lost` and for ever after; `pause_writing` and `resume_writing` alternate; writes to a
+transport that is closing are dropped; a transport of a dead incarnation calls nobody, and writing
+to it raises NodeKilled.
+
+As with the real ones, `close` flushes what is buffered and `abort` drops it, and both end in the
+peer seeing the end of the stream, or a reset when this end had unread bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import Context, copy_context
+from errno import ECONNRESET
+from typing import TYPE_CHECKING, Any
+
+from moldau.runtime.simulated.pipe import WINDOW_BYTES, Pipe, Signal, world_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moldau.runtime.simulated.host import Host
+    from moldau.runtime.simulated.incarnation import Incarnation
+    from moldau.runtime.simulated.loop import SimulatedLoop
+
+Address = tuple[str, int]
+Buffer = bytes | bytearray | memoryview
+
+HIGH_WATER_BYTES = 64 * 1024
+
+
+class SimulatedTransport(asyncio.Transport):
+    """Where a protocol writes to, and what calls the protocol."""
+
+    inbound: Pipe
+    outbound: Pipe
+
+    def __init__(self, loop: SimulatedLoop, host: Host, local: Address, peer: Address) -> None:
+        self._loop = loop
+        self.host = host
+        self.local = local
+        self.peer = peer
+        self.incarnation: Incarnation | None = None
+        self.context: Context = world_context()
+        self.history: Any = loop.trace.history(host.name)
+        self.is_receiving = False
+        self.is_told = False
+        self._protocol: Any = None
+        self._buffered = False
+        self._started = False
+        self._closing = False
+        self._lost = False
+        self._paused_reading = False
+        self._paused_writing = False
+        self._end_written = False
+        self._end_sent = False
+        self._end_received = False
+        self._buffer: deque[bytes] = deque()
+        self._buffer_bytes = 0
+        self._high = HIGH_WATER_BYTES
+        self._low = HIGH_WATER_BYTES // 4
+
+    def __repr__(self) -> str:
+        state = "closing" if self._closing else "open" if self._started else "new"
+        return f"<SimulatedTransport {self.local[0]}:{self.local[1]} {state}>"
+
+    # Life
+
+    def start(self, protocol: asyncio.BaseProtocol, incarnation: Incarnation | None) -> None:
+        """Gives the connection to an application; runs as that application."""
+        self.incarnation = incarnation
+        self.context = copy_context()
+        self.set_protocol(protocol)
+        self._started = True
+        self._call("connection_made", self)
+        if not self._lost:
+            self.inbound.attach(self.context)
+            self._set_receiving()
+
+    def vanish(self, *, silently: bool) -> None:
+        """The process (or, silently, the whole machine) is gone: no callback, no flush."""
+        if self._lost:
+            return
+        unread = self.inbound.has_arrived()
+        self._closing = self._lost = True
+        self._forget()
+        if not silently:
+            self._say_goodbye(unread or not self._started)
+
+    def _forget(self) -> None:
+        self.is_receiving = False
+        self._buffer.clear()
+        self._buffer_bytes = 0
+        self.host.connections.pop(self, None)
+        self.inbound.detach()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """From now on this protocol is called."""
+        self._protocol = protocol
+        self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """The protocol that is called."""
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """`peername` and `sockname`; there is no socket object."""
+        if name == "peername":
+            return self.peer
+        if name == "sockname":
+            return self.local
+        return default
+
+    # Reading
+
+    def is_reading(self) -> bool:
+        """Whether the protocol is to get more bytes."""
+        return not self._closing and not self._paused_reading
+
+    def pause_reading(self) -> None:
+        """Stops deliveries; what arrives waits, and in the end stops the writer."""
+        self._paused_reading = True
+        self._set_receiving()
+
+    def resume_reading(self) -> None:
+        """Goes on with what has arrived meanwhile."""
+        if self._paused_reading and not self._closing:
+            self._paused_reading = False
+            self._set_receiving()
+
+    def _set_receiving(self) -> None:
+        was = self.is_receiving
+        self.is_receiving = (
+            self._started
+            and not self._paused_reading
+            and not self._closing
+            and not self._end_received
+        )
+        if self.is_receiving and not was:
+            self.inbound.wake()
+
+    def receive(self, data: bytes) -> int:
+        """Gives bytes to the protocol and says how many it took."""
+        try:
+            if not self._buffered:
+                self._protocol.data_received(data)
+                return len(data)
+            buffer = memoryview(self._protocol.get_buffer(-1)).cast("B")
+            if not len(buffer):
+                raise RuntimeError("get_buffer() returned an empty buffer")
+            size = min(len(buffer), len(data))
+            buffer[:size] = data[:size]
+            self._protocol.buffer_updated(size)
+        except Exception as error:
+            self._protocol_failed("data_received", error)
+            return len(data)
+        return size
+
+    def receive_end(self) -> None:
+        """The peer will write no more; without the protocol's wish to stay open, this closes."""
+        self._end_received = True
+        self._set_receiving()
+        if not self._call("eof_received"):
+            self.close()
+
+    # Writing
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether bytes wait for room in the window."""
+        return self._buffer_bytes > 0
+
+    def write(self, data: Buffer) -> None:
+        """Sends bytes, or buffers what the window does not allow now."""
+        if type(data) is not bytes:
+            if not isinstance(data, bytes | bytearray | memoryview):
+                raise TypeError(f"data must be bytes-like, not {type(data).__name__}")
+            data = bytes(data)
+        incarnation = self.incarnation
+        if incarnation is not None and not incarnation.alive:
+            incarnation.check()
+        if self._end_written:
+            raise RuntimeError("Cannot call write() after write_eof()")
+        if self._closing or not data:
+            return
+        if self._paused_reading and self.inbound.reset_has_arrived():
+            self.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+            return
+        outbound = self.outbound
+        if not self._buffer_bytes:
+            room = WINDOW_BYTES - outbound.in_flight
+            if len(data) <= room:
+                outbound.send(data)
+                return
+            if room > 0:
+                outbound.send(data[:room])
+                data = data[room:]
+        self._buffer.append(data)
+        self._buffer_bytes += len(data)
+        self._consider_pause()
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        """Sends the parts as one segment."""
+        self.write(b"".join(list_of_data))
+
+    def write_eof(self) -> None:
+        """Closes this direction after what is buffered; reading goes on."""
+        if self.incarnation is not None:
+            self.incarnation.check()
+        if self._closing or self._end_written:
+            return
+        self._end_written = True
+        if not self._buffer_bytes:
+            self._send_end()
+
+    def can_write_eof(self) -> bool:
+        """Always: these are TCP connections."""
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that wait for the window."""
+        return self._buffer_bytes
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """(low, high)."""
+        return self._low, self._high
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Sets when the protocol is told to stop and to go on writing."""
+        if high is None:
+            high = HIGH_WATER_BYTES if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
+        self._high, self._low = high, low
+        self._consider_pause()
+
+    def _consider_pause(self) -> None:
+        if self._buffer_bytes > self._high and not self._paused_writing:
+            self._paused_writing = True
+            self._call("pause_writing")
+
+    def _consider_resume(self) -> None:
+        if self._paused_writing and self._buffer_bytes <= self._low:
+            self._paused_writing = False
+            self._call("resume_writing")
+
+    def on_window(self) -> None:
+        """The reader has read: there is room. Runs as this end's application."""
+        self.is_told = False
+        outbound = self.outbound
+        while self._buffer and (room := WINDOW_BYTES - outbound.in_flight) > 0:
+            data = self._buffer.popleft()
+            if len(data) > room:
+                self._buffer.appendleft(data[room:])
+                data = data[:room]
+            self._buffer_bytes -= len(data)
+            outbound.send(data)
+        if self._lost:
+            return
+        self._consider_resume()
+        if not self._buffer:
+            if self._closing:
+                self._loop.call_soon(self._lose, None, context=self.context)
+            elif self._end_written:
+                self._send_end()
+
+    # The end
+
+    def is_closing(self) -> bool:
+        """Whether the end has begun."""
+        return self._closing
+
+    def close(self) -> None:
+        """Flushes and closes; `connection_lost(None)` follows."""
+        if self._closing or not self._is_alive():
+            return
+        self._closing = True
+        self._set_receiving()
+        if not self._buffer_bytes:
+            self._loop.call_soon(self._lose, None, context=self.context)
+
+    def abort(self) -> None:
+        """Closes without flushing; `connection_lost(None)` follows."""
+        self.fail(None)
+
+    def fail(self, error: Exception | None) -> None:
+        """The connection is over; `connection_lost(error)` follows."""
+        if self._lost or not self._is_alive():
+            return
+        if not self._started:
+            self.vanish(silently=False)
+            return
+        if self._closing and not self._buffer_bytes:
+            return
+        self._buffer.clear()
+        self._buffer_bytes = 0
+        self._closing = True
+        self._set_receiving()
+        self._loop.call_soon(self._lose, error, context=self.context)
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._lost:
+            return
+        unread = self.inbound.has_arrived()
+        self._lost = True
+        self._forget()
+        if not isinstance(error, ConnectionResetError | TimeoutError):
+            self._say_goodbye(unread)
+        self._protocol.connection_lost(error)
+
+    def _say_goodbye(self, unread: bool) -> None:
+        """What the kernel tells the peer when a socket is closed."""
+        if unread:
+            self.outbound.signal(Signal.RESET)
+        else:
+            self._send_end()
+
+    def _send_end(self) -> None:
+        if not self._end_sent:
+            self._end_sent = True
+            self.outbound.signal(Signal.END)
+
+    def _is_alive(self) -> bool:
+        return self.incarnation is None or self.incarnation.alive
+
+    def _call(self, what: str, *args: object) -> object:
+        """Calls the protocol; what it raises ends the connection."""
+        try:
+            return getattr(self._protocol, what)(*args)
+        except Exception as error:
+            self._protocol_failed(what, error)
+            return None
+
+    def _protocol_failed(self, where: str, error: Exception) -> None:
+        self._loop.call_exception_handler(
+            {
+                "message": f"protocol.{where}() failed",
+                "exception": error,
+                "transport": self,
+                "protocol": self._protocol,
+            }
+        )
+        self.fail(error)

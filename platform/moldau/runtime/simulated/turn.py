@@ -1,0 +1,44 @@
+"""A callback that waits for its turn on the simulated loop.
+
+asyncio's own handles spend half of their time on debug information; these carry only what the loop
+needs, and are still `asyncio.TimerHandle`s to whoever holds one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+
+def _nothing(*_: object) -> None:
+    """What a cancelled turn would do."""
+
+
+class Turn(asyncio.TimerHandle):
+    """One scheduled callback with the context it runs in."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        when: float = 0.0,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+        self._when = when
+
+    def cancel(self) -> None:
+        """Takes the callback out of the queue; it is forgotten at once."""
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
+
+    def __repr__(self) -> str:
+        name = getattr(self._callback, "__qualname__", repr(self._callback))
+        return f"<Turn {'cancelled' if self._cancelled else name}>"

@@ -1,0 +1,175 @@
+"""The production runtime: tasks, threads, clocks, and what a process sets at its start."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import time
+
+import pytest
+
+from moldau.runtime import Runtime
+from moldau.runtime.process import GC_THRESHOLDS, has_uvloop, new_event_loop, tune_process
+from moldau.runtime.real import RealRuntime, run
+from tests.runtime.arena import REAL_ARENAS
+
+
+def test_spawned_tasks_survive_collections_although_nobody_refers_to_them() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        done: list[int] = []
+        gates: list[asyncio.Future[None]] = []
+
+        async def work(number: int) -> None:
+            gate = asyncio.get_running_loop().create_future()
+            gates.append(gate)
+            await gate
+            done.append(number)
+
+        for number in range(10):
+            runtime.spawn(work(number), name="work")
+        await asyncio.sleep(0)
+        gc.collect()
+        for gate in gates:
+            gate.set_result(None)
+        await asyncio.sleep(0)
+        return done
+
+    assert run(main) == list(range(10))
+
+
+def test_a_failing_task_is_reported_at_once() -> None:
+    failures: list[tuple[str, BaseException]] = []
+
+    async def main() -> None:
+        async def fail() -> None:
+            raise ValueError("broken")
+
+        async def owned() -> None:
+            raise ValueError("owned")
+
+        async with RealRuntime(on_failure=lambda *failure: failures.append(failure)) as runtime:
+            failing = runtime.spawn(fail(), name="failing")
+            mine = runtime.spawn(owned(), name="owned", reported=False)
+            cancelled = runtime.spawn(asyncio.Event().wait(), name="cancelled")
+            await asyncio.wait([failing, mine])
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
+            assert isinstance(mine.exception(), ValueError)
+
+    asyncio.run(main())
+
+    assert [(name, str(error)) for name, error in failures] == [("failing", "broken")]
+
+
+def test_without_a_listener_failures_go_to_the_loop() -> None:
+    contexts: list[object] = []
+
+    async def main(runtime: Runtime) -> None:
+        async def fail() -> None:
+            raise ValueError("broken")
+
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: contexts.append(context["exception"]))
+        await asyncio.wait([runtime.spawn(fail(), name="failing")])
+        await asyncio.sleep(0)
+
+    run(main)
+
+    assert [str(error) for error in contexts] == ["broken"]
+
+
+def test_the_end_of_a_runtime_ends_its_tasks() -> None:
+    ended: list[str] = []
+
+    async def main(runtime: Runtime) -> None:
+        async def wait() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("cleaned up")
+
+        runtime.spawn(wait(), name="wait")
+        await asyncio.sleep(0)
+
+    run(main)
+
+    assert ended == ["cleaned up"]
+
+
+def test_blocking_work_runs_beside_the_loop() -> None:
+    async def main(runtime: Runtime) -> str:
+        gate = threading.Event()
+        waiting = runtime.spawn(runtime.run_blocking(gate.wait), name="blocked")
+        name = await runtime.run_blocking(lambda: threading.current_thread().name)
+        gate.set()
+        assert await waiting
+        with pytest.raises(OSError, match="no disk"):
+            await runtime.run_blocking(fail)
+        return name
+
+    def fail() -> None:
+        raise OSError("no disk")
+
+    assert run(main, node="broker-1").startswith("broker-1-blocking")
+
+
+def test_clocks_are_the_machines() -> None:
+    async def main(runtime: Runtime) -> None:
+        clock = runtime.clock
+        assert abs(clock.wall_ms() - time.time() * 1000) < 1000
+        assert abs(clock.monotonic() - time.monotonic()) < 1
+        assert clock.monotonic_ns() <= clock.monotonic_ns()
+        assert abs(asyncio.get_running_loop().time() - clock.monotonic()) < 1
+
+    run(main)
+
+
+def test_randomness_is_not_repeatable() -> None:
+    async def main(runtime: Runtime) -> bytes:
+        return runtime.random.randbytes(16)
+
+    assert run(main) != run(main)
+
+
+@pytest.mark.parametrize("kind", [*REAL_ARENAS, "auto"])
+def test_the_kind_of_loop_can_be_chosen(kind: str) -> None:
+    loop = new_event_loop(kind)  # type: ignore[arg-type]
+    name = type(loop).__module__
+    loop.close()
+
+    assert name.startswith("uvloop") == (has_uvloop() and kind != "asyncio")
+
+
+def test_without_uvloop_the_loop_is_asyncios(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+
+    assert not has_uvloop()
+    loop = new_event_loop()
+    loop.close()
+    assert type(loop).__module__.startswith("asyncio")
+
+
+def test_tuning_sets_the_collector_and_glibc() -> None:
+    before = gc.get_threshold()
+    try:
+        tuned = tune_process()
+        assert gc.get_threshold() == GC_THRESHOLDS
+        assert gc.get_freeze_count() > 0
+        assert tuned == sys.platform.startswith("linux")
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def test_importing_the_runtime_tunes_nothing() -> None:
+    assert gc.get_threshold() != GC_THRESHOLDS
+
+
+def test_an_exception_of_main_comes_out() -> None:
+    async def main(runtime: Runtime) -> None:
+        raise LookupError(runtime.node)
+
+    with pytest.raises(LookupError, match="local"):
+        run(main)
