@@ -94,7 +94,8 @@ class _Writer:
         if default is None:
             return f"{value} is not None"
         if isinstance(kind, ArrayOf) and default == []:
-            return f"{value} or {value} is None" if field.nullable else value
+            # a null is never left out silently: where it is not allowed, writing it is refused
+            return f"{value} or {value} is None"
         if isinstance(default, bool):
             return f"not {value}" if default else value
         if isinstance(kind, Scalar):
