@@ -1,0 +1,100 @@
+"""How much faster than life a three-node replicated log runs in simulation.
+
+Three nodes that sync before they confirm, four clients, a random pause between two records of each:
+the whole cluster, its network and its disks in this one process. The figure is virtual seconds that
+pass in one real second. Beside it, how often a second a simulated disk can lose power and be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+
+from bench.harness import Case, Goal, Table
+from examples.replicated_log.cluster import Cluster
+from moldau.runtime import Runtime
+from moldau.runtime.simulated.disk import SimulatedDisk
+from moldau.runtime.simulated.incarnation import Incarnation
+from moldau.runtime.simulated.simulation import Simulation
+
+CLIENTS = 4
+CYCLES = 3_000
+
+
+def times_real_time(records_a_second: int, virtual_seconds: float) -> Callable[[], float]:
+    """A round: virtual seconds for each real one under this load."""
+
+    def run() -> float:
+        with Simulation(1) as world:
+            cluster = Cluster(world)
+
+            async def write(runtime: Runtime) -> None:
+                with cluster.client(runtime) as client:
+                    while True:
+                        await client.produce(bytes(100))
+                        pause_s = runtime.random.expovariate(records_a_second / CLIENTS)
+                        await asyncio.sleep(pause_s)
+
+            world.run_until(cluster.leader, within=30)
+            for number in range(CLIENTS if records_a_second else 0):
+                world.add_node(f"client-{number}", write)
+            begun = time.perf_counter()
+            world.run_for(virtual_seconds)
+            return virtual_seconds / (time.perf_counter() - begun)
+
+    return run
+
+
+def crashes_and_recoveries(sector_bytes: int) -> Callable[[], float]:
+    """A round: write, sync, write on, lose power, open and read again; cycles a second."""
+
+    def run() -> float:
+        disk = SimulatedDisk(Random(1), sector_bytes=sector_bytes)
+        synced, unsynced = bytes(300), b"x" * 700
+        begun = time.perf_counter()
+        for _ in range(CYCLES):
+            incarnation = Incarnation("node")
+            files = disk.files(incarnation)
+            with files.open("/log", "write") as file:
+                file.truncate(0)
+                file.append(synced)
+                file.sync()
+                files.sync_dir("/")
+                file.append(unsynced)
+            incarnation.poison()
+            disk.power_loss()
+            with disk.files(Incarnation("node")).open("/log") as file:
+                found = file.read_at(0, file.size)
+            assert found.startswith(synced)
+        return CYCLES / (time.perf_counter() - begun)
+
+    return run
+
+
+def tables() -> list[Table]:
+    """What `make bench` shows."""
+    return [
+        Table(
+            "replicated log in simulation",
+            "times real time",
+            [
+                Case("idle", times_real_time(0, 200)),
+                Case("10 records/s", times_real_time(10, 50)),
+                Case("100 records/s", times_real_time(100, 10)),
+                Case("1000 records/s", times_real_time(1000, 1)),
+            ],
+            goals=[Goal("100 records/s", at_least=100)],
+            notes=["three nodes, each syncs its disk before it confirms; four clients"],
+        ),
+        Table(
+            "simulated disk",
+            "crashes and recoveries/s",
+            [
+                Case("512-byte sectors", crashes_and_recoveries(512)),
+                Case("4096-byte sectors", crashes_and_recoveries(4096)),
+            ],
+            goals=[Goal("512-byte sectors", at_least=10_000)],
+        ),
+    ]

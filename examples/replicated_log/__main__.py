@@ -1,0 +1,33 @@
+"""`python -m examples.replicated_log [--seed N]`: the story of one seed."""
+
+from __future__ import annotations
+
+import argparse
+
+from examples.replicated_log.story import Story
+from moldau.runtime.real import RealClock
+from moldau.runtime.simulated.simulation import Simulation
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Tell the story, and then what it took."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.replicated_log",
+        description="A replicated log in virtual time, under crashes, cuts and power losses.",
+    )
+    parser.add_argument("--seed", type=int, default=7, help="another seed, another story")
+    seed = parser.parse_args(arguments).seed
+    clock = RealClock()
+    begun = clock.monotonic()
+    with Simulation(seed) as world:
+        Story(world, print).perform()
+        took = clock.monotonic() - begun
+        print(f"\nseed {seed}, trace {world.digest}, {world.loop.events} events")
+        print(
+            f"{world.now:.1f} s of the cluster's time in {took:.2f} s:"
+            f" {world.now / took:.0f} times as fast as life"
+        )
+
+
+if __name__ == "__main__":
+    main()

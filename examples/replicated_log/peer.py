@@ -1,0 +1,71 @@
+"""The way to one other node: requests go out, responses come back, and a dead way is given up.
+
+A connection can be dead without either end being told. So one on which a request has gone
+unanswered for `SILENCE_S` is cut and made again. Nothing is sent twice here and nothing kept: the
+replica says everything again in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from examples.replicated_log.framing import Connection
+from examples.replicated_log.messages import PeerMessage
+from moldau.protocol.declare import Message
+from moldau.runtime import Runtime
+
+Address = tuple[str, int]
+
+CONNECT_TIMEOUT_S = 1.0
+SILENCE_S = 1.0
+RETRY_S = 0.1
+
+
+class Peer:
+    """A connection to one node that is made again whenever it breaks."""
+
+    def __init__(
+        self, runtime: Runtime, address: Address, on_message: Callable[[Message], None]
+    ) -> None:
+        self._runtime = runtime
+        self._address = address
+        self._on_message = on_message
+        self._connection: Connection | None = None
+        self._asked_at: float | None = None
+
+    def send(self, request: PeerMessage) -> None:
+        """Put it on the wire if there is one."""
+        if self._connection is None:
+            return
+        now = self._runtime.clock.monotonic()
+        if self._asked_at is None:
+            self._asked_at = now
+        elif now - self._asked_at > SILENCE_S:
+            self._connection.close()
+            return
+        self._connection.send(request)
+
+    async def run(self) -> None:
+        """Keep a connection, for ever."""
+        while True:
+            with suppress(OSError):
+                await self._connect_and_hold()
+            await asyncio.sleep(RETRY_S * (1 + self._runtime.random.random()))
+
+    async def _connect_and_hold(self) -> None:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            _, connection = await self._runtime.network.connect(
+                lambda: Connection(self._heard), *self._address
+            )
+        self._connection, self._asked_at = connection, None
+        try:
+            await connection.lost.wait()
+        finally:
+            self._connection = None
+            connection.close()
+
+    def _heard(self, message: Message, _: Connection) -> None:
+        self._asked_at = None
+        self._on_message(message)

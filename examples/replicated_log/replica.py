@@ -1,0 +1,370 @@
+"""One node's part in the agreement: the pure core. Raft, in Kafka's words.
+
+Invariants, which the simulator checks after every step:
+- an epoch has one leader: a node gives one vote an epoch, and a majority elects;
+- a leader holds every record that was ever kept for good: nobody votes for a shorter log;
+- what is below the high watermark never changes: it moves only over records that a majority holds,
+  the last of them of the leader's own epoch;
+- nothing is promised that is not durable: messages and answers leave only in a `Ready`, and the
+  shell saves what is in it before it sends what is in it. So the core may count its own records at
+  once, although they are not on disk yet.
+
+Time comes as an argument, randomness through the constructor; nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from examples.replicated_log.leadership import Leadership
+from examples.replicated_log.log import Log
+from examples.replicated_log.messages import (
+    NO_EPOCH,
+    NO_OFFSET,
+    NOBODY,
+    AppendRequest,
+    AppendResponse,
+    PeerMessage,
+    ProduceResponse,
+    Record,
+    VoteRequest,
+    VoteResponse,
+)
+
+
+class Role(Enum):
+    """What a node is in its epoch."""
+
+    FOLLOWER = "follower"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+TRANSITIONS = {
+    Role.FOLLOWER: {Role.FOLLOWER, Role.CANDIDATE},  # a new epoch; nothing heard from a leader
+    Role.CANDIDATE: {Role.FOLLOWER, Role.CANDIDATE, Role.LEADER},  # beaten; nobody won; elected
+    Role.LEADER: {Role.FOLLOWER},  # a higher epoch
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What must survive apart from records: the epoch, and whom we voted for in it."""
+
+    epoch: int = NO_EPOCH
+    candidate: int = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds. The election timeout is drawn anew, between once and twice this, each time."""
+
+    heartbeat_ms: int = 150
+    election_ms: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the shell must do, in this order.
+
+    Save the vote; cut the log; append the records; make it all durable. Only then send and answer.
+    """
+
+    vote: Vote | None
+    truncate_to: int | None
+    records: Sequence[Record]
+    messages: Sequence[tuple[int, PeerMessage]]
+    answers: Sequence[tuple[object, ProduceResponse]]
+
+    @property
+    def changes_log(self) -> bool:
+        """Whether the log on disk has to change."""
+        return self.truncate_to is not None or bool(self.records)
+
+
+class Replica:
+    """The state machine. Call `on_...` for what happens, then carry out `take_ready()`."""
+
+    leadership_class = Leadership
+    records_per_request = 64
+
+    def __init__(
+        self,
+        number: int,
+        voters: Sequence[int],
+        saved: tuple[Vote, Sequence[Record]],
+        random: Random,
+        timing: Timing,
+    ) -> None:
+        assert number in voters
+        vote, records = saved
+        self.number = number
+        self.others = [voter for voter in voters if voter != number]
+        self.vote = vote
+        self.log = Log(records)
+        self.role = Role.FOLLOWER
+        self.leader = NOBODY
+        self.high_watermark = 0
+        self.deadline_ms = 0
+        self._majority = len(voters) // 2 + 1
+        self._random = random
+        self._timing = timing
+        self._voters_for_us: set[int] = set()
+        self._office: Leadership | None = None
+        self._saved_vote = vote
+        self._saved_end = self.log.end
+        self._truncate_to: int | None = None
+        self._messages: list[tuple[int, PeerMessage]] = []
+        self._answers: list[tuple[object, ProduceResponse]] = []
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that we know of."""
+        return self.vote.epoch
+
+    # What happens.
+
+    def start(self, now_ms: int) -> None:
+        """The node is up: wait for a leader."""
+        self._wait_for_leader(now_ms)
+
+    def on_tick(self, now_ms: int) -> None:
+        """Time has passed; only `deadline_ms` and later means anything."""
+        if now_ms < self.deadline_ms:
+            return
+        if self.role is Role.LEADER:
+            self._send_heartbeats(now_ms)
+        else:
+            self._stand_for_election(now_ms)
+
+    def on_message(self, message: PeerMessage, now_ms: int) -> None:
+        """Another node has said something, perhaps long ago."""
+        if message.epoch > self.epoch:
+            self._enter_epoch(message.epoch, now_ms)
+        match message:
+            case VoteRequest():
+                self._on_vote_request(message, now_ms)
+            case VoteResponse():
+                self._on_vote_response(message, now_ms)
+            case AppendRequest():
+                self._on_append_request(message, now_ms)
+            case AppendResponse():
+                self._on_append_response(message)
+
+    def on_produce(self, client: object, value: bytes) -> None:
+        """A client wants `value` kept; it is answered through a later `Ready`."""
+        if self._office is None:
+            self._answer(client, NO_OFFSET)
+            return
+        offset = self.log.append(Record(epoch=self.epoch, value=value))
+        self._office.wait(offset, client)
+        self._replicate()
+        self._advance()
+
+    def read(self, offset: int) -> list[Record]:
+        """Records from `offset` that are kept for good, as many as go into one message."""
+        end = min(self.high_watermark, max(offset, 0) + self.records_per_request)
+        return self.log.records[max(offset, 0) : end]
+
+    def take_ready(self) -> Ready:
+        """Everything to do since this was last asked."""
+        ready = Ready(
+            vote=self.vote if self.vote != self._saved_vote else None,
+            truncate_to=self._truncate_to,
+            records=self.log.records[self._saved_end :],
+            messages=self._messages,
+            answers=self._answers,
+        )
+        self._saved_vote = self.vote
+        self._saved_end = self.log.end
+        self._truncate_to = None
+        self._messages = []
+        self._answers = []
+        return ready
+
+    # Elections.
+
+    def _stand_for_election(self, now_ms: int) -> None:
+        self._become(Role.CANDIDATE)
+        self.vote = Vote(self.epoch + 1, self.number)
+        self.leader = NOBODY
+        self._voters_for_us = {self.number}
+        self._wait_for_leader(now_ms)
+        for other in self.others:
+            request = VoteRequest(
+                epoch=self.epoch,
+                candidate=self.number,
+                last_epoch=self.log.last_epoch,
+                log_end=self.log.end,
+            )
+            self._send(other, request)
+        self._count_votes(now_ms)
+
+    def _on_vote_request(self, request: VoteRequest, now_ms: int) -> None:
+        is_granted = self._deserves_vote(request)
+        if is_granted:
+            self.vote = Vote(self.epoch, request.candidate)
+            self._wait_for_leader(now_ms)
+        response = VoteResponse(epoch=self.epoch, voter=self.number, is_granted=is_granted)
+        self._send(request.candidate, response)
+
+    def _deserves_vote(self, request: VoteRequest) -> bool:
+        return (
+            request.epoch == self.epoch
+            and self.vote.candidate in (NOBODY, request.candidate)
+            and self._is_up_to_date(request)
+        )
+
+    def _is_up_to_date(self, request: VoteRequest) -> bool:
+        """Whether the candidate holds all that may have been kept for good, as far as we know."""
+        return (request.last_epoch, request.log_end) >= (self.log.last_epoch, self.log.end)
+
+    def _on_vote_response(self, response: VoteResponse, now_ms: int) -> None:
+        if response.epoch == self.epoch and response.is_granted and self.role is Role.CANDIDATE:
+            self._voters_for_us.add(response.voter)
+            self._count_votes(now_ms)
+
+    def _count_votes(self, now_ms: int) -> None:
+        if len(self._voters_for_us) >= self._majority:
+            self._take_office(now_ms)
+
+    def _take_office(self, now_ms: int) -> None:
+        self._become(Role.LEADER)
+        self.leader = self.number
+        self._office = self.leadership_class(self.others, self.log.end)
+        self.log.append(Record(epoch=self.epoch, value=b""))  # see _may_keep
+        self._send_heartbeats(now_ms)
+        self._advance()
+
+    def _enter_epoch(self, epoch: int, now_ms: int) -> None:
+        self._become(Role.FOLLOWER)
+        self.vote = Vote(epoch)
+        self.leader = NOBODY
+        self._wait_for_leader(now_ms)
+
+    def _become(self, role: Role) -> None:
+        assert role in TRANSITIONS[self.role], f"{self.role} -> {role}"
+        self.role = role
+        office, self._office = self._office, None
+        if office is not None:
+            for _, client in office.take_all():
+                self._answer(client, NO_OFFSET)
+
+    def _wait_for_leader(self, now_ms: int) -> None:
+        self.deadline_ms = now_ms + round(self._timing.election_ms * (1 + self._random.random()))
+
+    # Followers.
+
+    def _on_append_request(self, request: AppendRequest, now_ms: int) -> None:
+        if self._is_stale(request):
+            self._respond(request, is_accepted=False, log_end=self.log.end)
+            return
+        assert self.role is not Role.LEADER, "two leaders in one epoch"
+        if self.role is Role.CANDIDATE:
+            self._become(Role.FOLLOWER)
+        self.leader = request.leader
+        self._wait_for_leader(now_ms)
+        base = request.base_offset
+        if not self.log.matches(base, request.previous_epoch):
+            retry = self.log.start_of_epoch_before(base) if base <= self.log.end else self.log.end
+            self._respond(request, is_accepted=False, log_end=retry)
+            return
+        end = self._take(base, request.records)
+        self.high_watermark = max(self.high_watermark, min(request.high_watermark, end))
+        self._respond(request, is_accepted=True, log_end=end)
+
+    def _is_stale(self, request: AppendRequest) -> bool:
+        """Whether it comes from a leader of an epoch that is over."""
+        return request.epoch < self.epoch
+
+    def _take(self, base: int, records: Sequence[Record]) -> int:
+        """Make our log equal to the leader's below the offset that this returns."""
+        for offset, record in enumerate(records, base):
+            if self.log.matches(offset + 1, record.epoch):
+                continue  # we have it; what follows it may be newer than this message
+            if offset < self.log.end:
+                self._cut(offset)
+            self.log.append(record)
+        return base + len(records)
+
+    def _cut(self, offset: int) -> None:
+        assert offset >= self.high_watermark, "what is kept for good is never cut"
+        self.log.truncate(offset)
+        if offset < self._saved_end:
+            self._saved_end = self._truncate_to = offset
+
+    def _respond(self, request: AppendRequest, *, is_accepted: bool, log_end: int) -> None:
+        response = AppendResponse(
+            epoch=self.epoch,
+            follower=self.number,
+            base_offset=request.base_offset,
+            is_accepted=is_accepted,
+            log_end=log_end,
+        )
+        self._send(request.leader, response)
+
+    # Leaders.
+
+    def _on_append_response(self, response: AppendResponse) -> None:
+        if self._office is None or response.epoch != self.epoch:
+            return
+        follower = self._office.followers[response.follower]
+        if response.is_accepted:
+            follower.on_accepted(response.base_offset, response.log_end)
+            self._advance()
+        else:
+            follower.on_refused(response.base_offset, response.log_end)
+        if follower.asked is None and follower.next_offset < self.log.end:
+            self._send_records(response.follower)
+
+    def _advance(self) -> None:
+        """Move the high watermark over what a majority holds, and answer those who waited."""
+        office = self._office
+        if office is None:
+            return
+        end = office.majority_end(self.log.end)
+        if end > self.high_watermark and self._may_keep(end):
+            self.high_watermark = end
+            for offset, client in office.take_answerable(end):
+                self._answer(client, offset)
+
+    def _may_keep(self, end: int) -> bool:
+        """Records of earlier epochs are kept for good only together with one of ours."""
+        return self.log.epoch_before(end) == self.epoch
+
+    def _send_heartbeats(self, now_ms: int) -> None:
+        self.deadline_ms = now_ms + self._timing.heartbeat_ms
+        for other in self.others:
+            self._send_records(other)
+
+    def _replicate(self) -> None:
+        """Send new records to those who are not busy with the last ones."""
+        if self._office is not None:
+            for number, follower in self._office.followers.items():
+                if follower.asked is None:
+                    self._send_records(number)
+
+    def _send_records(self, number: int) -> None:
+        assert self._office is not None
+        follower = self._office.followers[number]
+        base = follower.next_offset
+        records = self.log.records[base : base + self.records_per_request]
+        follower.asked = (base, base + len(records))
+        request = AppendRequest(
+            epoch=self.epoch,
+            leader=self.number,
+            base_offset=base,
+            previous_epoch=self.log.epoch_before(base),
+            high_watermark=self.high_watermark,
+            records=records,
+        )
+        self._send(number, request)
+
+    def _send(self, number: int, message: PeerMessage) -> None:
+        self._messages.append((number, message))
+
+    def _answer(self, client: object, offset: int) -> None:
+        self._answers.append((client, ProduceResponse(offset=offset, leader=self.leader)))

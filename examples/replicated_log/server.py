@@ -1,0 +1,167 @@
+"""One node: the shell around a `Replica`. It owns the clock, the sockets and the disk.
+
+Invariant: one task gives events to the replica and carries out what it says, one `Ready` at a time,
+so nothing is sent before what it promises is durable. Events that arrive during a sync wait and are
+taken together: under load one sync serves many records, with no code for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from examples.replicated_log.framing import Connection
+from examples.replicated_log.messages import (
+    AppendRequest,
+    AppendResponse,
+    PeerMessage,
+    ProduceRequest,
+    ReadRequest,
+    ReadResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from examples.replicated_log.peer import Address, Peer
+from examples.replicated_log.replica import Ready, Replica, Timing
+from examples.replicated_log.store import Store
+from moldau.errors import MalformedMessage
+from moldau.protocol.declare import Message
+from moldau.runtime import Runtime
+
+DIRECTORY = "/var/lib/replicated-log"
+
+
+class Server:
+    """A node of the cluster: `await server.run()`."""
+
+    replica_class = Replica
+    store_class = Store
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        number: int,
+        addresses: Mapping[int, Address],
+        timing: Timing | None = None,
+        directory: str = DIRECTORY,
+    ) -> None:
+        self.number = number
+        self.replica: Replica | None = None
+        self._runtime = runtime
+        self._addresses = addresses
+        self._timing = timing or Timing()
+        self._store = self.store_class(runtime.files, directory)
+        self._peers: dict[int, Peer] = {}
+        self._asked_by: dict[int, Connection] = {}
+        self._events: deque[Callable[[Replica, int], None]] = deque()
+        self._something_happened = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ms = 0
+
+    async def run(self) -> None:
+        """Serve until cancelled. An OSError from the disk ends it: the disk cannot be trusted."""
+        runtime = self._runtime
+        saved = await runtime.run_blocking(self._store.open)
+        replica = self.replica = self.replica_class(
+            self.number, sorted(self._addresses), saved, runtime.random, self._timing
+        )
+        try:
+            async with await runtime.network.listen(self._accept, *self._addresses[self.number]):
+                self._dial(replica.others)
+                replica.start(self._now_ms())
+                while True:
+                    self._set_alarm(replica.deadline_ms)
+                    await self._something_happened.wait()
+                    self._something_happened.clear()
+                    self._take_events(replica)
+                    await self.carry_out(replica.take_ready())
+        finally:
+            self._store.close()
+
+    def _dial(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            peer = Peer(self._runtime, self._addresses[number], self._on_response)
+            self._peers[number] = peer
+            self._runtime.spawn(peer.run(), name=f"peer-{number}")
+
+    def _set_alarm(self, deadline_ms: int) -> None:
+        """Wake the replica when it is that late.
+
+        Deadlines mostly move away. An alarm that comes early does no harm, so it stays.
+        """
+        if self._alarm is not None:
+            if self._alarm_ms <= deadline_ms:
+                return
+            self._alarm.cancel()
+        delay_s = (deadline_ms - self._now_ms()) / 1000
+        self._alarm_ms = deadline_ms
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._something_happened.set()
+
+    def _take_events(self, replica: Replica) -> None:
+        now_ms = self._now_ms()
+        while self._events:
+            self._events.popleft()(replica, now_ms)
+        replica.on_tick(now_ms)
+
+    async def carry_out(self, ready: Ready) -> None:
+        """In the order that `Ready` asks for."""
+        if ready.vote is not None:
+            await self._runtime.run_blocking(self._store.save_vote, ready.vote)
+        if ready.truncate_to is not None:
+            self._store.truncate(ready.truncate_to)
+        if ready.records:
+            self._store.append(ready.records)
+        if ready.changes_log:
+            await self._runtime.run_blocking(self._store.sync)
+        for number, message in ready.messages:
+            self._send(number, message)
+        for client, response in ready.answers:
+            assert isinstance(client, Connection)
+            client.send(response)
+
+    def _send(self, number: int, message: PeerMessage) -> None:
+        """Requests have a connection of ours; responses go back to where the request came from."""
+        match message:
+            case VoteRequest() | AppendRequest():
+                self._peers[number].send(message)
+            case VoteResponse() | AppendResponse():
+                self._asked_by[number].send(message)
+
+    def _accept(self) -> Connection:
+        return Connection(self._on_request)
+
+    def _on_request(self, message: Message, connection: Connection) -> None:
+        match message:
+            case ProduceRequest(value=value):
+                self._happened(lambda replica, _: replica.on_produce(connection, value))
+            case ReadRequest(offset=offset):
+                self._happened(lambda replica, _: _answer_read(replica, offset, connection))
+            case VoteRequest(candidate=number) | AppendRequest(leader=number):
+                self._asked_by[number] = connection
+                self._happened(lambda replica, now_ms: replica.on_message(message, now_ms))
+            case _:
+                raise MalformedMessage("not a request", message=type(message).__name__)
+
+    def _on_response(self, message: Message) -> None:
+        match message:
+            case VoteResponse() | AppendResponse():
+                self._happened(lambda replica, now_ms: replica.on_message(message, now_ms))
+            case _:
+                raise MalformedMessage("not a response", message=type(message).__name__)
+
+    def _happened(self, event: Callable[[Replica, int], None]) -> None:
+        self._events.append(event)
+        self._something_happened.set()
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.monotonic_ns() // 1_000_000
+
+
+def _answer_read(replica: Replica, offset: int, connection: Connection) -> None:
+    records = replica.read(offset)
+    connection.send(ReadResponse(high_watermark=replica.high_watermark, records=records))
