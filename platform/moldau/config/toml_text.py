@@ -23,8 +23,8 @@ def load_toml(text: str, file: str = "<text>") -> Layer:
     """The settings of one TOML document; a date is no value for a setting."""
     deep = _DEEP_KEY.search(text)
     if deep is not None:
-        line = text.count("\n", 0, deep.end()) + 1
-        raise ConfigError("nested too deeply", file=file, line=line, limit=DEPTH_MAX)
+        at = text.count("\n", 0, deep.end()) + 1
+        raise ConfigError("nested too deeply", file=file, line=at, limit=DEPTH_MAX)
     try:
         tree = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
     except tomllib.TOMLDecodeError as error:

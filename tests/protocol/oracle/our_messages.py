@@ -13,7 +13,8 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moldau.protocol import messages, schemas
+import moldau.protocol.messages
+import moldau.protocol.schemas
 from moldau.protocol.declare import Message
 from moldau.protocol.spec import ArrayOf, FieldSpec, FieldType, StructSpec
 from tests.protocol.oracle.kafka_json import field_name, text_to_uuid
@@ -56,7 +57,7 @@ def from_kafka_json(cls: type[Message], json: Mapping[str, Any]) -> Message:
 
 
 def _declared_messages() -> Iterator[type[Message]]:
-    for package in (messages, schemas):
+    for package in (moldau.protocol.messages, moldau.protocol.schemas):
         for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(module_info.name)
             for declared in vars(module).values():
