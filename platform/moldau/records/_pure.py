@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import struct
 from functools import partial
+from itertools import chain, islice
+from itertools import count as count_from
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.records.diagnosis import DENSE, KEYED, check_count, explain
@@ -66,12 +68,19 @@ _VARINTS: Final = [varint(number) for number in range(_TABLE)]
 _UNZIGZAG: Final = [number >> 1 ^ -(number & 1) for number in (*range(0x80), *range(0x80 << 7))]
 _NULL: Final = varint(-1)
 _NO_HEADERS: Final[Headers] = ()
+_NONE_FOLLOW: Final = varint(0)  # the count of no headers
+_COMMON: Final = _TABLE - 32  # key and value of a record whose length is looked up
 _STAMPS: Final = [b"\0" + encoded for encoded in _VARINTS]  # behind a record's attributes
 _FRAMED: Final = [len(encoded) + number for number, encoded in enumerate(_VARINTS)]
 
 
 def _length(number: int) -> bytes:
     return _VARINTS[number] if number < _TABLE else varint(number)
+
+
+def _deltas(first: int) -> Iterator[bytes]:
+    """The offset deltas from `first` on, encoded."""
+    return chain(islice(_VARINTS, first, None), map(varint, count_from(max(first, _TABLE))))
 
 
 def _nullable(what: str, content: bytes | None) -> tuple[bytes, bytes]:
@@ -117,6 +126,15 @@ def _timestamp_delta(timestamp: int, base: int) -> bytes:
     return varint(delta)
 
 
+def _record(row: Row, delta: bytes, base: int) -> tuple[bytes, ...]:
+    """Any record, in pieces, everything checked."""
+    timestamp, key, value, headers = row
+    stamp = _timestamp_delta(timestamp, base)
+    pieces = (b"\0", stamp, delta, *_nullable("key", key), *_nullable("value", value))
+    tail = _NONE_FOLLOW if headers is _NO_HEADERS else _headers(headers)
+    return _length(sum(map(len, pieces)) + len(tail)), *pieces, tail
+
+
 class Appender:
     """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
 
@@ -153,13 +171,16 @@ class Appender:
         return self.count - count
 
     def _write(self, rows: Sequence[Row], parts: list[bytes]) -> None:
-        """The loop; `finally` because a bad row leaves the good ones before it in place."""
+        """The loop; `finally` because a bad row leaves the good ones before it in place.
+
+        The branch in the middle is the common record, in line; `_record` takes all others.
+        """
         varints, stamps, framed, table = _VARINTS, _STAMPS, _FRAMED, _TABLE
-        no_headers = _NO_HEADERS
+        no_headers, put = _NO_HEADERS, parts.extend
         count, size, room = self.count, self.size_bytes, self.size_bytes_max
         base, newest, near = self.base_timestamp, self.max_timestamp, self._near
         try:
-            for row in rows:
+            for row, delta in zip(rows, _deltas(count), strict=False):
                 if row.__class__ is not tuple:
                     _check_row(row)
                 try:
@@ -169,39 +190,38 @@ class Appender:
                 if not count:
                     base = newest = _check_timestamp(timestamp)
                     near = min(table, _INT64_MAX - base + 1)
-                if timestamp.__class__ is int and 0 <= (number := timestamp - base) < near:
-                    stamp = stamps[number]
-                else:
-                    stamp = b"\0" + _timestamp_delta(timestamp, base)
-                delta = varints[count] if count < table else varint(count)
-                length = len(stamp) + len(delta) + 1
-                if key.__class__ is bytes and (number := len(key)) < table:
-                    key_length = varints[number]
-                    length += framed[number]
-                else:
-                    key_length, key = _nullable("key", key)
-                    length += len(key_length) + len(key)
-                if value.__class__ is bytes and (number := len(value)) < table:
-                    value_length = varints[number]
-                    length += framed[number]
-                else:
-                    value_length, value = _nullable("value", value)
-                    length += len(value_length) + len(value)
-                tail = b"\0"
-                if headers is not no_headers:
-                    tail = _headers(headers)
-                    length += len(tail) - 1
-                if length < table:
-                    prefix = varints[length]
+                if (
+                    key.__class__ is value.__class__ is bytes
+                    and headers is no_headers
+                    and timestamp.__class__ is int
+                    and 0 <= (apart := timestamp - base) < near
+                    and (key_size := len(key)) + (value_size := len(value)) < _COMMON
+                ):
+                    stamp = stamps[apart]
+                    length = len(stamp) + len(delta) + 1 + framed[key_size] + framed[value_size]
                     total = size + framed[length]
+                    if total > room and count:
+                        break
+                    put(
+                        (
+                            varints[length],
+                            stamp,
+                            delta,
+                            varints[key_size],
+                            key,
+                            varints[value_size],
+                            value,
+                            _NONE_FOLLOW,
+                        )
+                    )
                 else:
-                    prefix = varint(length)
-                    total = size + length + len(prefix)
-                if total > room and (count or total > BATCH_BYTES_MAX):
-                    if not count:
-                        raise ValueError("a record does not fit a batch of 2 GiB")
-                    break
-                parts += (prefix, stamp, delta, key_length, key, value_length, value, tail)
+                    record = _record((timestamp, key, value, headers), delta, base)
+                    total = size + sum(map(len, record))
+                    if total > room and (count or total > BATCH_BYTES_MAX):
+                        if not count:
+                            raise ValueError("a record does not fit a batch of 2 GiB")
+                        break
+                    put(record)
                 size = total
                 count += 1
                 if timestamp > newest:
