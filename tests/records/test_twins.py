@@ -198,7 +198,7 @@ BAD_ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", BAD_ROWS, ids=repr)
+@pytest.mark.parametrize("row", BAD_ROWS, ids=range(len(BAD_ROWS)))
 def test_both_refuse_what_is_not_a_row(row: Any) -> None:
     errors = []
     for which in KERNEL:

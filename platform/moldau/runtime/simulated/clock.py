@@ -30,14 +30,13 @@ class NodeClock:
         self._local_anchor_ns = loop.now_ns
         self._rate_ppm = 0
         self._wall_offset_ms = 0
-
-    @property
-    def drifts(self) -> bool:
+        self.drifts = False
         """Whether this clock has ever left the virtual time of the loop."""
-        return self._rate_ppm != 0 or self._anchor_ns != self._local_anchor_ns
 
     def local_ns(self) -> int:
         """Now, on this machine."""
+        if not self.drifts:
+            return self._loop.now_ns
         elapsed = self._loop.now_ns - self._anchor_ns
         return self._local_anchor_ns + elapsed + elapsed * self._rate_ppm // _MILLION
 
@@ -52,6 +51,7 @@ class NodeClock:
         self._local_anchor_ns = self.local_ns()
         self._anchor_ns = self._loop.now_ns
         self._rate_ppm = ppm
+        self.drifts = ppm != 0 or self._anchor_ns != self._local_anchor_ns
 
     def jump_wall(self, milliseconds: int) -> None:
         """Moves the wall clock as an operator or a time daemon would; timers do not notice."""

@@ -162,8 +162,9 @@ class CachedFile:
         size = len(self.data)
         if end > size >= self._size_highest:  # nothing was cut: beyond the end there is only new
             fresh = max(first, -(-size // self.sector_bytes))
-            unsynced.update(dict.fromkeys(range(fresh, beyond), b""))
-            beyond = fresh
+            if fresh < beyond:
+                unsynced.update(dict.fromkeys(range(fresh, beyond), b""))
+                beyond = fresh
         for sector in range(first, beyond):
             if sector not in unsynced:
                 if sector in self.diverged:

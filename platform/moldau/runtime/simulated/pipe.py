@@ -87,9 +87,10 @@ class Pipe:
 
     def send(self, data: bytes) -> None:
         """Puts bytes on their way; the caller has seen that the window allows it."""
+        link = self.link
         self.in_flight += len(data)
-        if self.link.options.split:
-            for piece in self.link.pieces(data):
+        if link.options.split:
+            for piece in link.pieces(data):
                 self._put(piece)
         else:
             self._put(data)
@@ -196,7 +197,9 @@ class Pipe:
         elif target.is_receiving:
             item = segments.popleft()[1]
             if type(item) is bytes:
-                self._hand_over(target, self._with_what_followed(item))
+                if segments and segments[0][0] <= now_ns:
+                    item = self._with_what_followed(item)
+                self._hand_over(target, item)
             elif item is Signal.END:
                 target.receive_end()
             else:
@@ -211,8 +214,6 @@ class Pipe:
 
     def _with_what_followed(self, data: bytes) -> bytes:
         segments, now_ns = self._segments, self._loop.now_ns
-        if not segments or segments[0][0] > now_ns:
-            return data
         parts = [data]
         size = len(data)
         while segments and segments[0][0] <= now_ns and size < READ_BYTES_MAX:
