@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TypeVar
 
-from examples.replicated_log.framing import MessageReader
+from examples.replicated_log.framing import Connection
 from examples.replicated_log.messages import (
     NO_OFFSET,
     NOBODY,
@@ -19,7 +19,6 @@ from examples.replicated_log.messages import (
     ReadRequest,
     ReadResponse,
     Record,
-    encode_frame,
 )
 from examples.replicated_log.peer import Address
 from moldau.errors import MalformedMessage
@@ -40,7 +39,10 @@ class Client:
         self._addresses = addresses
         self._numbers = sorted(addresses)
         self.target = runtime.random.choice(self._numbers)
-        self._streams: tuple[MessageReader, asyncio.StreamWriter] | None = None
+        self._connection: Connection | None = None
+        self._answer: asyncio.Future[Message] | None = None
+        self._due_s = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def produce(self, value: bytes) -> int:
         """Keep `value`; returns its offset. Tries for ever: put a timeout around it."""
@@ -72,9 +74,12 @@ class Client:
 
     def close(self) -> None:
         """Hang up."""
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def _turn_to(self, number: int) -> None:
         """To the leader that we were told of, or to the next that may know."""
@@ -90,17 +95,50 @@ class Client:
             self.close()
             self.target = number
         try:
-            async with asyncio.timeout(ATTEMPT_S):
-                if self._streams is None:
-                    address = self._addresses[number]
-                    reader, writer = await self._runtime.network.open_streams(*address)
-                    self._streams = MessageReader(reader), writer
-                messages, writer = self._streams
-                writer.write(encode_frame(request))
-                (answer,) = await messages.read()
+            connection = self._connection or await self._connect(self._addresses[number])
+            answer = asyncio.get_running_loop().create_future()
+            self._answer = answer
+            connection.send(request)
+            self._set_due()
+            found = await answer
         except BaseException:
             self.close()
             raise
-        if not isinstance(answer, kind):
-            raise MalformedMessage("not what was asked for", message=type(answer).__name__)
-        return answer
+        if not isinstance(found, kind):
+            raise MalformedMessage("not what was asked for", message=type(found).__name__)
+        return found
+
+    async def _connect(self, address: Address) -> Connection:
+        async with asyncio.timeout(ATTEMPT_S):
+            _, self._connection = await self._runtime.network.connect(
+                lambda: Connection(self._heard, self._hung_up), *address
+            )
+        return self._connection
+
+    def _heard(self, message: Message, connection: Connection) -> None:
+        if connection is self._connection and self._answer is not None and not self._answer.done():
+            self._answer.set_result(message)
+
+    def _hung_up(self, connection: Connection) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._fail(EOFError("the other side hung up"))
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+    def _set_due(self) -> None:
+        """One alarm watches over all questions: answers mostly come, and it goes on sleeping."""
+        loop = asyncio.get_running_loop()
+        self._due_s = loop.time() + ATTEMPT_S
+        if self._alarm is None:
+            self._alarm = loop.call_at(self._due_s, self._ring)
+
+    def _ring(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._due_s:
+            self._alarm = loop.call_at(self._due_s, self._ring)
+        else:
+            self._alarm = None
+            self._fail(TimeoutError("no answer"))

@@ -24,8 +24,9 @@ class Follower:
 
     def on_accepted(self, base: int, log_end: int) -> None:
         """It has confirmed everything below `log_end`."""
-        self.match = max(self.match, log_end)
-        self.next_offset = max(self.next_offset, self.match)
+        if log_end > self.match:
+            self.match = log_end
+            self.next_offset = max(self.next_offset, log_end)
         if self.asked == (base, log_end):
             self.asked = None
 
@@ -45,7 +46,7 @@ class Leadership:
 
     def majority_end(self, own_end: int) -> int:
         """The offset below which a majority, we among them, holds everything."""
-        ends = sorted([own_end, *(follower.match for follower in self.followers.values())])
+        ends = sorted([own_end, *[follower.match for follower in self.followers.values()]])
         return ends[(len(ends) - 1) // 2]
 
     def wait(self, offset: int, client: object) -> None:

@@ -17,11 +17,8 @@ class Log:
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
         self.records = list(records)
-
-    @property
-    def end(self) -> int:
+        self.end = len(self.records)
         """The offset that the next record gets."""
-        return len(self.records)
 
     @property
     def last_epoch(self) -> int:
@@ -45,10 +42,13 @@ class Log:
 
     def append(self, record: Record) -> int:
         """Add a record; returns its offset."""
-        assert record.epoch >= self.last_epoch, "epochs never fall"
-        self.records.append(record)
-        return self.end - 1
+        offset, records = self.end, self.records
+        assert not offset or record.epoch >= records[-1].epoch, "epochs never fall"
+        records.append(record)
+        self.end = offset + 1
+        return offset
 
     def truncate(self, offset: int) -> None:
         """Forget everything from `offset` on."""
         del self.records[offset:]
+        self.end = offset

@@ -123,9 +123,10 @@ def encode_frame(message: Message) -> bytes:
     return _HEAD.pack(len(body), _NUMBERS[type(message)]) + body
 
 
-def decode_head(data: bytes, position: int) -> tuple[int, type[Message]]:
-    """How long the body of the frame at `position` is, and what it will be."""
+def decode_head(data: bytes, position: int) -> tuple[type[Message], int, int]:
+    """What the frame at `position` holds, and where that starts and ends."""
     size, number = _HEAD.unpack_from(data, position)
     if not 0 <= size <= FRAME_BYTES_MAX or number >= len(_KINDS):
         raise MalformedMessage("not a frame of ours", size=size, kind=number)
-    return size, _KINDS[number]
+    start = position + HEAD_BYTES
+    return _KINDS[number], start, start + size

@@ -55,13 +55,14 @@ class Peer:
             await asyncio.sleep(RETRY_S * (1 + self._runtime.random.random()))
 
     async def _connect_and_hold(self) -> None:
+        lost = asyncio.Event()
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             _, connection = await self._runtime.network.connect(
-                lambda: Connection(self._heard), *self._address
+                lambda: Connection(self._heard, lambda _: lost.set()), *self._address
             )
         self._connection, self._asked_at = connection, None
         try:
-            await connection.lost.wait()
+            await lost.wait()
         finally:
             self._connection = None
             connection.close()

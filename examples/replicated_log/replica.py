@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
+from typing import NamedTuple
 
 from examples.replicated_log.leadership import Leadership
 from examples.replicated_log.log import Log
@@ -66,8 +67,7 @@ class Timing:
     election_ms: int = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """What the shell must do, in this order.
 
     Save the vote; cut the log; append the records; make it all durable. Only then send and answer.
@@ -82,7 +82,12 @@ class Ready:
     @property
     def changes_log(self) -> bool:
         """Whether the log on disk has to change."""
-        return self.truncate_to is not None or bool(self.records)
+        return bool(self.records) or self.truncate_to is not None
+
+    @property
+    def needs_disk(self) -> bool:
+        """Whether there is anything to save before anything may be said."""
+        return bool(self.records) or self.vote is not None or self.truncate_to is not None
 
 
 class Replica:
@@ -104,6 +109,8 @@ class Replica:
         self.number = number
         self.others = [voter for voter in voters if voter != number]
         self.vote = vote
+        self.epoch = vote.epoch
+        """The highest epoch that we know of."""
         self.log = Log(records)
         self.role = Role.FOLLOWER
         self.leader = NOBODY
@@ -119,11 +126,6 @@ class Replica:
         self._truncate_to: int | None = None
         self._messages: list[tuple[int, PeerMessage]] = []
         self._answers: list[tuple[object, ProduceResponse]] = []
-
-    @property
-    def epoch(self) -> int:
-        """The highest epoch that we know of."""
-        return self.vote.epoch
 
     # What happens.
 
@@ -145,24 +147,25 @@ class Replica:
         if message.epoch > self.epoch:
             self._enter_epoch(message.epoch, now_ms)
         match message:
-            case VoteRequest():
-                self._on_vote_request(message, now_ms)
-            case VoteResponse():
-                self._on_vote_response(message, now_ms)
             case AppendRequest():
                 self._on_append_request(message, now_ms)
             case AppendResponse():
                 self._on_append_response(message)
+            case VoteRequest():
+                self._on_vote_request(message, now_ms)
+            case VoteResponse():
+                self._on_vote_response(message, now_ms)
 
-    def on_produce(self, client: object, value: bytes) -> None:
+    def on_produce(self, client: object, value: bytes, now_ms: int) -> None:
         """A client wants `value` kept; it is answered through a later `Ready`."""
         if self._office is None:
             self._answer(client, NO_OFFSET)
             return
         offset = self.log.append(Record(epoch=self.epoch, value=value))
         self._office.wait(offset, client)
-        self._replicate()
-        self._advance()
+        self._replicate(now_ms)
+        if not self.others:
+            self._advance()
 
     def read(self, offset: int) -> list[Record]:
         """Records from `offset` that are kept for good, as many as go into one message."""
@@ -171,13 +174,9 @@ class Replica:
 
     def take_ready(self) -> Ready:
         """Everything to do since this was last asked."""
-        ready = Ready(
-            vote=self.vote if self.vote != self._saved_vote else None,
-            truncate_to=self._truncate_to,
-            records=self.log.records[self._saved_end :],
-            messages=self._messages,
-            answers=self._answers,
-        )
+        vote = self.vote if self.vote is not self._saved_vote else None
+        records = self.log.records[self._saved_end :]
+        ready = Ready(vote, self._truncate_to, records, self._messages, self._answers)
         self._saved_vote = self.vote
         self._saved_end = self.log.end
         self._truncate_to = None
@@ -189,7 +188,7 @@ class Replica:
 
     def _stand_for_election(self, now_ms: int) -> None:
         self._become(Role.CANDIDATE)
-        self.vote = Vote(self.epoch + 1, self.number)
+        self._set_vote(Vote(self.epoch + 1, self.number))
         self.leader = NOBODY
         self._voters_for_us = {self.number}
         self._wait_for_leader(now_ms)
@@ -206,7 +205,8 @@ class Replica:
     def _on_vote_request(self, request: VoteRequest, now_ms: int) -> None:
         is_granted = self._deserves_vote(request)
         if is_granted:
-            self.vote = Vote(self.epoch, request.candidate)
+            if self.vote.candidate != request.candidate:
+                self._set_vote(Vote(self.epoch, request.candidate))
             self._wait_for_leader(now_ms)
         response = VoteResponse(epoch=self.epoch, voter=self.number, is_granted=is_granted)
         self._send(request.candidate, response)
@@ -241,9 +241,13 @@ class Replica:
 
     def _enter_epoch(self, epoch: int, now_ms: int) -> None:
         self._become(Role.FOLLOWER)
-        self.vote = Vote(epoch)
+        self._set_vote(Vote(epoch))
         self.leader = NOBODY
         self._wait_for_leader(now_ms)
+
+    def _set_vote(self, vote: Vote) -> None:
+        self.vote = vote
+        self.epoch = vote.epoch
 
     def _become(self, role: Role) -> None:
         assert role in TRANSITIONS[self.role], f"{self.role} -> {role}"
@@ -340,12 +344,14 @@ class Replica:
         for other in self.others:
             self._send_records(other)
 
-    def _replicate(self) -> None:
+    def _replicate(self, now_ms: int) -> None:
         """Send new records to those who are not busy with the last ones."""
-        if self._office is not None:
-            for number, follower in self._office.followers.items():
-                if follower.asked is None:
-                    self._send_records(number)
+        assert self._office is not None
+        idle = [number for number, each in self._office.followers.items() if each.asked is None]
+        for number in idle:
+            self._send_records(number)
+        if len(idle) == len(self.others):
+            self.deadline_ms = now_ms + self._timing.heartbeat_ms  # all hear from us now
 
     def _send_records(self, number: int) -> None:
         assert self._office is not None

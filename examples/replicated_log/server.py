@@ -1,8 +1,9 @@
 """One node: the shell around a `Replica`. It owns the clock, the sockets and the disk.
 
-Invariant: one task gives events to the replica and carries out what it says, one `Ready` at a time,
-so nothing is sent before what it promises is durable. Events that arrive during a sync wait and are
-taken together: under load one sync serves many records, with no code for it.
+Invariant: one `Ready` is carried out at a time, so nothing is sent before what it promises is
+durable. What needs no disk is done at once, in the callback that brought the event. The rest is for
+one task, `run`; events that arrive while it syncs wait and are taken together: under load one sync
+serves many records, with no code for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Message
 from moldau.runtime import Runtime
 
+Event = Callable[[Replica, int], None]
+
 DIRECTORY = "/var/lib/replicated-log"
 
 
@@ -54,8 +57,8 @@ class Server:
         self._store = self.store_class(runtime.files, directory)
         self._peers: dict[int, Peer] = {}
         self._asked_by: dict[int, Connection] = {}
-        self._events: deque[Callable[[Replica, int], None]] = deque()
-        self._something_happened = asyncio.Event()
+        self._events: deque[Event] = deque()
+        self._to_save: asyncio.Future[Ready] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
 
@@ -63,21 +66,27 @@ class Server:
         """Serve until cancelled. An OSError from the disk ends it: the disk cannot be trusted."""
         runtime = self._runtime
         saved = await runtime.run_blocking(self._store.open)
-        replica = self.replica = self.replica_class(
+        self.replica = self.replica_class(
             self.number, sorted(self._addresses), saved, runtime.random, self._timing
         )
         try:
             async with await runtime.network.listen(self._accept, *self._addresses[self.number]):
-                self._dial(replica.others)
-                replica.start(self._now_ms())
+                self._dial(self.replica.others)
+                self.replica.start(self._now_ms())
+                self._set_alarm(self.replica.deadline_ms)
                 while True:
-                    self._set_alarm(replica.deadline_ms)
-                    await self._something_happened.wait()
-                    self._something_happened.clear()
-                    self._take_events(replica)
-                    await self.carry_out(replica.take_ready())
+                    ready = await self._next_to_save()
+                    await self.save(ready)
+                    self.publish(ready)
         finally:
             self._store.close()
+
+    def _next_to_save(self) -> asyncio.Future[Ready]:
+        """The next `Ready` that needs the disk; what happened since the last one comes first."""
+        self._to_save = to_save = asyncio.get_running_loop().create_future()
+        if self._events:
+            self._step(to_save)
+        return to_save
 
     def _dial(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -85,31 +94,37 @@ class Server:
             self._peers[number] = peer
             self._runtime.spawn(peer.run(), name=f"peer-{number}")
 
-    def _set_alarm(self, deadline_ms: int) -> None:
-        """Wake the replica when it is that late.
+    def _happened(self, event: Event) -> None:
+        """It counts now, or when the disk is done."""
+        self._events.append(event)
+        to_save = self._to_save
+        if to_save is not None and not to_save.done():
+            self._step(to_save)
 
-        Deadlines mostly move away. An alarm that comes early does no harm, so it stays.
-        """
-        if self._alarm is not None:
-            if self._alarm_ms <= deadline_ms:
-                return
-            self._alarm.cancel()
-        delay_s = (deadline_ms - self._now_ms()) / 1000
-        self._alarm_ms = deadline_ms
-        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+    def _step(self, to_save: asyncio.Future[Ready]) -> None:
+        """Tell the replica what has happened, and do what it says; disk work is left to `run`."""
+        try:
+            ready = self.take_ready()
+            if ready.needs_disk:
+                to_save.set_result(ready)
+            else:
+                self.publish(ready)
+        except Exception as error:  # a bug, which ends `run`: this node must say no more
+            to_save.set_exception(error)
 
-    def _ring(self) -> None:
-        self._alarm = None
-        self._something_happened.set()
-
-    def _take_events(self, replica: Replica) -> None:
-        now_ms = self._now_ms()
-        while self._events:
-            self._events.popleft()(replica, now_ms)
+    def take_ready(self) -> Ready:
+        """Everything that follows from all that has happened."""
+        replica, events, now_ms = self.replica, self._events, self._now_ms()
+        assert replica is not None
+        while events:
+            events.popleft()(replica, now_ms)
         replica.on_tick(now_ms)
+        if self._alarm is None or self._alarm_ms > replica.deadline_ms:
+            self._set_alarm(replica.deadline_ms)
+        return replica.take_ready()
 
-    async def carry_out(self, ready: Ready) -> None:
-        """In the order that `Ready` asks for."""
+    async def save(self, ready: Ready) -> None:
+        """Make durable what `ready` promises, in the order that it asks for."""
         if ready.vote is not None:
             await self._runtime.run_blocking(self._store.save_vote, ready.vote)
         if ready.truncate_to is not None:
@@ -118,18 +133,36 @@ class Server:
             self._store.append(ready.records)
         if ready.changes_log:
             await self._runtime.run_blocking(self._store.sync)
+
+    def publish(self, ready: Ready) -> None:
+        """Say what is true now."""
         for number, message in ready.messages:
             self._send(number, message)
         for client, response in ready.answers:
             assert isinstance(client, Connection)
             client.send(response)
 
+    def _set_alarm(self, deadline_ms: int) -> None:
+        """Wake the replica when it is that late.
+
+        Deadlines mostly move away. An alarm that comes early does no harm, so it stays.
+        """
+        if self._alarm is not None:
+            self._alarm.cancel()
+        delay_s = (deadline_ms - self._now_ms()) / 1000
+        self._alarm_ms = deadline_ms
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._happened(_nothing_but_time)
+
     def _send(self, number: int, message: PeerMessage) -> None:
         """Requests have a connection of ours; responses go back to where the request came from."""
         match message:
-            case VoteRequest() | AppendRequest():
+            case AppendRequest() | VoteRequest():
                 self._peers[number].send(message)
-            case VoteResponse() | AppendResponse():
+            case AppendResponse() | VoteResponse():
                 self._asked_by[number].send(message)
 
     def _accept(self) -> Connection:
@@ -137,26 +170,24 @@ class Server:
 
     def _on_request(self, message: Message, connection: Connection) -> None:
         match message:
-            case ProduceRequest(value=value):
-                self._happened(lambda replica, _: replica.on_produce(connection, value))
-            case ReadRequest(offset=offset):
-                self._happened(lambda replica, _: _answer_read(replica, offset, connection))
-            case VoteRequest(candidate=number) | AppendRequest(leader=number):
+            case AppendRequest(leader=number) | VoteRequest(candidate=number):
                 self._asked_by[number] = connection
                 self._happened(lambda replica, now_ms: replica.on_message(message, now_ms))
+            case ProduceRequest(value=value):
+                self._happened(
+                    lambda replica, now_ms: replica.on_produce(connection, value, now_ms)
+                )
+            case ReadRequest(offset=offset):
+                self._happened(lambda replica, _: _answer_read(replica, offset, connection))
             case _:
                 raise MalformedMessage("not a request", message=type(message).__name__)
 
     def _on_response(self, message: Message) -> None:
         match message:
-            case VoteResponse() | AppendResponse():
+            case AppendResponse() | VoteResponse():
                 self._happened(lambda replica, now_ms: replica.on_message(message, now_ms))
             case _:
                 raise MalformedMessage("not a response", message=type(message).__name__)
-
-    def _happened(self, event: Callable[[Replica, int], None]) -> None:
-        self._events.append(event)
-        self._something_happened.set()
 
     def _now_ms(self) -> int:
         return self._runtime.clock.monotonic_ns() // 1_000_000
@@ -165,3 +196,7 @@ class Server:
 def _answer_read(replica: Replica, offset: int, connection: Connection) -> None:
     records = replica.read(offset)
     connection.send(ReadResponse(high_watermark=replica.high_watermark, records=records))
+
+
+def _nothing_but_time(replica: Replica, now_ms: int) -> None:
+    """The event of an alarm: what it does comes from `on_tick`."""

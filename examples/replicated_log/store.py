@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 from examples.replicated_log.messages import NO_EPOCH, Record
@@ -28,8 +28,7 @@ _ENTRY = struct.Struct(">iIi")  # length of the value, checksum, epoch
 _CHECKED = struct.Struct(">ii")  # what the checksum covers of it: length and epoch
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(NamedTuple):
     """A place between two entries: where it is, and the checksum of all before it."""
 
     position: int

@@ -211,12 +211,16 @@ def watched(checker: Checker, server_class: type[Server], records_per_request: i
             self._store.number = self.number
             await super().run()
 
-        async def carry_out(self, ready: Ready) -> None:
+        def take_ready(self) -> Ready:
+            ready: Ready = super().take_ready()
             assert self.replica is not None
             checker.on_step(self.replica, ready)
             if ready.changes_log:
                 checker.on_write(self.number, ready)
-            await super().carry_out(ready)
+            return ready
+
+        def publish(self, ready: Ready) -> None:
+            super().publish(ready)
             checker.on_done(self.number, ready)
 
     return WatchedServer

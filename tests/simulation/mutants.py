@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from examples.replicated_log.leadership import Leadership
 from examples.replicated_log.messages import AppendRequest, Record, VoteRequest
@@ -64,9 +63,13 @@ class TrustsTheHighWatermark(Replica):
 
 
 class PromisesBeforeTheSync(Server):
-    async def carry_out(self, ready: Ready) -> None:
-        await super().carry_out(replace(ready, vote=None, truncate_to=None, records=()))
-        await super().carry_out(replace(ready, messages=(), answers=()))
+    async def save(self, ready: Ready) -> None:
+        super().publish(ready)
+        await super().save(ready)
+
+    def publish(self, ready: Ready) -> None:
+        if not ready.needs_disk:
+            super().publish(ready)
 
 
 class ForgetsItsVote(Store):

@@ -86,7 +86,7 @@ def test_a_node_that_hears_nothing_asks_for_votes() -> None:
 def test_alone_it_elects_itself_and_keeps_what_it_takes() -> None:
     made = replica(voters=[1])
     made.on_tick(made.deadline_ms)
-    made.on_produce("client", b"x")
+    made.on_produce("client", b"x", 0)
     ready = made.take_ready()
     assert (made.role, made.high_watermark) == (Role.LEADER, 2)
     assert [answer.offset for _, answer in ready.answers] == [1]
@@ -123,12 +123,27 @@ def test_an_epoch_has_one_vote_and_it_can_be_repeated() -> None:
 
 def test_a_record_is_kept_when_a_majority_has_it() -> None:
     made = leader()
-    made.on_produce("client", b"x")
+    made.on_produce("client", b"x", 0)
     assert made.take_ready().answers == []
     made.on_message(accepted(1, 2, 0, 2), 1001)
     ready = made.take_ready()
     assert made.high_watermark == 2
     assert [(client, answer.offset) for client, answer in ready.answers] == [("client", 1)]
+
+
+def test_who_has_just_heard_of_a_record_needs_no_heartbeat() -> None:
+    made = leader()
+    for number in (2, 3):
+        made.on_message(accepted(1, number, 0, 1), 1001)
+    sent(made)
+    due_ms = made.deadline_ms
+    made.on_produce("client", b"x", 1100)
+    assert made.deadline_ms == due_ms + 100
+    assert len(sent(made)) == 2
+    made.on_produce("client", b"y", 1150)
+    assert made.deadline_ms == due_ms + 100, "both are busy and have heard nothing of this"
+    made.on_tick(due_ms + 100)
+    assert len(sent(made)) == 2, "what was not answered is said again"
 
 
 def test_records_of_earlier_epochs_are_kept_only_with_one_of_ours() -> None:
@@ -141,7 +156,7 @@ def test_records_of_earlier_epochs_are_kept_only_with_one_of_ours() -> None:
 
 def test_a_leader_that_steps_down_tells_those_who_wait() -> None:
     made = leader()
-    made.on_produce("client", b"x")
+    made.on_produce("client", b"x", 0)
     made.on_message(VoteRequest(epoch=2, candidate=3, last_epoch=1, log_end=9), 1001)
     ready = made.take_ready()
     assert made.role is Role.FOLLOWER
@@ -199,7 +214,7 @@ def test_a_leader_of_an_old_epoch_is_told_so() -> None:
 
 def test_answers_to_earlier_requests_make_nobody_send() -> None:
     made = leader()
-    made.on_produce("client", b"x")
+    made.on_produce("client", b"x", 0)
     made.take_ready()
     made.on_message(accepted(1, 2, 0, 1), 1001)
     first = sent(made)
@@ -209,7 +224,7 @@ def test_answers_to_earlier_requests_make_nobody_send() -> None:
 
 def test_readers_see_only_what_is_kept() -> None:
     made = leader()
-    made.on_produce("client", b"x")
+    made.on_produce("client", b"x", 0)
     assert made.read(0) == []
     made.on_message(accepted(1, 3, 0, 1), 1001)
     assert len(made.read(0)) == 1

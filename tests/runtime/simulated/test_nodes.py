@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -549,6 +550,30 @@ def test_waiting_for_blocking_work_can_be_cancelled_at_any_moment(step: int) -> 
         world.run_for(5)
 
     assert outcomes in (["cancelled"], ["ran", "cancelled"], ["ran", "done"])
+
+
+def test_blocking_work_can_be_awaited_late_and_by_several() -> None:
+    heard: list[object] = []
+    place: ContextVar[str] = ContextVar("place")
+
+    async def wait(work: asyncio.Future[int], late_s: float) -> None:
+        place.set(f"after {late_s}")
+        await asyncio.sleep(late_s)
+        heard.append((await work, place.get()))
+
+    async def main(runtime: Runtime) -> None:
+        for late_s in (0.0, 0.00003, 0.00006, 1.0):
+            work = asyncio.get_running_loop().run_in_executor(None, int, "7")
+            for _ in range(2):
+                runtime.spawn(wait(work, late_s), name="waiter")
+            await asyncio.sleep(2)
+
+    for seed in range(20):
+        heard.clear()
+        with Simulation(seed) as world:
+            world.add_node("node", main)
+            world.run_for(10)
+        assert heard == [(7, f"after {late}") for late in (0.0, 3e-05, 6e-05, 1.0) for _ in "ab"]
 
 
 def test_blocking_work_takes_as_long_as_the_disk_says() -> None:

@@ -7,7 +7,6 @@ says it cost passes before completion; work submitted together starts and comple
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from random import Random
@@ -31,15 +30,16 @@ class Work(SimulatedFuture[Any]):
     A plain future would ask the loop to wake the task, which is one event more for each call.
     """
 
-    _waiter: Callable[[Work], object] | None = None
-    _context: Context | None = None
+    waiter: Callable[[Work], object] | None = None
+    context: Context | None = None
+    has_run = False
 
     def add_done_callback(
         self, callback: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """Remembers the task that awaits; whoever else comes is called as by any future."""
-        if self._waiter is None and context is not None and not self.done():
-            self._waiter, self._context = callback, context
+        """Remembers the task that awaits; who comes later or beside it is called as usual."""
+        if self.waiter is None and context is not None and not self.has_run:
+            self.waiter, self.context = callback, context
         else:
             super().add_done_callback(callback, context=context)
 
@@ -47,27 +47,9 @@ class Work(SimulatedFuture[Any]):
         """The task goes on later, because it may be the one that cancels."""
         if not super().cancel(msg):
             return False
-        if self._waiter is not None:
-            self._loop.call_soon(self._waiter, self, context=self._context)
+        if self.waiter is not None:
+            self._loop.call_soon(self.waiter, self, context=self.context)
         return True
-
-    def later(self, delay_ns: int, step: Callable[..., None], *args: Any) -> None:
-        """Does `step(work, *args)` then, as the task that waits or else as the code that runs."""
-        context = self._context
-        turn = Turn(step, (self, *args), copy_context() if context is None else context)
-        self._loop.schedule(self._loop.now_ns + delay_ns, turn)
-
-    @staticmethod
-    def complete(work: Work, result: Any, error: Exception | None) -> None:
-        """The call is over, and the task goes on with what it gave."""
-        if work.cancelled():
-            return
-        if error is None:
-            work.set_result(result)
-        else:
-            work.set_exception(error)
-        if work._waiter is not None:
-            work._waiter(work)
 
 
 class BlockingWork:
@@ -82,13 +64,12 @@ class BlockingWork:
         incarnation = CURRENT.get()
         if incarnation is not None:
             incarnation.check()
-        work = Work(loop=self._loop)
+        loop = self._loop
+        work = Work(loop=loop)
         work.owner = incarnation
-        work.later(self._hop_ns(), self._run, function, args)
+        begins_ns = loop.now_ns + HOP_MIN_NS + int(self._random.random() * HOP_MORE_NS)
+        loop.schedule(begins_ns, Turn(self._run, (work, function, args), copy_context()))
         return work
-
-    def _hop_ns(self) -> int:
-        return HOP_MIN_NS + int(self._random.random() * HOP_MORE_NS)
 
     def _run(self, work: Work, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if work.cancelled():
@@ -103,5 +84,22 @@ class BlockingWork:
             result = function(*args)
         except Exception as failure:
             error = failure
-        cost_ns = 0 if disk is None else disk.take_latency_ns()
-        work.later(cost_ns + self._hop_ns(), Work.complete, result, error)
+        loop = self._loop
+        ends_ns = loop.now_ns + HOP_MIN_NS + int(self._random.random() * HOP_MORE_NS)
+        if disk is not None:
+            ends_ns += disk.take_latency_ns()
+        work.has_run = True
+        context = copy_context() if work.context is None else work.context
+        loop.schedule(ends_ns, Turn(work_is_over, (work, result, error), context))
+
+
+def work_is_over(work: Work, result: Any, error: Exception | None) -> None:
+    """The task that waits goes on with what the call gave. Runs in the context of that task."""
+    if work.cancelled():
+        return
+    if error is None:
+        work.set_result(result)
+    else:
+        work.set_exception(error)
+    if work.waiter is not None:
+        work.waiter(work)

@@ -244,9 +244,8 @@ class SimulatedDisk:
 
     def begin(self, operation: Operation, path: str, size: int = 0) -> None:
         """Account for a call that reads or changes `size` bytes; EIO, EROFS or what was planned."""
-        costs = self.costs
+        costs, faults = self.costs, self.faults
         self._latency_ns += costs.call_ns + (size * costs.kibibyte_ns >> 10)
-        faults = self.faults
         if operation == "sync":
             self._latency_ns += costs.sync_ns
             if faults.slow_sync and self.random.random() < faults.slow_sync:

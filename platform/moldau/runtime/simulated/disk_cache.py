@@ -66,8 +66,12 @@ class CachedFile:
         size = len(self.data)
         if position > size:
             self.data.extend(bytes(position - size))
-        self._dirty(position, end)
-        self.data[position:end] = data
+        if position == size >= self._size_highest:
+            self._dirty_beyond(size, end)
+            self.data += data
+        else:
+            self._dirty(position, end)
+            self.data[position:end] = data
         if end > self._size_highest:
             self._size_highest = end
 
@@ -156,12 +160,13 @@ class CachedFile:
         """Remember what the platter holds in the sectors that are about to change."""
         if start == end:
             return
-        unsynced = self.unsynced
-        first = start // self.sector_bytes
-        beyond = (end - 1) // self.sector_bytes + 1
-        size = len(self.data)
+        unsynced, sector_bytes, size = self.unsynced, self.sector_bytes, len(self.data)
+        first = start // sector_bytes
+        beyond = (end - 1) // sector_bytes + 1
         if end > size >= self._size_highest:  # nothing was cut: beyond the end there is only new
-            fresh = max(first, -(-size // self.sector_bytes))
+            fresh = -(-size // sector_bytes)
+            if fresh < first:
+                fresh = first
             if fresh < beyond:
                 unsynced.update(dict.fromkeys(range(fresh, beyond), b""))
                 beyond = fresh
@@ -171,6 +176,19 @@ class CachedFile:
                     unsynced[sector] = self.diverged.pop(sector)
                 else:
                     unsynced[sector] = self._cached(sector)
+
+    def _dirty_beyond(self, size: int, end: int) -> None:
+        """The same when a file grows at its end and nothing was cut: most writes do that."""
+        sector, filled = divmod(size, self.sector_bytes)
+        unsynced = self.unsynced
+        if filled:
+            if sector not in unsynced:
+                cached = self.diverged.pop(sector, None)
+                unsynced[sector] = bytes(self.data[-filled:]) if cached is None else cached
+            sector += 1
+        while sector * self.sector_bytes < end:
+            unsynced[sector] = b""
+            sector += 1
 
     def _cached(self, sector: int) -> bytes:
         start = sector * self.sector_bytes

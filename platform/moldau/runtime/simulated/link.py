@@ -39,28 +39,25 @@ class LinkOptions:
 class Link:
     """One direction between two machines."""
 
-    __slots__ = ("_busy_until_ns", "_waiting", "blocked", "clogged", "options", "random")
+    __slots__ = ("_busy_until_ns", "_waiting", "blocked", "clogged", "options", "random", "stopped")
 
     def __init__(self, options: LinkOptions, random: Random) -> None:
         self.options = options
         self.random = random
         self.blocked = False
         self.clogged = False
+        self.stopped = False
+        """Whether what is sent now waits: the link is blocked or clogged."""
         self._busy_until_ns = 0
         self._waiting: list[Callable[[], None]] = []
 
-    @property
-    def stopped(self) -> bool:
-        """Whether what is sent now waits."""
-        return self.blocked or self.clogged
-
     def latency_ns(self) -> int:
         """The time that something short takes, drawn anew each time."""
-        options = self.options
+        options, random = self.options, self.random.random
         latency = options.latency_min_ns
         if options.latency_mean_ns:
-            latency += int(-options.latency_mean_ns * log(1.0 - self.random.random()))
-        if options.loss and self.random.random() < options.loss:
+            latency += int(-options.latency_mean_ns * log(1.0 - random()))
+        if options.loss and random() < options.loss:
             latency += options.retransmit_ns << self.random.randrange(3)
         return latency
 
@@ -98,6 +95,7 @@ class Link:
         """Stops or opens the link; once open, what waited goes on, each after its own delay."""
         self.blocked = self.blocked if blocked is None else blocked
         self.clogged = self.clogged if clogged is None else clogged
+        self.stopped = self.blocked or self.clogged
         if self.stopped or not self._waiting:
             return
         waiting, self._waiting = self._waiting, []

@@ -158,7 +158,8 @@ class SimulatedLoop(RefusingLoop):
     def schedule(self, when_ns: int, turn: Turn) -> None:
         """Puts a turn on the time line; equal times keep their order unless they are shuffled."""
         self._sequence = sequence = self._sequence + 1
-        tie = 0 if self._shuffle is None else self._shuffle.getrandbits(30)
+        shuffle = self._shuffle
+        tie = 0 if shuffle is None else shuffle.getrandbits(30)
         heappush(self._timers, (when_ns, tie, sequence, turn))
 
     def make_ready(self, turn: Turn) -> None:
@@ -282,6 +283,7 @@ class SimulatedLoop(RefusingLoop):
         """The loop itself. One function, because it runs for every event."""
         ready, timers, trace, checks = self._ready, self._timers, self.trace, self.checks
         current, popleft, shuffles = CURRENT, self._ready.popleft, self._shuffle is not None
+        now_ns = self.now_ns
         while not self._stopping:
             if ready:
                 if shuffles:
@@ -293,8 +295,8 @@ class SimulatedLoop(RefusingLoop):
                     self.now_ns = until_ns
                     return
                 turn = heappop(timers)[3]
-                if when_ns > self.now_ns and not turn._cancelled:
-                    self.now_ns = when_ns
+                if when_ns > now_ns and not turn._cancelled:
+                    self.now_ns = now_ns = when_ns
             elif until_ns == FOREVER_NS:
                 raise Deadlock("nothing is left to do")
             else:
@@ -312,7 +314,7 @@ class SimulatedLoop(RefusingLoop):
             else:
                 number = incarnation.trace_number
             self.events = events = self.events + 1
-            trace.digest = hash((trace.digest, self.now_ns, number))
+            trace.digest = hash((trace.digest, now_ns, number))
             try:
                 context.run(turn._callback, *turn._args)
             except (SystemExit, KeyboardInterrupt):

@@ -87,8 +87,8 @@ class Pipe:
 
     def send(self, data: bytes) -> None:
         """Puts bytes on their way; the caller has seen that the window allows it."""
-        link = self.link
         self.in_flight += len(data)
+        link = self.link
         if link.options.split:
             for piece in link.pieces(data):
                 self._put(piece)
@@ -101,11 +101,14 @@ class Pipe:
 
     def _put(self, item: bytes | Signal) -> None:
         link = self.link
-        if self._held or link.blocked or link.clogged or self._severed:
+        if self._held or link.stopped or self._severed:
             self._hold(item)
             return
         loop = self._loop
-        when_ns = link.arrival_ns(loop.now_ns, len(item) if type(item) is bytes else 0)
+        if link.options.bytes_per_second is None:
+            when_ns = loop.now_ns + link.latency_ns()
+        else:
+            when_ns = link.arrival_ns(loop.now_ns, len(item) if type(item) is bytes else 0)
         if when_ns <= self._last_ns:
             # Not before what was sent earlier. Pieces of one write arrive apart from each other.
             when_ns = self._last_ns + (1 if link.options.split else 0)
@@ -200,12 +203,14 @@ class Pipe:
                 if segments and segments[0][0] <= now_ns:
                     item = self._with_what_followed(item)
                 self._hand_over(target, item)
+                if not segments:
+                    return
             elif item is Signal.END:
                 target.receive_end()
             else:
                 target.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
         else:
-            if target.is_waiting and self.reset_has_arrived():
+            if target.waiting_bytes and self.reset_has_arrived():
                 # It does not read, but it writes, and that fails.
                 target.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
             return
@@ -227,15 +232,15 @@ class Pipe:
 
     def _hand_over(self, target: SimulatedTransport, data: bytes) -> None:
         loop = self._loop
-        trace = loop.trace
+        size, trace = len(data), loop.trace
         trace.digest = hash((trace.digest, crc32(data)))
-        target.history.append((loop.now_ns, "received", (len(data), target.peer)))
+        target.history.append((loop.now_ns, "received", (size, target.peer)))
         read = target.receive(data)
-        if read < len(data):
+        if read < size:
             self._segments.appendleft((loop.now_ns, data[read:]))
         self.in_flight -= read
         source = self.source
-        if source is not None and source.is_waiting:
+        if source is not None and source.waiting_bytes:
             self._open_window()
 
     def _open_window(self) -> None:

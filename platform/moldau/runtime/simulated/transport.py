@@ -59,7 +59,8 @@ class SimulatedTransport(asyncio.Transport):
         self._end_sent = False
         self._end_received = False
         self._buffer: deque[bytes] = deque()
-        self._buffer_bytes = 0
+        self.waiting_bytes = 0
+        """How many bytes wait for room in the window."""
         self._high = HIGH_WATER_BYTES
         self._low = HIGH_WATER_BYTES // 4
 
@@ -93,7 +94,7 @@ class SimulatedTransport(asyncio.Transport):
     def _forget(self) -> None:
         self.is_receiving = False
         self._buffer.clear()
-        self._buffer_bytes = 0
+        self.waiting_bytes = 0
         self.host.connections.pop(self, None)
         self.inbound.detach()
 
@@ -169,11 +170,6 @@ class SimulatedTransport(asyncio.Transport):
 
     # Writing
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether bytes wait for room in the window."""
-        return self._buffer_bytes > 0
-
     def write(self, data: Buffer) -> None:
         """Sends bytes, or buffers what the window does not allow now."""
         if type(data) is not bytes:
@@ -191,7 +187,7 @@ class SimulatedTransport(asyncio.Transport):
             self.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
             return
         outbound = self.outbound
-        if not self._buffer_bytes:
+        if not self.waiting_bytes:
             room = WINDOW_BYTES - outbound.in_flight
             if len(data) <= room:
                 outbound.send(data)
@@ -200,7 +196,7 @@ class SimulatedTransport(asyncio.Transport):
                 outbound.send(data[:room])
                 data = data[room:]
         self._buffer.append(data)
-        self._buffer_bytes += len(data)
+        self.waiting_bytes += len(data)
         self._consider_pause()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
@@ -214,7 +210,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._closing or self._end_written:
             return
         self._end_written = True
-        if not self._buffer_bytes:
+        if not self.waiting_bytes:
             self._send_end()
 
     def can_write_eof(self) -> bool:
@@ -223,7 +219,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         """Bytes that wait for the window."""
-        return self._buffer_bytes
+        return self.waiting_bytes
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         """(low, high)."""
@@ -241,12 +237,12 @@ class SimulatedTransport(asyncio.Transport):
         self._consider_pause()
 
     def _consider_pause(self) -> None:
-        if self._buffer_bytes > self._high and not self._paused_writing:
+        if self.waiting_bytes > self._high and not self._paused_writing:
             self._paused_writing = True
             self._call("pause_writing")
 
     def _consider_resume(self) -> None:
-        if self._paused_writing and self._buffer_bytes <= self._low:
+        if self._paused_writing and self.waiting_bytes <= self._low:
             self._paused_writing = False
             self._call("resume_writing")
 
@@ -259,7 +255,7 @@ class SimulatedTransport(asyncio.Transport):
             if len(data) > room:
                 self._buffer.appendleft(data[room:])
                 data = data[:room]
-            self._buffer_bytes -= len(data)
+            self.waiting_bytes -= len(data)
             outbound.send(data)
         if self._lost:
             return
@@ -282,7 +278,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         self._closing = True
         self._set_receiving()
-        if not self._buffer_bytes:
+        if not self.waiting_bytes:
             self._loop.call_soon(self._lose, None, context=self.context)
 
     def abort(self) -> None:
@@ -296,10 +292,10 @@ class SimulatedTransport(asyncio.Transport):
         if not self._started:
             self.vanish(silently=False)
             return
-        if self._closing and not self._buffer_bytes:
+        if self._closing and not self.waiting_bytes:
             return
         self._buffer.clear()
-        self._buffer_bytes = 0
+        self.waiting_bytes = 0
         self._closing = True
         self._set_receiving()
         self._loop.call_soon(self._lose, error, context=self.context)
