@@ -1,0 +1,231 @@
+"""Settings as DescribeConfigs answers them: value, where it is from, and what it would be else.
+
+Kafka's order and its oddities, because tools compare them: sources count before names, synonyms
+begin with the name that was asked for, `log.retention.ms` is null where only hours were given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from moldau.broker.settings import log
+from moldau.broker.settings.dynamic import listener_row
+from moldau.broker.settings.quota import (
+    follower_replication_throttled_rate,
+    leader_replication_throttled_rate,
+    replica_alter_log_dirs_io_max_bytes_per_second,
+)
+from moldau.broker.settings.resource import ResourceSettings
+from moldau.broker.settings.tables import GROUP_SETTINGS, INTERNAL
+from moldau.config import DOUBLE, Given, Settings, SourceKind, UpdateMode
+from moldau.config.setting import Absent
+from moldau.config.table import Row
+
+# Which Kafka knows only while somebody sets them: it tells no default of them.
+_THROTTLES = frozenset(
+    (
+        follower_replication_throttled_rate,
+        leader_replication_throttled_rate,
+        replica_alter_log_dirs_io_max_bytes_per_second,
+    )
+)
+_TOLD_IF_GIVEN = INTERNAL | {row.name for row in _THROTTLES}
+_UNKNOWN_KIND = 0
+_DEFAULT = SourceKind.DEFAULT.code
+_DYNAMIC_DEFAULT = SourceKind.DYNAMIC_DEFAULT.code
+_DYNAMIC = (SourceKind.DYNAMIC_DEFAULT, SourceKind.DYNAMIC_BROKER)
+_FINER: Mapping[Row, tuple[Row, ...]] = {
+    log.log_retention_hours: (log.log_retention_minutes, log.log_retention_ms),
+    log.log_retention_minutes: (log.log_retention_ms,),
+    log.log_roll_hours: (log.log_roll_ms,),
+    log.log_roll_jitter_hours: (log.log_roll_jitter_ms,),
+    log.log_flush_scheduler_interval_ms: (log.log_flush_interval_ms,),
+}
+_SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-3, 1e7
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySynonym:
+    """A value that counts, or would if those before it were not there."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting in the words of DescribeConfigs. `kind` and `source` are its numbers."""
+
+    name: str
+    value: str | None
+    source: int
+    kind: int
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[EntrySynonym, ...]
+    doc: str | None
+
+
+def describe_broker(settings: Settings) -> Iterator[ConfigEntry]:
+    """Every setting of this broker, and those of its listeners and plugins that were given."""
+    for row in settings.table:
+        if row.name not in _TOLD_IF_GIVEN or settings.is_given(row):
+            yield _broker_entry(settings, row)
+    for given in settings.others.values():
+        yield _listener_entry(settings, given)
+
+
+def describe_all_brokers(settings: Settings) -> Iterator[ConfigEntry]:
+    """The dynamic settings that all brokers share."""
+    for entry in describe_broker(settings):
+        shared = tuple(each for each in entry.synonyms if each.source == _DYNAMIC_DEFAULT)
+        if shared:
+            yield ConfigEntry(
+                entry.name,
+                shared[0].value,
+                _DYNAMIC_DEFAULT,
+                entry.kind,
+                entry.is_read_only,
+                entry.is_sensitive,
+                shared,
+                entry.doc,
+            )
+
+
+def describe_resource(settings: ResourceSettings) -> Iterator[ConfigEntry]:
+    """Every setting of a topic or a group."""
+    for row in settings.own.table:
+        if row.name in INTERNAL and not settings.is_given(row):
+            continue
+        default = settings.default(row)
+        value = written(row, settings[row])
+        synonyms: tuple[EntrySynonym, ...] = ()
+        if default is not None:
+            synonyms = _synonyms(settings.broker, default.setting)
+        elif _is_of_group(settings.own):
+            synonyms = (EntrySynonym(row.name, written(row, row.default), _DEFAULT),)
+        if settings.is_given(row):
+            own = EntrySynonym(row.name, value, settings.own.source(row).kind.code)
+            synonyms = (own, *synonyms)
+        yield _entry(row, value, synonyms, is_read_only=False)
+
+
+def describe_client_metrics(settings: Settings) -> Iterator[ConfigEntry]:
+    """Every setting of a client metrics subscription."""
+    for row in settings.table:
+        value = written(row, settings[row])
+        given = settings.is_given(row)
+        source = settings.source(row).kind.code
+        synonyms = (EntrySynonym(row.name, value, source),) if given else ()
+        yield _entry(row, value, synonyms, is_read_only=False)
+
+
+def _broker_entry(settings: Settings, row: Row) -> ConfigEntry:
+    if settings.is_given(row) and not _is_displaced(settings, row):
+        value = settings.describe(row).text
+        if row.kind is DOUBLE and value is not None:
+            value = written(row, settings[row])
+    else:
+        value = None if isinstance(row.default, Absent) else written(row, row.default)
+    is_read_only = row.dynamic is UpdateMode.READ_ONLY
+    return _entry(row, value, _synonyms(settings, row), is_read_only=is_read_only)
+
+
+def _is_displaced(settings: Settings, row: Row) -> bool:
+    """Whether a dynamic value in a finer unit has made Kafka forget what the file says here."""
+    return any(settings.source(finer).kind in _DYNAMIC for finer in _FINER.get(row, ()))
+
+
+def _entry(
+    row: Row, value: str | None, synonyms: Sequence[EntrySynonym], *, is_read_only: bool
+) -> ConfigEntry:
+    return ConfigEntry(
+        name=row.name,
+        value=value,
+        source=synonyms[0].source if synonyms else _DEFAULT,
+        kind=row.kind.code,
+        is_read_only=is_read_only,
+        is_sensitive=row.secret,
+        synonyms=tuple(synonyms),
+        doc=row.doc,
+    )
+
+
+def _listener_entry(settings: Settings, given: Given) -> ConfigEntry:
+    """A name that no table lists: what its value is we know only if its row is known."""
+    row = listener_row(given.name)
+    is_sensitive = row is None or row.secret
+    shown = given.showable
+    text = ",".join(shown) if isinstance(shown, tuple) else shown
+    own = EntrySynonym(given.name, None if is_sensitive else text, given.source.kind.code)
+    behind = () if row is None else _synonyms(settings, row)
+    return ConfigEntry(
+        name=given.name,
+        value=own.value,
+        source=own.source,
+        kind=_UNKNOWN_KIND if row is None else row.kind.code,
+        is_read_only=True,
+        is_sensitive=is_sensitive,
+        synonyms=tuple(_by_source((own, *behind))),
+        doc=None if row is None else row.doc,
+    )
+
+
+def _synonyms(settings: Settings, row: Row) -> tuple[EntrySynonym, ...]:
+    """In the order in which they count: by source, then from fine to coarse units. What comes
+    before the first of the row's own name is left out."""
+    chain = [row]
+    while chain[-1].fallback is not None and chain[-1] is not log.log_dirs:
+        chain.append(chain[-1].fallback.setting)
+    names = {each.name: each for each in chain}
+    found = [
+        EntrySynonym(
+            synonym.name,
+            written(names[synonym.name], names[synonym.name].default)
+            if synonym.source.kind is SourceKind.DEFAULT
+            else synonym.text,
+            synonym.source.kind.code,
+        )
+        for synonym in settings.describe(row).synonyms
+        if synonym.name in names
+        and not (row in _THROTTLES and synonym.source.kind is SourceKind.DEFAULT)
+    ]
+    ordered = list(_by_source(found))
+    first = next((at for at, each in enumerate(ordered) if each.name == row.name), len(ordered))
+    return tuple(ordered[first:])
+
+
+def _by_source(synonyms: Sequence[EntrySynonym]) -> Iterator[EntrySynonym]:
+    """The winner of each name and source: a file and the environment are one source."""
+    seen = set()
+    for each in sorted(synonyms, key=lambda synonym: synonym.source):
+        if (each.name, each.source) not in seen:
+            seen.add((each.name, each.source))
+            yield each
+
+
+def _is_of_group(own: Settings) -> bool:
+    """Kafka tells the plain default of a group's setting, but not of a topic's."""
+    return own.table is GROUP_SETTINGS
+
+
+def written(row: Row, value: Any) -> str | None:
+    """A value as Kafka writes it; null for every secret."""
+    if row.kind is DOUBLE and value is not None:
+        return java_double(value)
+    return row.write(value)
+
+
+def java_double(value: float) -> str:
+    """A number as Java writes it: with a point always, with an `E` outside 0.001 to 10,000,000."""
+    if value == 0 or _SMALLEST_PLAIN <= abs(value) < _LARGEST_PLAIN:
+        return format(Decimal(repr(value)), "f") if "e" in repr(value) else repr(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    power = exponent + len(digits) - 1
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"

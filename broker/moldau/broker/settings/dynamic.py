@@ -1,0 +1,104 @@
+"""Broker settings that change while it runs: what may, how a change is judged, how it is applied.
+
+Dynamic values are kept by the controller for all brokers together and for each one. What is stored
+is never refused by a broker that starts: a value that this version does not know or cannot use is
+left out, so an old change cannot keep a cluster down (`dynamic_layers`). What is new is judged by
+`dynamic_refusals` before it is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from moldau.broker.settings import network, sasl, security, tls
+from moldau.broker.settings.resource import is_usable
+from moldau.broker.settings.tables import BROKER_SETTINGS, LISTENER_PREFIX
+from moldau.config import Given, Layer, Source, SourceKind, UpdateMode
+from moldau.config.table import Row
+
+# Key and trust material: each listener has its own, so the plain names cannot change at run time.
+ONLY_BY_LISTENER = frozenset(
+    (
+        tls.ssl_keystore_type,
+        tls.ssl_keystore_location,
+        tls.ssl_keystore_password,
+        tls.ssl_key_password,
+        tls.ssl_keystore_certificate_chain,
+        tls.ssl_keystore_key,
+        tls.ssl_truststore_type,
+        tls.ssl_truststore_location,
+        tls.ssl_truststore_password,
+        tls.ssl_truststore_certificates,
+    )
+)
+
+_OF_ALL_BROKERS = frozenset(
+    (network.max_connections, network.max_connection_creation_rate, network.num_network_threads)
+)
+_BY_MECHANISM = (
+    sasl.sasl_jaas_config,
+    sasl.sasl_login_callback_handler_class,
+    sasl.sasl_login_class,
+    sasl.sasl_server_callback_handler_class,
+    security.connections_max_reauth_ms,
+)
+_NO_PLACE = Source(SourceKind.DYNAMIC_BROKER)
+_OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
+
+
+def listener_row(name: str) -> Row | None:
+    """The row behind a name such as `listener.name.internal.ssl.keystore.location`, or
+    `listener.name.internal.plain.sasl.jaas.config`; None for all other names."""
+    found = _OF_LISTENER.fullmatch(name)
+    if found is None:
+        return None
+    by_mechanism = (row for row in _BY_MECHANISM if found[1].endswith(row.name))
+    return next(by_mechanism, None) or BROKER_SETTINGS.find(found[1])
+
+
+def dynamic_refusals(changes: Mapping[str, str], *, one_broker: bool) -> tuple[str, ...]:
+    """Why these new values cannot be set for one broker, or for all; nothing if they can. A name
+    that is unknown here may be a plugin's and is let through, as Kafka does."""
+    found = (_refusal(name, value, one_broker) for name, value in changes.items())
+    return tuple(refusal for refusal in found if refusal is not None)
+
+
+def _refusal(name: str, value: str, one_broker: bool) -> str | None:
+    row = BROKER_SETTINGS.find(name)
+    if row is not None and row.dynamic is UpdateMode.READ_ONLY:
+        return f"{name} cannot change while a broker runs; set it in its file and start it again"
+    if row in ONLY_BY_LISTENER:
+        return f"{name} can change only for one listener: {LISTENER_PREFIX}<name>.{name}"
+    found = _OF_LISTENER.fullmatch(name)
+    base = row if found is None else BROKER_SETTINGS.find(found[1])
+    given = Given(name, value, _NO_PLACE)
+    if base is not None and not is_usable(base, given):
+        shown = "the value (hidden)" if base.secret else repr(value)
+        return f"{name}: {shown} is not allowed; allowed: {base.allowed}"
+    if one_broker:
+        return None
+    is_per_broker = row is not None and row.dynamic is UpdateMode.PER_BROKER
+    if is_per_broker or (found is not None and base not in _OF_ALL_BROKERS):
+        return f"{name} differs from broker to broker: say which one it is for"
+    return None
+
+
+def dynamic_layers(
+    all_brokers: Mapping[str, str], one_broker: Mapping[str, str]
+) -> tuple[Layer, Layer]:
+    """Stored dynamic values as layers for `Settings.overlaid`, lowest precedence first. Those that
+    cannot be used are not in them; `dynamic_refusals` tells why."""
+    return (
+        _layer(all_brokers, Source(SourceKind.DYNAMIC_DEFAULT), one_broker=False),
+        _layer(one_broker, Source(SourceKind.DYNAMIC_BROKER), one_broker=True),
+    )
+
+
+def _layer(values: Mapping[str, str], source: Source, *, one_broker: bool) -> Layer:
+    return tuple(
+        Given(name, value, source)
+        for name, value in values.items()
+        if (BROKER_SETTINGS.find(name) is not None or BROKER_SETTINGS.is_open(name))
+        and _refusal(name, value, one_broker) is None
+    )

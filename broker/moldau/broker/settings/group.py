@@ -1,0 +1,260 @@
+"""What a group may set for itself.
+
+A group without a setting of its own takes the broker's, which `BROKER_DEFAULTS` names. The broker
+also bounds what groups may choose (`BOUNDS`): stored values that later bounds exclude are moved to
+the bound (`bounded`), so an administrator's new limit holds at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.broker.settings import coordinator, share, streams
+from moldau.broker.settings.resource import Default, ResourceSettings
+from moldau.broker.settings.syntax import OFFSET_RESET
+from moldau.config import BOOLEAN, INT, STRING, Setting, UpdateMode, at_least, one_of
+from moldau.config.table import Row
+
+consumer_assignment_interval_ms = Setting(
+    "consumer.assignment.interval.ms",
+    INT,
+    1000,
+    "Assignments of this consumer group are at least this far apart.",
+    check=at_least(0),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+consumer_heartbeat_interval_ms = Setting(
+    "consumer.heartbeat.interval.ms",
+    INT,
+    5000,
+    "How often members of this consumer group are told to send heartbeats.",
+    check=at_least(1),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+consumer_session_timeout_ms = Setting(
+    "consumer.session.timeout.ms",
+    INT,
+    45_000,
+    "A member of this consumer group that is silent for this long is removed.",
+    check=at_least(1),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_assignment_interval_ms = Setting(
+    "share.assignment.interval.ms",
+    INT,
+    1000,
+    "Assignments of this share group are at least this far apart.",
+    check=at_least(0),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_auto_offset_reset = Setting(
+    "share.auto.offset.reset",
+    STRING,
+    "latest",
+    "Where this share group begins: `earliest`, `latest`, or `by_duration:` and how far back, "
+    "as in `by_duration:PT1H`.",
+    check=OFFSET_RESET,
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_delivery_count_limit = Setting(
+    "share.delivery.count.limit",
+    INT,
+    5,
+    "A record that was delivered this often without success is given up.",
+    check=at_least(2),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_heartbeat_interval_ms = Setting(
+    "share.heartbeat.interval.ms",
+    INT,
+    5000,
+    "How often members of this share group are told to send heartbeats.",
+    check=at_least(1),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_isolation_level = Setting(
+    "share.isolation.level",
+    STRING,
+    "read_uncommitted",
+    "Whether members see only committed transactions (`read_committed`) or all records.",
+    check=one_of("read_committed", "read_uncommitted"),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_partition_max_record_locks = Setting(
+    "share.partition.max.record.locks",
+    INT,
+    2000,
+    "The most records of a partition that members of this share group hold at once.",
+    check=at_least(100),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_record_lock_duration_ms = Setting(
+    "share.record.lock.duration.ms",
+    INT,
+    30_000,
+    "How long a member keeps a record before it goes to another.",
+    check=at_least(1000),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_renew_acknowledge_enable = Setting(
+    "share.renew.acknowledge.enable",
+    BOOLEAN,
+    True,
+    "Whether a member may prolong its hold on a record.",
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_session_timeout_ms = Setting(
+    "share.session.timeout.ms",
+    INT,
+    45_000,
+    "A member of this share group that is silent for this long is removed.",
+    check=at_least(1),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+streams_assignment_interval_ms = Setting(
+    "streams.assignment.interval.ms",
+    INT,
+    1000,
+    "Assignments of this streams group are at least this far apart.",
+    check=at_least(0),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+streams_heartbeat_interval_ms = Setting(
+    "streams.heartbeat.interval.ms",
+    INT,
+    5000,
+    "How often members of this streams group are told to send heartbeats.",
+    check=at_least(1),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+streams_initial_rebalance_delay_ms = Setting(
+    "streams.initial.rebalance.delay.ms",
+    INT,
+    3000,
+    "How long this streams group waits for more members before its first assignment.",
+    check=at_least(0),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+streams_num_standby_replicas = Setting(
+    "streams.num.standby.replicas",
+    INT,
+    0,
+    "How many standby copies of each stateful task this streams group keeps.",
+    check=at_least(0),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+streams_session_timeout_ms = Setting(
+    "streams.session.timeout.ms",
+    INT,
+    45_000,
+    "A member of this streams group that is silent for this long is removed.",
+    check=at_least(1),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+
+# The broker's setting that holds where a group has none of its own.
+BROKER_DEFAULTS: Mapping[Row, Default] = {
+    consumer_assignment_interval_ms: Default(coordinator.group_consumer_assignment_interval_ms),
+    consumer_heartbeat_interval_ms: Default(coordinator.group_consumer_heartbeat_interval_ms),
+    consumer_session_timeout_ms: Default(coordinator.group_consumer_session_timeout_ms),
+    share_assignment_interval_ms: Default(share.group_share_assignment_interval_ms),
+    share_delivery_count_limit: Default(share.group_share_delivery_count_limit),
+    share_heartbeat_interval_ms: Default(share.group_share_heartbeat_interval_ms),
+    share_partition_max_record_locks: Default(share.group_share_partition_max_record_locks),
+    share_record_lock_duration_ms: Default(share.group_share_record_lock_duration_ms),
+    share_session_timeout_ms: Default(share.group_share_session_timeout_ms),
+    streams_assignment_interval_ms: Default(streams.group_streams_assignment_interval_ms),
+    streams_heartbeat_interval_ms: Default(streams.group_streams_heartbeat_interval_ms),
+    streams_initial_rebalance_delay_ms: Default(streams.group_streams_initial_rebalance_delay_ms),
+    streams_num_standby_replicas: Default(streams.group_streams_num_standby_replicas),
+    streams_session_timeout_ms: Default(streams.group_streams_session_timeout_ms),
+}
+
+# Between which settings of the broker a group's own must stay; None means no such bound.
+BOUNDS: Mapping[Setting[int], tuple[Setting[int] | None, Setting[int]]] = {
+    consumer_assignment_interval_ms: (
+        coordinator.group_consumer_min_assignment_interval_ms,
+        coordinator.group_consumer_max_assignment_interval_ms,
+    ),
+    consumer_heartbeat_interval_ms: (
+        coordinator.group_consumer_min_heartbeat_interval_ms,
+        coordinator.group_consumer_max_heartbeat_interval_ms,
+    ),
+    consumer_session_timeout_ms: (
+        coordinator.group_consumer_min_session_timeout_ms,
+        coordinator.group_consumer_max_session_timeout_ms,
+    ),
+    share_assignment_interval_ms: (
+        share.group_share_min_assignment_interval_ms,
+        share.group_share_max_assignment_interval_ms,
+    ),
+    share_delivery_count_limit: (
+        share.group_share_min_delivery_count_limit,
+        share.group_share_max_delivery_count_limit,
+    ),
+    share_heartbeat_interval_ms: (
+        share.group_share_min_heartbeat_interval_ms,
+        share.group_share_max_heartbeat_interval_ms,
+    ),
+    share_partition_max_record_locks: (
+        share.group_share_min_partition_max_record_locks,
+        share.group_share_max_partition_max_record_locks,
+    ),
+    share_record_lock_duration_ms: (
+        share.group_share_min_record_lock_duration_ms,
+        share.group_share_max_record_lock_duration_ms,
+    ),
+    share_session_timeout_ms: (
+        share.group_share_min_session_timeout_ms,
+        share.group_share_max_session_timeout_ms,
+    ),
+    streams_assignment_interval_ms: (
+        streams.group_streams_min_assignment_interval_ms,
+        streams.group_streams_max_assignment_interval_ms,
+    ),
+    streams_heartbeat_interval_ms: (
+        streams.group_streams_min_heartbeat_interval_ms,
+        streams.group_streams_max_heartbeat_interval_ms,
+    ),
+    streams_num_standby_replicas: (None, streams.group_streams_max_standby_replicas),
+    streams_session_timeout_ms: (
+        streams.group_streams_min_session_timeout_ms,
+        streams.group_streams_max_session_timeout_ms,
+    ),
+}
+
+_ONLY_WHERE_GIVEN = frozenset(
+    (consumer_assignment_interval_ms, share_assignment_interval_ms, streams_assignment_interval_ms)
+)
+_LIVENESS = (
+    (consumer_heartbeat_interval_ms, consumer_session_timeout_ms),
+    (share_heartbeat_interval_ms, share_session_timeout_ms),
+    (streams_heartbeat_interval_ms, streams_session_timeout_ms),
+)
+
+
+def bounded(settings: ResourceSettings, setting: Setting[int]) -> int:
+    """The value that counts: what the group or the broker says, moved to the broker's bounds if
+    they changed after it was set."""
+    value: int = settings[setting]
+    if setting not in BOUNDS or not settings.is_given(setting):
+        return value
+    low, high = BOUNDS[setting]
+    value = min(value, settings.broker[high])
+    return value if low is None else max(value, settings.broker[low])
+
+
+def group_conflicts(settings: ResourceSettings) -> tuple[str, ...]:
+    """What stands against these settings of a group together with the broker's."""
+    found = []
+    for setting, (low, high) in BOUNDS.items():
+        if setting in _ONLY_WHERE_GIVEN and not settings.is_given(setting):
+            continue
+        if low is not None and settings[setting] < settings.broker[low]:
+            found.append(f"{setting.name} must not be less than the broker's {low.name}")
+        if settings[setting] > settings.broker[high]:
+            found.append(f"{setting.name} must not exceed the broker's {high.name}")
+    for heartbeat, session in _LIVENESS:
+        if settings[session] <= settings[heartbeat]:
+            found.append(f"{session.name} must be more than {heartbeat.name}")
+    return tuple(found)

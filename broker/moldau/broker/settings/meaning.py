@@ -1,0 +1,111 @@
+"""Settings of Kafka that mean something else here, or nothing: what is said of them at the start.
+
+Every name that Kafka 4.3 knows is a row and is accepted. Names that older versions knew either are
+refused, where obeying them not would surprise (`REMOVED`), or do no harm and are only mentioned
+(`FORGOTTEN`). A row without meaning stands in `IGNORED`. Nothing is swallowed in silence: `notices`
+has a line for each that somebody wrote down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.broker.settings import node
+from moldau.config import Settings
+
+_THREADS: Final = "one event loop does this work; more of the machine is used by more processes"
+_PURGATORY: Final = "a request that is answered leaves nothing behind that would need cleaning up"
+_JAVA_TLS: Final = "it chooses among Java's implementations; TLS here is OpenSSL's"
+_JAVA_LOGIN: Final = "it names a Java class; logins here need none"
+_JAVA_PATH: Final = "it is a path of Java classes; plugins here are installed Python packages"
+_KERBEROS: Final = "GSSAPI is not supported; use SCRAM or OAUTHBEARER"
+_YAMMER: Final = "metrics are published in one way, over HTTP"
+
+IGNORED: Final[Mapping[str, str]] = {
+    "background.threads": _THREADS,
+    "group.coordinator.background.threads": _THREADS,
+    "group.coordinator.threads": _THREADS,
+    "num.io.threads": _THREADS,
+    "num.network.threads": _THREADS,
+    "queued.max.requests": "no queue lies between threads; queued.max.request.bytes bounds memory",
+    "remote.log.manager.thread.pool.size": "the copier, expiration and follower pools replace it",
+    "share.coordinator.threads": _THREADS,
+    "delete.records.purgatory.purge.interval.requests": _PURGATORY,
+    "fetch.purgatory.purge.interval.requests": _PURGATORY,
+    "producer.purgatory.purge.interval.requests": _PURGATORY,
+    "share.fetch.purgatory.purge.interval.requests": _PURGATORY,
+    "security.providers": "it names Java's security providers",
+    "ssl.engine.factory.class": _JAVA_TLS,
+    "ssl.keymanager.algorithm": _JAVA_TLS,
+    "ssl.protocol": "ssl.enabled.protocols says which versions are spoken",
+    "ssl.provider": _JAVA_TLS,
+    "ssl.secure.random.implementation": _JAVA_TLS,
+    "ssl.trustmanager.algorithm": _JAVA_TLS,
+    "sasl.login.class": _JAVA_LOGIN,
+    "sasl.kerberos.kinit.cmd": _KERBEROS,
+    "sasl.kerberos.min.time.before.relogin": _KERBEROS,
+    "sasl.kerberos.principal.to.local.rules": _KERBEROS,
+    "sasl.kerberos.service.name": _KERBEROS,
+    "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
+    "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
+    "kafka.metrics.polling.interval.secs": _YAMMER,
+    "kafka.metrics.reporters": _YAMMER,
+    "remote.log.metadata.manager.class.path": _JAVA_PATH,
+    "remote.log.storage.manager.class.path": _JAVA_PATH,
+}
+
+_ONE_FORMAT: Final = "there is one record format; leave it out"
+_FEATURE: Final = "leave it out; `moldau storage format --release-version` chooses the level"
+
+REMOVED: Final[Mapping[str, str]] = {
+    "zookeeper.": "there is no ZooKeeper; metadata is kept by controllers: set process.roles, "
+    "node.id and controller.quorum.bootstrap.servers",
+    "advertised.host.name": "use advertised.listeners",
+    "advertised.port": "use advertised.listeners",
+    "control.plane.listener.name": "use controller.listener.names",
+    "delegation.token.master.key": "use delegation.token.secret.key",
+    "host.name": "use listeners",
+    "inter.broker.protocol.version": _FEATURE,
+    "log.message.format.version": _ONE_FORMAT,
+    "log.message.timestamp.difference.max.ms": "use log.message.timestamp.before.max.ms and "
+    "log.message.timestamp.after.max.ms",
+    "password.encoder.": "secrets are not kept in ZooKeeper any more; leave it out",
+    "port": "use listeners",
+    "quota.consumer.default": "set a default quota with `kafka-configs --entity-default`",
+    "quota.producer.default": "set a default quota with `kafka-configs --entity-default`",
+}
+
+FORGOTTEN: Final[Mapping[str, str]] = {
+    "auto.include.jmx.reporter": "metrics are not published over JMX",
+    "broker.id.generation.enable": "node.id says who this node is",
+    "controlled.shutdown.max.retries": "a stopping broker waits for the controller",
+    "controlled.shutdown.retry.backoff.ms": "a stopping broker waits for the controller",
+    "eligible.leader.replicas.enable": "it is a feature of the cluster now",
+    "group.coordinator.new.enable": "there is one group coordinator",
+    "leader.imbalance.per.broker.percentage": "every misplaced leadership is given back",
+    "log.message.downconversion.enable": _ONE_FORMAT,
+    "offsets.commit.required.acks": "a commit waits for all replicas that are in sync",
+    "reserved.broker.max.id": "node.id says who this node is",
+}
+
+
+def notices(settings: Settings) -> tuple[str, ...]:
+    """What a person should hear once, at the start, of these broker settings."""
+    found = list(settings.notices)
+    for row in settings.table:
+        if row.name in IGNORED and settings.is_given(row):
+            place = settings.source(row)
+            found.append(f"{row.name} has no effect here: {IGNORED[row.name]} ({place})")
+    for name, given in settings.others.items():
+        if name in FORGOTTEN:
+            found.append(f"{name} has no effect any more: {FORGOTTEN[name]} ({given.source})")
+    interval_ms = settings[node.broker_heartbeat_interval_ms]
+    session_ms = settings[node.broker_session_timeout_ms]
+    if interval_ms * 2 > session_ms:
+        found.append(
+            f"{node.broker_heartbeat_interval_ms.name}={interval_ms} leaves no room for one lost "
+            f"heartbeat within {node.broker_session_timeout_ms.name}={session_ms}; it should be at "
+            "most half of it"
+        )
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""The page of all settings, made of their rows: docs/settings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.broker.settings import group, topic
+from moldau.broker.settings.description import written
+from moldau.broker.settings.meaning import FORGOTTEN, IGNORED, REMOVED
+from moldau.broker.settings.resource import Default
+from moldau.broker.settings.tables import (
+    BROKER_SETTINGS,
+    CLIENT_METRICS_SETTINGS,
+    GROUP_SETTINGS,
+    TOPIC_SETTINGS,
+)
+from moldau.broker.settings.unbuilt import UNBUILT, UNBUILT_PROTOCOLS
+from moldau.config import SettingTable, render_reference
+from moldau.config.table import Row
+
+_HEAD = """\
+# Settings
+
+Every setting of Apache Kafka 4.3 is known here under its own name, so a `server.properties` works
+as it is. A broker's settings come from its file, the environment and the command line; topics,
+groups and client metrics subscriptions have their own, which the cluster keeps.
+
+This page is made of the rows that the program reads; `python -m tests.broker.settings.renew` makes
+it anew.
+"""
+
+
+def render() -> str:
+    """The whole page as Markdown."""
+    broker = render_reference(BROKER_SETTINGS, "Broker").replace("\n## ", "\n### ")
+    parts = (
+        _HEAD,
+        _resources("Topics", TOPIC_SETTINGS, topic.BROKER_DEFAULTS),
+        _resources("Groups", GROUP_SETTINGS, group.BROKER_DEFAULTS),
+        _resources("Client metrics subscriptions", CLIENT_METRICS_SETTINGS, {}),
+        _names("Without effect", "These are accepted and change nothing:", IGNORED),
+        _names("Gone, and refused", "A name that ends in a point stands for many:", REMOVED),
+        _names("Gone, and only mentioned", "Whoever still has them hears once:", FORGOTTEN),
+        _unbuilt(),
+        f"#{broker}",
+    )
+    return "\n".join(parts)
+
+
+def _resources(title: str, table: SettingTable, defaults: Mapping[Row, Default]) -> str:
+    lines = [f"## {title}", "", "| name | type | default | what |", "|-|-|-|-|"]
+    for row in sorted(table, key=lambda row: row.name):
+        allowed = "" if row.check is None else f" Allowed: {row.check.allowed}."
+        what = f"{row.doc}{allowed}".replace("|", "\\|")
+        lines.append(
+            f"| `{row.name}` | {row.kind.name} | {_default(row, defaults.get(row))} | {what} |"
+        )
+    return "\n".join((*lines, ""))
+
+
+def _default(row: Row, default: Default | None) -> str:
+    if default is not None:
+        return f"the broker's `{default.setting.name}`"
+    if row.default is None:
+        return "none"
+    text = written(row, row.default)
+    return f"`{text}`" if text else "empty"
+
+
+def _unbuilt() -> str:
+    lines = [f"- `{row.name}`: {what}." for row, what in UNBUILT]
+    lines.append(f"- listeners with {', '.join(sorted(UNBUILT_PROTOCOLS))}.")
+    lead = "A node does not start while its settings ask for one of these:"
+    return "\n".join(("## Not built yet", "", lead, "", *lines, ""))
+
+
+def _names(title: str, lead: str, names: Mapping[str, str]) -> str:
+    lines = [f"- `{name}`: {why}." for name, why in sorted(names.items())]
+    return "\n".join((f"## {title}", "", lead, "", *lines, ""))

@@ -1,0 +1,61 @@
+"""Who is who and may do what: principals, authorization, delegation tokens."""
+
+from __future__ import annotations
+
+from moldau.config import CLASS, LONG, PASSWORD, STRING, Importance, Setting, UpdateMode, at_least
+
+authorizer_class_name = Setting(
+    "authorizer.class.name",
+    STRING,
+    "",
+    "The plugin that decides who may do what; empty means that everybody may do everything.",
+    importance=Importance.LOW,
+)
+principal_builder_class = Setting(
+    "principal.builder.class",
+    CLASS,
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    "The plugin that makes a principal of who is at the other end of a connection.",
+    dynamic=UpdateMode.PER_BROKER,
+)
+connections_max_reauth_ms = Setting(
+    "connections.max.reauth.ms",
+    LONG,
+    0,
+    "A SASL session must log in again after this time; 0 means never.",
+)
+security_providers = Setting(
+    "security.providers",
+    STRING,
+    None,
+    "Factories of Java's security providers.",
+    importance=Importance.LOW,
+)
+delegation_token_secret_key = Setting(
+    "delegation.token.secret.key",
+    PASSWORD,
+    None,
+    "The secret that all brokers sign delegation tokens with; without it there are none.",
+)
+delegation_token_max_lifetime_ms = Setting(
+    "delegation.token.max.lifetime.ms",
+    LONG,
+    604_800_000,
+    "A delegation token cannot be renewed beyond this age.",
+    check=at_least(1),
+)
+delegation_token_expiry_time_ms = Setting(
+    "delegation.token.expiry.time.ms",
+    LONG,
+    86_400_000,
+    "How long a delegation token holds until it is renewed.",
+    check=at_least(1),
+)
+delegation_token_expiry_check_interval_ms = Setting(
+    "delegation.token.expiry.check.interval.ms",
+    LONG,
+    3_600_000,
+    "How often expired delegation tokens are removed.",
+    check=at_least(1),
+    importance=Importance.LOW,
+)

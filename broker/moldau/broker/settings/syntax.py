@@ -1,0 +1,190 @@
+"""The small languages inside values: endpoints, voters, maps, selectors, and the checks of them.
+
+Each parser answers None for text that is not of its language, so a check is the same function and
+whoever uses a setting's value never finds a bad one. What several settings say together is not
+decided here but in `moldau.broker.settings.listener`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moldau.config import Check
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SELECTORS = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+PORT_MAX = 65_535
+INT_MAX = 2**31 - 1
+
+_HOST = r"\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?"
+_ENDPOINT = re.compile(rf"(?P<name>.+)://{_HOST}:(?P<port>[0-9]{{1,5}})")
+_ADDRESS = re.compile(rf"(?:[0-9a-zA-Z\-%._]*://)?{_HOST}:(?P<port>[0-9]{{1,5}})")
+_HOST_NAME = re.compile(r"[0-9a-zA-Z\-%._:]*")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+_COMMA = re.compile(r"\s*,\s*")
+_SIGNED = r"[-+]?[0-9]{1,18}"
+_DURATION = re.compile(
+    rf"(?P<sign>[-+]?)P(?:(?P<days>{_SIGNED})D)?"
+    rf"(?P<time>T(?:(?P<hours>{_SIGNED})H)?(?:(?P<minutes>{_SIGNED})M)?"
+    rf"(?:(?P<seconds>{_SIGNED})(?:[.,](?P<fraction>[0-9]{{0,9}}))?S)?)?",
+    re.IGNORECASE,
+)
+_BY_DURATION = "by_duration:"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect to. An empty host means every address, where one listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One controller of a fixed quorum."""
+
+    node_id: int
+    address: Address
+
+
+def parse_address(text: str) -> Address | None:
+    """`host:port`, an IPv6 host in brackets or without."""
+    found = _ADDRESS.fullmatch(text)
+    return None if found is None else _address(found)
+
+
+def parse_endpoint(text: str) -> tuple[str, Address] | None:
+    """`NAME://host:port`: the listener's name in upper case, and where it is."""
+    found = _ENDPOINT.fullmatch(text)
+    address = None if found is None else _address(found)
+    return None if found is None or address is None else (found["name"].upper(), address)
+
+
+def _address(found: re.Match[str]) -> Address | None:
+    port = int(found["port"])
+    return Address(found["host"], port) if port <= PORT_MAX else None
+
+
+def parse_voter(text: str) -> Voter | None:
+    """`id@host:port`."""
+    identity, _, where = text.partition("@")
+    node_id, address = _int(identity), parse_address(where)
+    return None if node_id is None or address is None else Voter(node_id, address)
+
+
+def _int(text: str) -> int | None:
+    if _WHOLE.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -INT_MAX - 1 <= number <= INT_MAX else None
+
+
+def parse_map(text: str) -> dict[str, str] | None:
+    """`key:value` items; a key may hold colons, as an IPv6 address does. The last one of equal keys
+    wins."""
+    items = _COMMA.split(text) if text else []
+    while items and not items[-1]:
+        items.pop()
+    pairs = {}
+    for item in items:
+        key, colon, value = item.rpartition(":")
+        if not colon:
+            return None
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def parse_host_limits(text: str) -> dict[str, int] | None:
+    """`host:count` items."""
+    limits = {}
+    for host, count in (parse_map(text) or {}).items():
+        limit = _int(count)
+        if limit is None or _HOST_NAME.fullmatch(host) is None:
+            return None
+        limits[host] = limit
+    return None if parse_map(text) is None else limits
+
+
+def parse_protocol_map(text: str) -> dict[str, str] | None:
+    """`NAME:PROTOCOL` items: the security protocol of each listener name, both in upper case."""
+    pairs = parse_map(text)
+    if pairs is None:
+        return None
+    protocols = {name.upper(): protocol.upper() for name, protocol in pairs.items()}
+    fits = len(protocols) == len(pairs) and set(protocols.values()) <= set(SECURITY_PROTOCOLS)
+    return protocols if fits and "" not in protocols else None
+
+
+def parse_selector(text: str) -> tuple[str, re.Pattern[str]] | None:
+    """`selector=regular expression`: which property of a client, and what it must match."""
+    parts = text.rstrip("=").split("=")
+    if len(parts) != 2 or parts[0].strip() not in SELECTORS:
+        return None
+    try:
+        return parts[0].strip(), re.compile(parts[1].strip())
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def parse_offset_reset(text: str) -> tuple[str, int] | None:
+    """`earliest`, `latest` or `by_duration:PT1H`: which of the three, and milliseconds back."""
+    if text in ("earliest", "latest"):
+        return text, 0
+    if not text.startswith(_BY_DURATION):
+        return None
+    duration = _duration_ms(text.removeprefix(_BY_DURATION))
+    return None if duration is None or duration < 0 else ("by_duration", duration)
+
+
+def _duration_ms(text: str) -> int | None:
+    """An ISO 8601 duration as Java reads it: each part may have a sign, `T` needs a part behind."""
+    found = _DURATION.fullmatch(text)
+    if found is None or found["time"] in ("T", "t"):
+        return None
+    days, hours, minutes, seconds = (
+        int(found[part] or 0) for part in ("days", "hours", "minutes", "seconds")
+    )
+    if found["days"] is None and found["time"] is None:
+        return None
+    nanos = int((found["fraction"] or "").ljust(9, "0"))
+    if (found["seconds"] or "").startswith("-"):
+        nanos = -nanos
+    whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    total = whole * 1_000_000_000 + nanos
+    return (-total if found["sign"] == "-" else total) // 1_000_000
+
+
+def _are_throttled_replicas(items: tuple[str, ...]) -> bool:
+    is_all = "".join(items) == "*"
+    return is_all or all(re.fullmatch(r"([0-9]+:[0-9]+)?", item) for item in items)
+
+
+def _parsed_by(parse: Callable[[str], object], allowed: str) -> Check[str]:
+    return Check(allowed, lambda text: parse(text) is not None)
+
+
+ADDRESS = _parsed_by(parse_address, "host:port")
+ENDPOINT = _parsed_by(parse_endpoint, "NAME://host:port")
+VOTER = _parsed_by(parse_voter, "id@host:port")
+HOST_LIMITS = _parsed_by(parse_host_limits, "host:count items separated by commas")
+PROTOCOL_MAP = _parsed_by(
+    parse_protocol_map,
+    f"NAME:PROTOCOL items separated by commas, with {', '.join(SECURITY_PROTOCOLS)}",
+)
+SELECTOR = _parsed_by(
+    parse_selector, f"selector=regular expression, with the selectors {', '.join(SELECTORS)}"
+)
+OFFSET_RESET = _parsed_by(parse_offset_reset, "earliest, latest or by_duration:PnDTnHnMn.nS")
+THROTTLED_REPLICAS: Check[tuple[str, ...]] = Check(
+    "partition:broker items, or *", _are_throttled_replicas
+)

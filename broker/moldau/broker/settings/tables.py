@@ -1,0 +1,175 @@
+"""The tables of all settings of the broker, its topics, groups and client metrics subscriptions.
+
+A row is in a table because it stands in the module of its noun: none can be forgotten here. Names
+and facts are those of Kafka 4.3.1, which tests compare both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import ModuleType
+
+from moldau.broker.settings import (
+    cleaner,
+    client_metrics,
+    controller,
+    coordinator,
+    creation,
+    fetch,
+    group,
+    log,
+    network,
+    node,
+    oauth,
+    offset,
+    quota,
+    replication,
+    sasl,
+    security,
+    share,
+    streams,
+    telemetry,
+    tiered,
+    tls,
+    topic,
+    transaction,
+)
+from moldau.broker.settings.meaning import FORGOTTEN, REMOVED
+from moldau.broker.settings.resource import ResourceSettings, is_usable, resource_layer
+from moldau.broker.settings.rules import RULES
+from moldau.config import BadSettings, Layer, Problem, Setting, Settings, SettingTable, SourceKind
+from moldau.config.table import Row
+
+NOUNS = (
+    node,
+    network,
+    controller,
+    creation,
+    log,
+    cleaner,
+    replication,
+    fetch,
+    coordinator,
+    offset,
+    share,
+    streams,
+    transaction,
+    tiered,
+    security,
+    tls,
+    sasl,
+    oauth,
+    quota,
+    telemetry,
+)
+
+# Names under these belong to listeners and plugins.
+LISTENER_PREFIX = "listener.name."
+_OPEN_PREFIXES = (
+    LISTENER_PREFIX,
+    "config.providers.",
+    "metrics.context.",
+    "rlmm.config.",
+    "rsm.config.",
+)
+
+# Rows of Kafka's own tests and experiments: shown by DescribeConfigs only where they are given.
+INTERNAL = frozenset(
+    (
+        "controller.performance.always.log.threshold.ms",
+        "controller.performance.sample.period.ms",
+        "group.consumer.regex.refresh.interval.ms",
+        "group.share.initialize.retry.interval.ms",
+        "group.share.persister.class.name",
+        "internal.metadata.delete.delay.millis",
+        "internal.metadata.log.segment.bytes",
+        "internal.metadata.max.batch.size.in.bytes",
+        "internal.segment.bytes",
+        "log.initial.task.delay.ms",
+        "producer.id.expiration.check.interval.ms",
+        "remote.log.index.file.cache.ttl.ms",
+        "remote.log.manager.task.retry.backoff.max.ms",
+        "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.jitter",
+        "server.max.startup.time.ms",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+        "unstable.feature.versions.enable",
+    )
+)
+
+
+def rows(module: ModuleType) -> Iterator[Row]:
+    """The rows that stand in a module, in their order."""
+    return (value for value in vars(module).values() if isinstance(value, Setting))
+
+
+BROKER_SETTINGS = SettingTable(
+    (row for noun in NOUNS for row in rows(noun)),
+    open_prefixes=(*_OPEN_PREFIXES, *FORGOTTEN),
+    removed=REMOVED,
+    rules=RULES,
+)
+TOPIC_SETTINGS = SettingTable(rows(topic))
+GROUP_SETTINGS = SettingTable(rows(group))
+CLIENT_METRICS_SETTINGS = SettingTable(rows(client_metrics))
+
+
+def broker_settings(*layers: Layer) -> Settings:
+    """The settings of a node; raises BadSettings. A layer with only one of `node.id` and
+    `broker.id` says both."""
+    return BROKER_SETTINGS.resolve(*map(_with_both_ids, layers))
+
+
+def _with_both_ids(layer: Layer) -> Layer:
+    ids = {node.node_id.name: node.broker_id.name, node.broker_id.name: node.node_id.name}
+    given = {each.name: each for each in layer if each.name in ids}
+    if len(given) != 1:
+        return layer
+    (only,) = given.values()
+    return (*layer, replace(only, name=ids[only.name]))
+
+
+def topic_settings(
+    name: str, values: Mapping[str, str], broker: Settings, *, is_stored: bool = False
+) -> ResourceSettings:
+    """What the topic sets over what the broker does; BadSettings for unknown names and bad values,
+    which are left out of what is stored. What values mean together is asked of `topic_conflicts`,
+    when they are set."""
+    layer = resource_layer(values, SourceKind.TOPIC, name)
+    own = _resolved(TOPIC_SETTINGS, layer, is_stored=is_stored)
+    return ResourceSettings(own, broker, topic.BROKER_DEFAULTS)
+
+
+def group_settings(
+    name: str, values: Mapping[str, str], broker: Settings, *, is_stored: bool = False
+) -> ResourceSettings:
+    """What the group sets over what the broker does; BadSettings for unknown names and bad values,
+    which are left out of what is stored. What values mean together is asked of `group_conflicts`,
+    when they are set."""
+    layer = resource_layer(values, SourceKind.GROUP, name)
+    own = _resolved(GROUP_SETTINGS, layer, is_stored=is_stored)
+    return ResourceSettings(own, broker, group.BROKER_DEFAULTS)
+
+
+def client_metrics_settings(
+    name: str, values: Mapping[str, str], *, is_stored: bool = False
+) -> Settings:
+    """What a client metrics subscription says; BadSettings for unknown names and bad values, which
+    are left out of what is stored."""
+    if not name:
+        raise BadSettings([Problem("name", "a client metrics subscription needs a name")])
+    layer = resource_layer(values, SourceKind.CLIENT_METRICS, name)
+    return _resolved(CLIENT_METRICS_SETTINGS, layer, is_stored=is_stored)
+
+
+def _resolved(table: SettingTable, layer: Layer, *, is_stored: bool) -> Settings:
+    """A newer node may have stored what this one does not know: that must not keep it down."""
+    if not is_stored:
+        return table.resolve(layer)
+    return table.resolve(
+        tuple(given for given in layer if is_usable(table.find(given.name), given))
+    )

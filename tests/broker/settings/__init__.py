@@ -1,0 +1,1 @@
+"""The settings of the broker against Kafka's own, and what they mean together."""

@@ -1,0 +1,105 @@
+"""Nothing that somebody wrote down is swallowed in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.broker.settings import BROKER_SETTINGS, broker_settings, network, node, notices, unbuilt
+from moldau.broker.settings.meaning import FORGOTTEN, IGNORED, REMOVED
+from moldau.broker.settings.unbuilt import UNBUILT
+from moldau.config import BOOLEAN, BadSettings, Settings
+from moldau.config.table import Row
+from tests.broker.settings.cases import BASE
+from tests.broker.settings.ours import file_layer
+
+
+def with_file(**values: str) -> Settings:
+    named = {name.replace("_", "."): value for name, value in values.items()}
+    return broker_settings(file_layer({**BASE, **named}))
+
+
+def test_a_plain_broker_has_nothing_to_say() -> None:
+    assert notices(with_file()) == ()
+
+
+def test_a_setting_without_effect_is_accepted_and_told_once() -> None:
+    settings = with_file(num_network_threads="8")
+
+    (notice,) = notices(settings)
+    assert settings[network.num_network_threads] == 8
+    assert "num.network.threads" in notice
+    assert "server.properties" in notice
+
+
+def test_names_without_effect_are_rows() -> None:
+    assert [name for name in IGNORED if BROKER_SETTINGS.find(name) is None] == []
+
+
+def test_names_that_are_gone_are_no_rows() -> None:
+    assert [name for name in (*REMOVED, *FORGOTTEN) if BROKER_SETTINGS.find(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("zookeeper.connect", "process.roles"),
+        ("inter.broker.protocol.version", "storage format"),
+        ("advertised.host.name", "advertised.listeners"),
+    ],
+)
+def test_a_name_that_is_gone_is_refused_with_what_to_do(name: str, advice: str) -> None:
+    with pytest.raises(BadSettings, match=advice):
+        broker_settings(file_layer({**BASE, name: "x"}))
+
+
+def test_a_harmless_name_that_is_gone_is_only_told() -> None:
+    settings = broker_settings(file_layer({**BASE, "log.message.downconversion.enable": "true"}))
+
+    (notice,) = notices(settings)
+    assert "log.message.downconversion.enable has no effect any more" in notice
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(BadSettings, match=r"did you mean log\.segment\.bytes"):
+        broker_settings(file_layer({**BASE, "log.segement.bytes": "1"}))
+
+
+def test_a_heartbeat_that_leaves_no_room_for_a_lost_one_is_told() -> None:
+    settings = with_file(broker_heartbeat_interval_ms="4501")
+
+    (notice,) = notices(settings)
+    assert "broker.heartbeat.interval.ms=4501" in notice
+    assert notices(with_file(broker_heartbeat_interval_ms="4500")) == ()
+
+
+def test_the_earlier_name_of_the_id_counts_as_today() -> None:
+    file = {name: value for name, value in BASE.items() if name != "node.id"}
+    settings = broker_settings(file_layer({**file, "broker.id": "7"}))
+
+    assert (settings[node.node_id], settings[node.broker_id]) == (7, 7)
+    assert str(settings.source(node.node_id)) == "server.properties"
+
+
+def test_a_plain_broker_asks_for_nothing_that_is_missing() -> None:
+    assert unbuilt(with_file()) == ()
+
+
+@pytest.mark.parametrize("row", [row for row, _ in UNBUILT], ids=lambda row: row.name)
+def test_what_is_not_built_is_not_ignored(row: Row) -> None:
+    value = "true" if row.kind is BOOLEAN else "something"
+
+    (missing,) = unbuilt(broker_settings(file_layer({**BASE, row.name: value})))
+    assert row.name in missing
+    assert "something" not in missing
+
+
+def test_a_listener_that_cannot_be_served_is_not_ignored() -> None:
+    settings = with_file(
+        listener_security_protocol_map="PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
+        inter_broker_listener_name="PLAINTEXT",
+        sasl_mechanism_inter_broker_protocol="PLAIN",
+        sasl_enabled_mechanisms="PLAIN",
+    )
+
+    (missing,) = unbuilt(settings)
+    assert "listener PLAINTEXT asks for SASL_SSL" in missing

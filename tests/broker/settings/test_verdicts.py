@@ -1,0 +1,123 @@
+"""What Kafka takes we take, and what it refuses we refuse: single values, and several together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.settings import kept, ours
+from tests.broker.settings.cases import BASE, combination_line, line
+from tests.peers.apache_kafka import fetch_or_skip
+
+
+def is_repeated(value: str) -> bool:
+    items = value.split(",")
+    return len(items) != len(set(items))
+
+
+def is_any(value: str) -> bool:
+    return True
+
+
+# Where we differ on purpose: of which setting, which values, and why.
+REPEATED = "an item that stands twice is a mistake that we tell; Kafka drops it"
+PLUGIN = "plugins are named by aliases here, not by classes that Java finds"
+STRICTER = "Kafka finds out later, or never"
+DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
+    **{
+        ("broker", name): (is_repeated, REPEATED)
+        for name in (
+            "config.providers",
+            "kafka.metrics.reporters",
+            "log.dir",
+            "log.dirs",
+            "metric.reporters",
+            "sasl.enabled.mechanisms",
+            "sasl.kerberos.principal.to.local.rules",
+            "sasl.oauthbearer.expected.audience",
+            "ssl.cipher.suites",
+            "ssl.enabled.protocols",
+        )
+    },
+    ("client-metrics", "metrics"): (is_repeated, REPEATED),
+    ("broker", "group.consumer.assignors"): (is_any, PLUGIN),
+    ("broker", "group.share.assignors"): (is_any, PLUGIN),
+    ("broker", "metrics.recording.level"): (is_any, STRICTER),
+    ("broker", "leader.replication.throttled.rate"): (is_any, STRICTER),
+    ("broker", "follower.replication.throttled.rate"): (is_any, STRICTER),
+    ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"): (is_any, STRICTER),
+}
+COMBINED_DIFFERENCES = {"accept broker ; log.dirs=/a,/a": REPEATED}
+
+
+def differing_values(kind: str, name: str) -> list[str]:
+    place = "file" if kind == "broker" else "own"
+    found = []
+    for verdict, values in kept.taken_values()[kind][name].items():
+        for value in values:
+            where = {"file": dict(BASE)}
+            where.setdefault(place, {})[name] = value
+            if ours.accepts(line(f"accept {kind}", where)) != (verdict == "yes"):
+                found.append(value)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["broker", "topic", "group", "client-metrics"])
+def test_single_values_are_judged_as_kafka_judges_them(kind: str) -> None:
+    differing = {
+        name: values
+        for name in kept.taken_values()[kind]
+        if (values := differing_values(kind, name))
+    }
+
+    unexpected = {}
+    for name, values in differing.items():
+        may_differ, _ = DIFFERENCES.get((kind, name), (lambda value: False, ""))
+        rest = [value for value in values if not may_differ(value)]
+        if rest:
+            unexpected[name] = rest
+    assert unexpected == {}
+    assert {name for of, name in DIFFERENCES if of == kind} <= set(differing), (
+        "a difference is gone"
+    )
+
+
+def test_probes_hold_both_verdicts_of_most_rows() -> None:
+    """Or the comparison would say little: only free text may have no value that is refused."""
+    of_broker = kept.taken_values()["broker"].values()
+
+    assert all(verdicts["yes"] or verdicts["no"] for verdicts in of_broker)
+    assert sum(bool(verdicts["yes"] and verdicts["no"]) for verdicts in of_broker) > 250
+
+
+@pytest.mark.parametrize(
+    "text", [each for each in kept.combinations() if each.startswith("accept")]
+)
+def test_combinations_are_judged_as_kafka_judges_them(text: str) -> None:
+    is_same = ours.accepts(combination_line(text)) is kept.answers()[text]
+
+    assert is_same is (text not in COMBINED_DIFFERENCES)
+
+
+@pytest.mark.parametrize(
+    "text", [each for each in kept.combinations() if each.startswith("describe")]
+)
+def test_settings_are_shown_as_kafka_shows_them(text: str) -> None:
+    base = text.partition(" ; ")[0]
+    shown = {each: ours.entries(combination_line(each)) for each in {base, text}}
+
+    assert sorted(kept.without_base(text, shown[text], shown)) == sorted(kept.answers()[text])
+
+
+def test_every_combination_has_an_answer_and_no_answer_is_left_over() -> None:
+    assert list(kept.answers()) == kept.combinations()
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_the_kept_answers_are_those_of_kafka() -> None:
+    kafka = fetch_or_skip()
+
+    assert kept.ask_combinations(kafka) == kept.answers()
+    assert kept.ask_probes(kafka) == kept.taken_values()
