@@ -65,6 +65,29 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert err == ""
 
 
+def closed(streams: str, *arguments: str) -> tuple[int, str, str]:
+    """Runs `moldau` by a shell that closes these streams."""
+    script = f'"$@" {streams}'
+    with subprocess.Popen(  # noqa: S603
+        ["/bin/sh", "-c", script, "sh", sys.executable, "-m", "moldau.cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.real
+def test_a_closed_output_is_as_a_reader_that_has_left() -> None:
+    assert closed(">&-", "plugins") == (141, "", "")
+    code, _, err = closed(">&-", "no-such-command")
+    assert (code, err.count("\n")) == (2, 1)
+    assert closed("2>&-", "no-such-command") == (2, "", "")
+    assert closed(">&- 2>&-", "--version") == (141, "", "")
+
+
 @pytest.mark.real
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full on this system")
 def test_an_output_that_is_full_is_told() -> None:

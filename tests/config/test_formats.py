@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+import tracemalloc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +15,11 @@ from hypothesis import strategies as st
 
 from moldau.config import (
     KAFKA_PREFIX,
+    BadSettings,
     Layer,
+    Secret,
+    Setting,
+    SettingTable,
     TextFiles,
     load_assignments,
     load_environment,
@@ -126,6 +135,17 @@ MALFORMED: list[tuple[str, str, str, Mapping[str, object]]] = [
     ("a.toml", f"a = {'[' * 100_000}\n", "nested too deeply", {}),
     ("a.toml", "b = 1\n" + "a." * 5000 + "c = 1\n", "nested too deeply", {"line": 2, "limit": 32}),
     ("a.toml", "b = {" + '"a" . ' * 40 + "c = 1}\n", "nested too deeply", {"limit": 32}),
+    ("a.toml", "b = 1\n" + r'"\"".' * 8000 + "c = 1\n", "nested too deeply", {"line": 2}),
+    ("a.toml", r'a = "\ud800"' + "\n", "not TOML", {"line": 1}),
+    ("a.json", r'{"a": "\ud800"}', "half of a surrogate pair", {}),
+    ("a.json", r'{"a": ["x", "\udc00"]}', "half of a surrogate pair", {}),
+    ("a.json", r'{"a": {"\ud800": 1}}', "half of a surrogate pair", {}),
+    ("a.yaml", 'a: 1\nb: "\\uD800"\n', "half of a surrogate pair", {"line": 2}),
+    ("a.yaml", 'a: ["x", "\\uDC00"]\n', "half of a surrogate pair", {"line": 1}),
+    ("a.yaml", '"\\uD800": 1\n', "half of a surrogate pair", {"line": 1}),
+    ("a.yaml", 'a: "\\UFFFFFFFF"\n', "a number is too large", {}),
+    ("a.yaml", 'a: "\\U00110000"\n', "a number is too large", {}),
+    ("a.yaml", f"%YAML 1.{'1' * 5000}\n---\na: 1\n", "a number is too large", {}),
     ("a.yaml", "a: 1\na: 2\n", "stands twice", {"line": 2, "column": 1}),
     ("a.yaml", "a: {b: 1}\na.b: 2\n", "the same setting twice", {"line": 2}),
     ("a.yaml", "a: [\n", "not YAML", {"line": 2, "column": 1}),
@@ -139,6 +159,11 @@ MALFORMED: list[tuple[str, str, str, Mapping[str, object]]] = [
     ("a.yaml", "a: [[1]]\n", "not a plain value", {"line": 1, "column": 5}),
     ("a.yaml", "? [1]\n: 2\n", "plain name", {"line": 1, "column": 3}),
     ("a.yaml", "a: *b\n", "not YAML", {"line": 1, "column": 4}),
+    ("a.yaml", "a: {b: 1, c}\n", "a key without a colon", {"line": 1, "column": 11}),
+    ("a.yaml", "? a\n", "a key without a colon", {"line": 1, "column": 3}),
+    ("a.yaml", "a: %b\n", "found character that cannot start any token", {"line": 1}),
+    ("a.yaml", "a: [b\n", "expected ',' or ']', but got '<stream end>'", {"line": 2}),
+    ("a.yaml", "a: &x 1\nb: &x 2\n", "malformed", {"line": 2}),
     ("a.yaml", "a: &x {b: *x}\n", "nested too deeply", {"limit": 32}),
     ("a.yaml", LAUGHS, "too many settings", {"limit": 100_000}),
     ("a.yaml", "a: " + "[" * 20_000, "nested too deeply", {}),
@@ -154,7 +179,140 @@ def test_malformed_text_is_refused_with_its_place(
         load_text(text, name)
     assert caught.value.context["file"] == name
     assert facts.items() <= caught.value.context.items()
+    assert None not in caught.value.context.values()
     assert len(str(caught.value)) < 300
+    assert str(caught.value).encode()
+
+
+def test_aliases_may_stand_wherever_a_value_may() -> None:
+    text = "a: &x v\nb: &e\n*x : *x\nc: *e\nd: {e: , f: *e}\n"
+    assert values(load_text(text, "a.yaml")) == {
+        "a": "v",
+        "b": None,
+        "v": "v",
+        "c": None,
+        "d.e": None,
+        "d.f": None,
+    }
+
+
+ALIASED = "".join(f"k{number}: *a\n" for number in range(4000))
+BOMBS = {
+    "items": ("a: &a [" + "x," * 2000 + "]\n" + ALIASED, "too many settings"),
+    "names": ("a: &a\n  ? " + "k" * 5000 + "\n  : 1\n" + ALIASED, "too much text"),
+    "values": ("a: &a '" + "\xe9" * 50_000 + "'\n" + ALIASED, "too much text"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_aliases_that_multiply_are_refused_before_they_cost(name: str) -> None:
+    import yaml
+
+    text, reason = BOMBS[name]
+    plain = peak_of(lambda: yaml.compose(text, Loader=yaml.SafeLoader))
+
+    def load() -> None:
+        with pytest.raises(ConfigError, match=reason):
+            load_text(text, "a.yaml")
+
+    assert peak_of(load) < plain + (16 << 20)
+
+
+def test_an_honest_large_file_is_taken() -> None:
+    text = "".join(f"listener.name.l{number}.key: {'x' * 100}\n" for number in range(2000))
+    assert len(load_text(text, "a.yaml")) == 2000
+    many = {f"listener.name.l{number}.key": "x" * 100 for number in range(50_000)}
+    assert len(load_text(json.dumps(many), "a.json")) == 50_000
+
+
+def peak_of(action: Callable[[], object]) -> int:
+    """The memory that Python allocates at most while it runs."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+class Key(str):
+    """Counts how often any of its kind is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Key.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_repeated_key_is_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 3000
+    names = [Key(f"k{number}") for number in (*range(count), count - 1)]
+
+    def loads(text: str, *, object_pairs_hook: Any, **options: object) -> object:
+        return object_pairs_hook([(name, "1") for name in names])
+
+    monkeypatch.setattr(json, "loads", loads)
+    Key.compared = 0
+    with pytest.raises(ConfigError, match="same key twice") as caught:
+        load_text("{}", "a.json")
+    assert caught.value.context["key"] == f"k{count - 1}"
+    assert Key.compared < 10 * count
+
+
+CANARY = "canary7f3a"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"*{CANARY}",
+        f"*{CANARY}-{CANARY}",
+        f"&{CANARY} a\nssl.key.password: &{CANARY} b",
+        f"{{{CANARY}}}",
+        f"{{\n{CANARY}\n}}",
+        f"\n  ? {CANARY}\n",
+        f"{{{CANARY}: }}",
+        f"{{a: {{{CANARY}: 1}}}}",
+        f"{CANARY}: x",
+        f"!{CANARY} x",
+        f"!{CANARY}! x",
+        f"!{CANARY}!a x",
+        f"!<{CANARY} x",
+        f'"{CANARY}\\q"',
+        f">{CANARY}",
+        f"[{CANARY}",
+        f"[{CANARY}: {CANARY}]",
+        f"@{CANARY}",
+        f"%{CANARY}",
+        f"'{CANARY}",
+    ],
+)
+def test_a_password_that_is_yaml_by_accident_is_not_told(value: str) -> None:
+    rows = ("sasl.password", "ssl.key.password")
+    table = SettingTable(Setting(name, Secret, None, "A password.") for name in rows)
+    with pytest.raises(ConfigError) as caught:
+        table.resolve(load_text(f"sasl.password: {value}\n", "a.yaml"))
+    assert CANARY not in str(caught.value)
+    assert CANARY not in repr(caught.value.context)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"sasl.password": {"%s": "x"}}'),
+        ("a.toml", "sasl.password = {%s = 1}"),
+        ("a.toml", "[sasl.password.%s]\na = 1"),
+    ],
+)
+def test_what_lies_below_a_secret_is_not_told(name: str, text: str) -> None:
+    table = SettingTable([Setting("sasl.password", Secret, None, "A password.")])
+    with pytest.raises(BadSettings, match=r"sasl\.password\.\*\*\*: unknown setting") as caught:
+        table.resolve(load_text(text % CANARY, name))
+    assert CANARY not in str(caught.value)
 
 
 PARTS = st.sampled_from([*"{}[]:,-&*!<|>'\"#%@?\n\t ~=.\\", "a", "1", "on", "a: ", "\r\n", "\xe9"])
@@ -188,6 +346,23 @@ def test_environment_variables_follow_the_convention_of_kafkas_images() -> None:
     assert values(load_environment(environment, KAFKA_PREFIX)) == {"node.id": "7"}
     kept = load_environment(environment, except_for={"MOLDAU_A__B___C_D"})
     assert values(kept) == {"log.retention.ms": "5"}
+
+
+def test_the_variables_of_tests_and_build_are_no_settings() -> None:
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(MOLDAU_\w+)", guide, re.MULTILINE)
+    assert "MOLDAU_SEEDS" in named
+    assert load_environment(dict.fromkeys(named, "1")) == ()
+
+
+def test_what_is_not_utf8_is_refused_without_its_value() -> None:
+    undecodable = b"canary\xff".decode("utf-8", "surrogateescape")
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        load_environment({"MOLDAU_SSL_KEY_PASSWORD": undecodable})
+    assert caught.value.context == {"variable": "MOLDAU_SSL_KEY_PASSWORD"}
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        load_assignments(["a=1", f"ssl.key.password={undecodable}"], "--set")
+    assert caught.value.context == {"option": "--set", "number": 2}
 
 
 @given(st.from_regex(r"[a-z0-9]+([._-][a-z0-9]+){0,6}", fullmatch=True))

@@ -56,6 +56,11 @@ def test_secrets_compare_hash_copy_and_pickle_by_value() -> None:
     assert secret
 
 
+def test_secrets_that_have_no_utf8_form_compare_all_the_same() -> None:
+    assert Secret("\ud800") == Secret("\ud800")
+    assert Secret("\ud800") != Secret("\ud801")
+
+
 def test_a_secret_does_not_change() -> None:
     secret = Secret(CANARY)
     with pytest.raises(AttributeError):

@@ -151,6 +151,29 @@ def test_a_name_like_no_other_brings_up_nothing() -> None:
     assert problem.nearest is None
 
 
+def test_only_the_first_unknown_names_bring_up_the_nearest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(SettingTable, "nearest", lambda table, name: asked.append(name))
+    caught = _caught(*(f"log.retentian.{number}=1" for number in range(2000)))
+    assert len(caught.problems) == 2000
+    assert asked == [f"log.retentian.{number}" for number in range(20)]
+
+
+def test_the_text_of_very_many_problems_is_bounded() -> None:
+    lines = str(_caught(*(f"quux.{number}=1" for number in range(2000)))).splitlines()
+    assert len(lines) == 102
+    assert lines[0] == "2000 settings cannot be used:"
+    assert lines[-1] == "  and 1900 more"
+    assert "more" not in str(_caught(*(f"quux.{number}=1" for number in range(100))))
+
+
+def test_a_very_long_unknown_name_is_not_told_in_full() -> None:
+    assert len(str(_caught(f"{'l' * 100_000}=1"))) < 300
+    assert len(str(_caught(f"{'l.' * 100_000}=1"))) < 300
+
+
 def test_blanks_around_values_do_not_count() -> None:
     layer = load_text("node.id = 7 \t \ncompression.type=gzip  \n", "x.properties")
     settings = BROKER.resolve(layer)
@@ -199,9 +222,20 @@ def test_lists_are_split_at_commas(text: str, items: tuple[str, ...]) -> None:
     assert settings[process_roles] == items
 
 
-@pytest.mark.parametrize("text", ["broker,broker", "broker,,controller", "broker,", "zookeeper"])
-def test_lists_have_no_empty_repeated_or_foreign_items(text: str) -> None:
+@pytest.mark.parametrize("text", ["broker,,controller", "broker,", "zookeeper", ",,"])
+def test_lists_have_no_empty_or_foreign_items(text: str) -> None:
     assert len(_caught(f"process.roles={text}").problems) == 1
+
+
+@pytest.mark.parametrize(
+    "written", ["broker, controller ,broker", ("broker", "controller", "broker")]
+)
+def test_a_repeated_item_counts_once_and_that_is_told(written: RawValue) -> None:
+    settings = BROKER.resolve(NODE, overrides({"process.roles": written}))
+    assert settings[process_roles] == ("broker", "controller")
+    assert settings.notices == ("process.roles: a repeated item counts once (override)",)
+    once = BROKER.resolve(NODE, overrides({"process.roles": "broker,controller"}))
+    assert once.notices == ()
 
 
 def test_a_list_may_come_as_a_list_but_not_for_a_number() -> None:
@@ -275,6 +309,20 @@ def test_a_listener_sees_its_own_settings_over_the_common_ones() -> None:
     assert set(settings.others) == {each.name for each in layer if "listener" in each.name}
     external = settings.with_prefix("listener.name.external.")
     assert external[ssl_keystore_location] == "/common"
+
+
+def test_every_layer_of_a_name_under_an_open_prefix_is_kept() -> None:
+    name = "listener.name.internal.plain.sasl.jaas.config"
+    dynamic = Given(name, "dynamic", Source(SourceKind.DYNAMIC_BROKER))
+    written = load_text(f"{name}=first\n{name}=static\n", "server.properties")
+    settings = BROKER.resolve(NODE, written).overlaid((dynamic,))
+    assert settings.others[name] is dynamic
+    assert settings.given_for(name) == (written[1], dynamic)
+    internal = settings.with_prefix("listener.name.internal.")
+    assert internal.others["plain.sasl.jaas.config"].value == "dynamic"
+    below = internal.given_for("plain.sasl.jaas.config")
+    assert [each.value for each in below] == ["static", "dynamic"]
+    assert settings.given_for("log.retention.ms") == ()
 
 
 def test_a_dynamic_change_gives_new_settings_and_says_what_changed() -> None:

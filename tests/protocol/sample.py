@@ -60,6 +60,18 @@ class Lists(Data, versions="0-1", flexible="1+"):
     blobs: list[Bytes]
 
 
+class Mark(Struct):
+    """As little as a struct can hold."""
+
+    on: Bool
+
+
+class Marks(Data, versions="0-1", flexible="1+"):
+    """Many small structs."""
+
+    marks: list[Mark]
+
+
 class Place(Struct):
     """A struct that can be left at its default."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -121,6 +122,24 @@ def test_a_client_that_changes_its_id_is_believed() -> None:
         arrival = arrive(server, heartbeat(), 4, ClientConnection(client_id))
         assert arrival.client_id == client_id
         assert arrival.decode() == heartbeat()
+
+
+def test_a_long_header_is_not_kept() -> None:
+    """Nobody shall fill our memory with client ids and tags."""
+    count = 50
+    servers = [ServerConnection(SERVED) for _ in range(count)]
+    header = b"\0\x0c\0\4\0\0\0\1" + (30_000).to_bytes(2, "big") + b"c" * 30_000 + b"\0"
+    frame = header + heartbeat().encode(4)
+    arrive(servers[0], heartbeat(), 4, ClientConnection("c"))
+    tracemalloc.start()
+    try:
+        for server in servers:
+            assert len(server.receive(frame).client_id or "") == 30_000
+            server.answer_nothing(server._waiting[0])
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < count * 2000
 
 
 def test_answers_leave_in_the_order_of_the_requests() -> None:

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Message
 from moldau.protocol.limits import DECODE_BUDGET
+from moldau.protocol.messages.produce import ProduceRequest
 from tests.protocol.sample import (
     Forms,
     Leader,
     Lengths,
     Lists,
+    Marks,
     Nested,
     Nothing,
     Numbers,
@@ -291,7 +293,16 @@ def test_an_error_keeps_nothing_of_the_input_alive() -> None:
 
 
 EMPTY_LISTS = [array(0, b"")] * 9
-BOMBS: dict[str, tuple[type[Message], int, bytes]] = {
+BOMBS: dict[str, tuple[type[Message], int, Any]] = {
+    "small structs": (Marks, 0, array(1 << 15, b"\1")),
+    # Slices of bytes that are empty cost nothing, those of a view what they cost in production.
+    "views in structs": (
+        ProduceRequest,
+        3,
+        memoryview(
+            b"\xff\xff\0\1\0\0\0\0" + array(1, b"\0\1t" + array(1 << 14, b"\0\0\0\1" + bytes(4)))
+        ),
+    ),
     "empty strings": (Rows, 0, b"\x81\x80\x01" + b"\1\0" * (1 << 14) + b"\0"),
     "short strings": (Rows, 0, b"\x81\x40" + b"\4abc\0" * (1 << 13) + b"\0"),
     "wide strings": (
@@ -377,6 +388,15 @@ def least_budget(cls: type[Message], version: int, data: bytes) -> int:
         except MalformedMessage:
             low = middle
     return high
+
+
+def test_a_produce_of_very_many_empty_partitions_is_refused() -> None:
+    count = 400_000
+    partitions = (count + 1 | 0x80, count + 1 >> 7 | 0x80, count + 1 >> 14)
+    start = b"\0\0\1\0\0\0\0\2\2t" + bytes(each & 0xFF for each in partitions)
+    data = memoryview(start + b"\0\0\0\1\1\0" * count + b"\0\0")
+    refusal(ProduceRequest, data, 9)
+    assert peak_of(lambda: refusal(ProduceRequest, data, 9)) < 1 << 20
 
 
 def test_views_are_not_paid_for() -> None:

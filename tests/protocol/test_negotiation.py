@@ -9,7 +9,12 @@ from moldau.protocol.messages.api_versions import ApiVersion
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest
-from moldau.protocol.negotiation import PeerVersions, highest_common, supported_versions
+from moldau.protocol.negotiation import (
+    PeerVersions,
+    advertised_versions,
+    highest_common,
+    supported_versions,
+)
 from moldau.protocol.versions import NO_VERSIONS, Versions
 
 
@@ -61,6 +66,16 @@ def test_what_a_listener_can_serve() -> None:
     assert controller[1] == Versions(4, 18)
     assert broker[22] == Versions(0, 5)
     assert supported_versions("broker", unstable=True)[22] == Versions(0, 6)
+
+
+def test_produce_is_advertised_from_version_0_where_clients_look() -> None:
+    advertised, served = advertised_versions("broker"), supported_versions("broker")
+    assert advertised[0] == Versions(0, 13)
+    assert served[0] == Versions(3, 13)
+    assert {key for key in served if served[key] != advertised[key]} == {0}
+    assert list(advertised) == list(served)
+    assert advertised_versions("controller") == supported_versions("controller")
+    assert advertised_versions("broker", unstable=True)[22] == Versions(0, 6)
 
 
 def test_common_versions_of_empty_ranges() -> None:

@@ -25,22 +25,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from moldau.cli.application import run
         from moldau.cli.command import Context
+        from moldau.cli.output import closed_stream
 
-        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        # None stands for a stream that our caller has closed: `moldau plugins >&-`.
+        out = sys.stdout or closed_stream(BrokenPipeError)
+        err = sys.stderr or closed_stream()
+        reconfigure = getattr(out, "reconfigure", None)
         if reconfigure is not None:  # a terminal that lacks a character is no reason to fail
             reconfigure(errors="backslashreplace")
-        context = Context(sys.stdout, sys.stderr, os.environ, _find_plugins)
+        context = Context(out, err, os.environ, _find_plugins)
         code = run(sys.argv[1:] if argv is None else argv, context)
-        sys.stdout.flush()
+        out.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
     except OSError as error:
-        # The output cannot be written: its reader has gone, its disk is full. What is left in the
-        # buffer must go somewhere, or the interpreter complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            # The output cannot be written: its reader has gone, its disk is full. What is left in
+            # the buffer must go somewhere, or the interpreter complains when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return _BROKEN_PIPE
-        sys.stderr.write(f"moldau: the output cannot be written: {error.strerror}\n")
+        if sys.stderr is not None:
+            sys.stderr.write(f"moldau: the output cannot be written: {error.strerror}\n")
         return _FAILED
     return code
 

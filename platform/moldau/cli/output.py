@@ -1,9 +1,10 @@
-"""Tables for people and JSON for programs."""
+"""Tables for people and JSON for programs, and what stands for a stream that nobody reads."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TextIO, cast
 
 _GAP = "  "
 
@@ -31,3 +32,18 @@ def write_json(out: TextIO, value: object) -> None:
     import json
 
     out.write(json.dumps(value, indent=2) + "\n")
+
+
+class _Closed(io.TextIOBase):
+    def __init__(self, error: type[OSError] | None) -> None:
+        self._error = error
+
+    def write(self, text: str, /) -> int:
+        if self._error is not None:
+            raise self._error
+        return len(text)
+
+
+def closed_stream(error: type[OSError] | None = None) -> TextIO:
+    """Refuses every write with `error`, or swallows it."""
+    return cast("TextIO", _Closed(error))

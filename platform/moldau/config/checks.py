@@ -64,7 +64,10 @@ def matching(pattern: str, meaning: str) -> Check[str]:
 def list_of(
     values: Collection[str] = (), *, empty_allowed: bool = True, item: Check[str] | None = None
 ) -> Check[tuple[str, ...]]:
-    """No item is empty or there twice (KIP-1161); each is one of `values` and fulfils `item`."""
+    """No item is empty or there twice (KIP-1161); each is one of `values` and fulfils `item`.
+
+    Repetition can only come from a program: what is read from text has lost it.
+    """
     known = frozenset(values)
     words = ["items without repetition"]
     if values:

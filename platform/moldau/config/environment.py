@@ -2,8 +2,9 @@
 
 The convention is that of Kafka's own container images, with either prefix: `_` stands for a dot,
 `__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. The
-variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...) are left alone. Any other
-variable with the prefix is taken for a setting, so a misspelt one is refused and not forgotten.
+variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...) and those of moldau's own
+tests and build (`MOLDAU_SEEDS`, ...) are left alone. Any other variable with the prefix is taken
+for a setting, so a misspelt one is refused and not forgotten.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from moldau.config.given import Given, Layer, Source, SourceKind
+from moldau.config.given import Given, Layer, Source, SourceKind, is_writable
 from moldau.errors import ConfigError
 
 MOLDAU_PREFIX = "MOLDAU_"
 KAFKA_PREFIX = "KAFKA_"
 
+# For moldau's tests and its build: CONTRIBUTING.md says what each does.
+_OF_DEVELOPMENT = frozenset(
+    MOLDAU_PREFIX + name for name in ("EXAMPLES", "KAFKA_LIBS", "KAFKA_MESSAGES", "PURE", "SEEDS")
+)
+
 # For the JVM, its log4j or the image itself; no broker setting has these names.
-NOT_SETTINGS = frozenset(
+NOT_SETTINGS = _OF_DEVELOPMENT | frozenset(
     KAFKA_PREFIX + name
     for name in (
         "VERSION",
@@ -61,16 +67,19 @@ def load_environment(
     *,
     except_for: Collection[str] = NOT_SETTINGS,
 ) -> Layer:
-    """The settings among the variables of `environment`, in the order of their names."""
-    return tuple(
-        Given(
-            setting_name(variable, prefix),
-            environment[variable],
-            Source(SourceKind.ENVIRONMENT, variable),
-        )
-        for variable in sorted(environment)
-        if variable.startswith(prefix) and variable not in except_for and variable != prefix
-    )
+    """The settings among the variables of `environment`, in the order of their names.
+
+    Python hands out bytes that are not UTF-8 as half characters; those are refused.
+    """
+    layer = []
+    for variable in sorted(environment):
+        if variable.startswith(prefix) and variable not in except_for and variable != prefix:
+            value = environment[variable]
+            if not (is_writable(variable) and is_writable(value)):
+                raise ConfigError("the environment variable is not UTF-8", variable=variable)
+            source = Source(SourceKind.ENVIRONMENT, variable)
+            layer.append(Given(setting_name(variable, prefix), value, source))
+    return tuple(layer)
 
 
 def load_assignments(arguments: Iterable[str], option: str = "") -> Layer:
@@ -82,5 +91,7 @@ def load_assignments(arguments: Iterable[str], option: str = "") -> Layer:
         if not equals or not name.strip():
             # Not shown: what looks like a flag without its value may well be a password.
             raise ConfigError("an argument must be key=value", option=option, number=number)
+        if not is_writable(argument):
+            raise ConfigError("an argument is not UTF-8", option=option, number=number)
         layer.append(Given(name.strip(), value, source))
     return tuple(layer)

@@ -2,10 +2,12 @@
 
 `Given` is plain text (or a list of texts, or null) beside its `Source`. A `Layer` is all that one
 file, the environment or the command line gave. Meaning comes later, from the setting table.
+Loaders give only text that is writable: what has no UTF-8 form could be neither printed nor sent.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -69,6 +71,14 @@ class Given:
 
 
 Layer: TypeAlias = tuple[Given, ...]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def is_writable(text: str) -> bool:
+    """Whether `text` has a UTF-8 form: escapes and undecodable bytes can bring half characters."""
+    return text.isascii() or _SURROGATE.search(text) is None
 
 
 def overrides(values: dict[str, RawValue]) -> Layer:

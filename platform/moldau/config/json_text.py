@@ -16,9 +16,11 @@ def load_json(text: str, file: str = "<text>") -> Layer:
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         tree = dict(pairs)
         if len(tree) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise ConfigError("the same key twice in one object", file=file, key=twice)
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    raise ConfigError("the same key twice in one object", file=file, key=key)
+                seen.add(key)
         return tree
 
     def refuse(constant: str) -> NoReturn:

@@ -3,13 +3,14 @@
 Every value enters as text, whatever file it was in, so that a setting means the same in
 `.properties`, YAML, TOML, JSON and the environment. The rules are those of Kafka's ConfigDef:
 blanks around a value do not count, booleans are `true` and `false` in any case, lists are split at
-commas. Stricter than Kafka in one point: NaN and infinities are no numbers for a setting.
+commas and hold each item once. Stricter than Kafka in one point: NaN and infinities are no numbers
+for a setting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from moldau.config.secret import HIDDEN, Secret
@@ -96,8 +97,13 @@ def _read_fraction(text: str) -> float:
     return value
 
 
+def without_repetition(items: Iterable[str]) -> tuple[str, ...]:
+    """Each item where it first stands: Kafka drops those that come again."""
+    return tuple(dict.fromkeys(items))
+
+
 def _read_list(text: str) -> tuple[str, ...]:
-    return tuple(_COMMA.split(text)) if text else ()
+    return without_repetition(_COMMA.split(text)) if text else ()
 
 
 def _hidden(value: Secret) -> str:

@@ -4,17 +4,20 @@
       dirs: [/a, /b]            log.retention.ms = 5000
       retention.ms: 5000
 
-Dotted and nested keys mix freely; a name that is reached twice is refused. Depth and count are
-bounded, because YAML's aliases can make a small file stand for an enormous tree.
+Dotted and nested keys mix freely; a name that is reached twice is refused. Depth, the number of
+maps, settings and items, and the length of all texts are bounded, because YAML's aliases can make
+a small file stand for an enormous tree. What comes out is text that can be written: half of a
+surrogate pair, which escapes can spell, is refused.
 """
 
 from __future__ import annotations
 
-from moldau.config.given import Given, Layer, RawValue, Source, SourceKind
+from moldau.config.given import Given, Layer, RawValue, Source, SourceKind, is_writable
 from moldau.errors import ConfigError
 
 DEPTH_MAX = 32
 COUNT_MAX = 100_000
+CHARACTERS_MAX = 8 << 20  # of all names and values together
 _BITS_MAX = 1024  # Python refuses to write numbers of many thousand digits, TOML to bound them
 
 
@@ -24,22 +27,41 @@ class Flattening:
     def __init__(self, file: str) -> None:
         self.file = file
         self._visited = 0
+        self._characters = 0
         self._given: dict[str, Given] = {}
 
     def enter(self, path: tuple[str, ...], line: int | None = None) -> None:
-        """Counts one map or list; refuses trees that are too deep or too large."""
-        self._visited += 1
+        """Counts one map; refuses trees that are too deep or too large."""
+        self._check_depth(path, line)
+        self._count(1, line)
+
+    def _check_depth(self, path: tuple[str, ...], line: int | None) -> None:
         if len(path) > DEPTH_MAX:
-            raise ConfigError("nested too deeply", file=self.file, line=line, limit=DEPTH_MAX)
+            raise self._refusal("nested too deeply", line, limit=DEPTH_MAX)
+
+    def _count(self, things: int, line: int | None) -> None:
+        self._visited += things
         if self._visited > COUNT_MAX:
-            raise ConfigError("too many settings", file=self.file, line=line, limit=COUNT_MAX)
+            raise self._refusal("too many settings", line, limit=COUNT_MAX)
 
     def add(self, path: tuple[str, ...], value: RawValue, line: int | None = None) -> None:
-        self.enter(path, line)
+        self._check_depth(path, line)
+        texts = value if isinstance(value, tuple) else (value or "",)
+        self._count(max(1, len(texts)), line)
+        # Summed before anything is joined: by an alias, a long name costs a few bytes of the file.
+        self._characters += sum(map(len, path)) + len(path) + sum(map(len, texts))
+        if self._characters > CHARACTERS_MAX:
+            raise self._refusal("too much text", line, limit=CHARACTERS_MAX)
         name = ".".join(path)
+        if not (is_writable(name) and all(map(is_writable, texts))):
+            raise self._refusal("half of a surrogate pair is no character", line)
         if name in self._given:
-            raise ConfigError("the same setting twice", file=self.file, line=line, setting=name)
+            raise self._refusal("the same setting twice", line, setting=name)
         self._given[name] = Given(name, value, Source(SourceKind.FILE, self.file, line))
+
+    def _refusal(self, reason: str, line: int | None, **facts: object) -> ConfigError:
+        place = {} if line is None else {"line": line}
+        return ConfigError(reason, file=self.file, **place, **facts)
 
     def layer(self) -> Layer:
         return tuple(self._given.values())

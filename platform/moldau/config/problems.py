@@ -14,6 +14,7 @@ from moldau.config.given import RawValue, Source
 from moldau.errors import ConfigError
 
 _SHOWN_MAX = 120
+_TOLD_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Problem:
     source: Source | None = None
 
     def __str__(self) -> str:
-        text = f"{self.name}: "
+        text = f"{_bounded(self.name)}: "
         if self.shown is not None:
             text += f"{self.shown} "
         text += self.reason
@@ -40,7 +41,7 @@ class Problem:
 
 
 class BadSettings(ConfigError):
-    """Settings that cannot be used; `problems` has every one of them."""
+    """Settings that cannot be used; `problems` has every one of them, the text the first ones."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -50,7 +51,10 @@ class BadSettings(ConfigError):
     def __str__(self) -> str:
         if len(self.problems) == 1:
             return str(self.problems[0])
-        return "\n".join((f"{self.reason}:", *(f"  {problem}" for problem in self.problems)))
+        lines = [f"{self.reason}:", *(f"  {problem}" for problem in self.problems[:_TOLD_MAX])]
+        if len(self.problems) > _TOLD_MAX:
+            lines.append(f"  and {len(self.problems) - _TOLD_MAX} more")
+        return "\n".join(lines)
 
     def __reduce__(self) -> tuple[type[BadSettings], tuple[tuple[Problem, ...]]]:
         return BadSettings, (self.problems,)
@@ -61,4 +65,8 @@ def shown(value: RawValue) -> str:
     if value is None:
         return "null"
     text = repr(value) if isinstance(value, str) else repr(list(value))
+    return _bounded(text)
+
+
+def _bounded(text: str) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}... ({len(text)} characters)"

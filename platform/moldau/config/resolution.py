@@ -1,7 +1,9 @@
 """From what was given to settings: find the row, read the text, check the value, collect problems.
 
 Nothing stops at the first problem. Rules over several settings are asked only when every single
-value is good, so that one mistake is not told twice.
+value is good, so that one mistake is not told twice. Only the first few unknown names get the
+nearest known one: to look for it costs far more than all else, and who has hundreds of them has
+the wrong file.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moldau.config.given import Given, Layer, RawValue, SourceKind
-from moldau.config.kinds import LIST, trim
+from moldau.config.kinds import LIST, trim, without_repetition
 from moldau.config.problems import BadSettings, Problem, shown
+from moldau.config.secret import HIDDEN
 from moldau.config.setting import REQUIRED, UpdateMode
 from moldau.config.settings import Chosen, Settings
 
 if TYPE_CHECKING:
     from moldau.config.table import Row, SettingTable
+
+_SUGGESTIONS_MAX = 20
 
 
 def resolve(table: SettingTable, layers: tuple[Layer, ...]) -> Settings:
@@ -33,15 +38,20 @@ class _Resolution:
         self.problems: list[Problem] = []
         self.notices: list[str] = []
         self.given: dict[str, list[Given]] = {}
-        self.others: dict[str, Given] = {}
+        self.others: dict[str, list[Given]] = {}
+        self.suggestions = 0
 
     def take(self, layer: Layer) -> None:
         """Sorts one layer's values by row. Within a layer, today's name wins over an alias."""
         here: dict[str, Given] = {}
+        others: dict[str, Given] = {}
         for given in layer:
             row = self.table.find(given.name)
             if row is None:
-                self._take_unknown(given)
+                if self.table.is_open(given.name):
+                    others[given.name] = given
+                else:
+                    self._refuse_unknown(given)
                 continue
             if not _may_come_from(row, given.source.kind):
                 reason = f"cannot change so: its update mode is {row.dynamic.value}"
@@ -55,18 +65,23 @@ class _Resolution:
                 here[row.name] = self._settle(row, before, given)
         for name, given in here.items():
             self.given.setdefault(name, []).append(given)
+        for name, given in others.items():
+            self.others.setdefault(name, []).append(given)
 
-    def _take_unknown(self, given: Given) -> None:
-        if self.table.is_open(given.name):
-            self.others[given.name] = given
-            return
+    def _refuse_unknown(self, given: Given) -> None:
         advice = self.table.instead_of(given.name)
+        secret = self.table.secret_above(given.name)
+        nearest = None
         if advice is not None:
-            problem = Problem(given.name, f"is gone: {advice}", source=given.source)
+            name, reason = given.name, f"is gone: {advice}"
+        elif secret is not None:
+            name, reason = f"{secret}.{HIDDEN}", f"unknown setting; {secret} is no map"
         else:
-            nearest = self.table.nearest(given.name)
-            problem = Problem(given.name, "unknown setting", nearest=nearest, source=given.source)
-        self.problems.append(problem)
+            name, reason = given.name, "unknown setting"
+            if self.suggestions < _SUGGESTIONS_MAX:
+                self.suggestions += 1
+                nearest = self.table.nearest(name)
+        self.problems.append(Problem(name, reason, nearest=nearest, source=given.source))
 
     def _notice_age(self, row: Row, given: Given) -> None:
         if given.name != row.name:
@@ -117,6 +132,8 @@ class _Resolution:
         if row.check is not None and not row.check.holds(value):
             self._refuse(row, given, "is not allowed")
             return None
+        if row.kind is LIST and len(value) < _item_count(given.value):
+            self.notices.append(f"{row.name}: a repeated item counts once ({given.source})")
         return value
 
     def _refuse(self, row: Row, given: Given, reason: str) -> None:
@@ -146,4 +163,12 @@ def _parse(row: Row, value: RawValue) -> Any:
     items = tuple(trim(item) for item in value)
     if any("," in item for item in items):
         raise ValueError("an item of a list cannot hold a comma")
-    return items
+    return without_repetition(items)
+
+
+def _item_count(value: RawValue) -> int:
+    """How many items were written, repeated ones included."""
+    if isinstance(value, str):
+        text = trim(value)
+        return text.count(",") + 1 if text else 0
+    return len(value or ())

@@ -50,7 +50,8 @@ class Secret:
             return NotImplemented
         from hmac import compare_digest
 
-        return compare_digest(self._value.encode(), other._value.encode())
+        mine, theirs = (each._value.encode("utf-8", "surrogatepass") for each in (self, other))
+        return compare_digest(mine, theirs)
 
     def __hash__(self) -> int:
         return hash((Secret, self._value))

@@ -7,7 +7,7 @@ change gives new `Settings` (`overlaid`), and what differs between two is asked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -55,18 +55,20 @@ class Described:
 class Settings:
     """Checked values by their rows: `settings[log_segment_bytes]` is an int."""
 
-    __slots__ = ("_chosen", "_layers", "notices", "others", "table")
+    __slots__ = ("_chosen", "_layers", "_others", "notices", "others", "table")
 
     def __init__(
         self,
         table: SettingTable,
         layers: tuple[Layer, ...],
         chosen: Mapping[str, Chosen],
-        others: Mapping[str, Given],
+        others: Mapping[str, Sequence[Given]],
         notices: tuple[str, ...],
     ) -> None:
         self.table = table
-        self.others = MappingProxyType(dict(others))  # those under open prefixes, as given
+        self._others = {name: tuple(given) for name, given in others.items()}
+        # Those under open prefixes as given; where several layers have one, that of the last.
+        self.others = MappingProxyType({name: given[-1] for name, given in self._others.items()})
         self.notices = notices  # what a user should hear though nothing is wrong
         self._layers = layers
         self._chosen = dict(chosen)
@@ -103,6 +105,10 @@ class Settings:
         """Whether somebody wrote this very setting, rather than one that it falls back to."""
         return setting.name in self._chosen
 
+    def given_for(self, name: str) -> tuple[Given, ...]:
+        """All that was given for a name in `others`, one a layer; the last one counts."""
+        return self._others.get(name, ())
+
     def with_prefix(self, prefix: str) -> Settings:
         """These settings as one listener or plugin sees them: what was given under `prefix` wins.
 
@@ -113,7 +119,11 @@ class Settings:
         own = [replace(each, name=each.name[len(prefix) :]) for each in given]
         known = tuple(each for each in own if self.table.find(each.name) is not None)
         settings = self.overlaid(known) if known else self
-        others = {each.name: each for each in own if self.table.find(each.name) is None}
+        others = {
+            name[len(prefix) :]: [replace(each, name=name[len(prefix) :]) for each in given]
+            for name, given in self._others.items()
+            if name.startswith(prefix) and self.table.find(name[len(prefix) :]) is None
+        }
         return Settings(self.table, settings._layers, settings._chosen, others, settings.notices)
 
     def overlaid(self, *layers: Layer) -> Settings:

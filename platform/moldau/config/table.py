@@ -46,6 +46,7 @@ class SettingTable:
             self._add(row)
         for row in self:
             self._assert_fallback(row)
+        self._name_length_max = max(map(len, (*self._rows, *self._aliases)), default=0)
 
     def _add(self, row: Row) -> None:
         for name in (row.name, *row.aliases):
@@ -92,6 +93,16 @@ class SettingTable:
         for removed, advice in self._removed.items():
             if name == removed or (removed.endswith(".") and name.startswith(removed)):
                 return advice
+        return None
+
+    def secret_above(self, name: str) -> str | None:
+        """The secret setting that `name` lies below: the rest of it may be what shall be hidden."""
+        end = name.find(".", 0, self._name_length_max + 1)
+        while end >= 0:
+            row = self.find(name[:end])
+            if row is not None and row.secret:
+                return name[:end]
+            end = name.find(".", end + 1, self._name_length_max + 1)
         return None
 
     def is_open(self, name: str) -> bool:

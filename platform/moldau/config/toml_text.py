@@ -14,7 +14,7 @@ from moldau.config.nested import DEPTH_MAX, flatten
 from moldau.errors import ConfigError
 
 # tomllib keeps every prefix of a dotted key, so a long one would cost its length squared.
-_KEY = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
+_KEY = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*"""
 _DEEP_KEY = re.compile(rf"(?:^|[{{,])[ \t\[]*(?:{_KEY}\.[ \t]*){{{DEPTH_MAX}}}", re.MULTILINE)
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 

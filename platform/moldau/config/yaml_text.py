@@ -2,12 +2,18 @@
 
 Only the tree of nodes is taken from PyYAML, never constructed objects: a plain `on`, `0o17`,
 `1_000` or `2024-01-01` stays the text that was written, and the setting's own type reads it. Null
-(`null`, `~` or nothing) is null. Refused: a repeated key, tags other than YAML's own scalars,
-merge keys, several documents, and aliases that multiply (see `moldau.config.nested`).
+(`null`, `~` or nothing) is null. Refused: a repeated key, a key without a colon, tags other than
+YAML's own scalars, merge keys, several documents, and aliases that multiply (see
+`moldau.config.nested`).
+
+Invariant: no error quotes the file beyond the names of settings. A password that YAML reads as
+something else (`*alias`, `{map}`) must not end up in a log, so PyYAML's words are told only where
+they are its own.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from moldau.config.given import Layer
@@ -24,6 +30,17 @@ _SCALARS: Final = frozenset(
 )
 _MAP: Final = _TAG + "map"
 _LIST: Final = _TAG + "seq"
+# PyYAML quotes the file as Python writes texts, and names of tokens just the same.
+_QUOTED: Final = re.compile(r"""[ ]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_TOKEN: Final = re.compile(r" ?'(?:<[a-z ]+>|[]\[{},?:-])'")
+_OWN_WORDS: Final = (
+    "expected ",
+    "found ",
+    "but found ",
+    "could not find ",
+    "mapping ",
+    "sequence ",
+)
 
 
 def load_yaml(text: str, file: str = "<text>") -> Layer:
@@ -35,20 +52,27 @@ def load_yaml(text: str, file: str = "<text>") -> Layer:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = {} if mark is None else {"line": mark.line + 1, "column": mark.column + 1}
-        reason = error.problem or error.context or "malformed"
-        raise ConfigError(f"not YAML: {reason}", file=file, **place) from None
+        raise ConfigError(f"not YAML: {_own_words(error.problem)}", file=file, **place) from None
     except yaml.reader.ReaderError as error:
         line, column = _place(text, error.position)
         reason = f"not YAML: {error.reason}"
         raise ConfigError(reason, file=file, line=line, column=column) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error}", file=file) from None
+    except (OverflowError, ValueError):  # an escape beyond the last character, a huge version
+        raise ConfigError("not YAML: a number is too large", file=file) from None
     except RecursionError:
         raise ConfigError("nested too deeply", file=file) from None
-    walk = _Walk(file)
+    walk = _Walk(text, file)
     if root is not None and root.tag != _NULL:
         walk.map(root, ())
     return walk.flattening.layer()
+
+
+def _own_words(problem: str | None) -> str:
+    """What PyYAML says, without what it quotes from the file."""
+    if problem is None or not problem.startswith(_OWN_WORDS):
+        return "malformed"
+    words = _QUOTED.sub(lambda match: match[0] if _TOKEN.fullmatch(match[0]) else "", problem)
+    return words.removesuffix(", but found")
 
 
 def _place(text: str, position: int) -> tuple[int, int]:
@@ -57,7 +81,8 @@ def _place(text: str, position: int) -> tuple[int, int]:
 
 
 class _Walk:
-    def __init__(self, file: str) -> None:
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
         self.file = file
         self.flattening = Flattening(file)
 
@@ -72,10 +97,19 @@ class _Walk:
         keys: set[str] = set()
         for key_node, value_node in node.value:
             key = self.key(key_node)
+            if self.is_missing(value_node, key_node):
+                # Its name is not told: `password: {secret}` is a map with such a key.
+                raise self.refuse("a key without a colon", key_node)
             if key in keys:
                 raise self.refuse(f"the key {key!r} stands twice in one map", key_node)
             keys.add(key)
             self.value(value_node, (*path, key), key_node.start_mark.line + 1)
+
+    def is_missing(self, value: yaml.Node, key: yaml.Node) -> bool:
+        """Whether not even a colon stands behind `key`: PyYAML makes up an empty value then."""
+        start, end = key.end_mark.index, value.end_mark.index
+        # What an alias means stands elsewhere, mostly before the key.
+        return value.value == "" and start <= end and ":" not in self.text[start:end]
 
     def key(self, node: yaml.Node) -> str:
         if node.tag == _TAG + "merge":

@@ -1,4 +1,7 @@
-"""Which version to speak with a peer: the highest that both sides have."""
+"""Which version to speak with a peer: the highest that both sides have.
+
+What is served and what is advertised differ in one place, see `advertised_versions`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request
 from moldau.protocol.messages import API, request_class
 from moldau.protocol.versions import NO_VERSIONS, Versions
+
+PRODUCE = 0
 
 
 class VersionRange(Protocol):
@@ -28,6 +33,19 @@ def supported_versions(listener: str, *, unstable: bool = False) -> dict[int, Ve
         if listener in spec.listeners and versions:
             supported[key] = versions
     return supported
+
+
+def advertised_versions(listener: str, *, unstable: bool = False) -> dict[int, Versions]:
+    """What an ApiVersions answer says that a listener serves.
+
+    On a broker's listener Produce is said to begin at version 0: librdkafka before 2025 takes a
+    broker without it for one that knows no compression but zstd, and sends everything else plain
+    without a word (KAFKA-18659). A Produce below what is served is still an unsupported version.
+    """
+    advertised = supported_versions(listener, unstable=unstable)
+    if listener == "broker":
+        advertised[PRODUCE] = Versions(0, advertised[PRODUCE].last)
+    return advertised
 
 
 def highest_common(ours: Versions, theirs: Versions, **context: object) -> int:

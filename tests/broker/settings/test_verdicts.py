@@ -11,36 +11,14 @@ from tests.broker.settings.cases import BASE, combination_line, line
 from tests.peers.apache_kafka import fetch_or_skip
 
 
-def is_repeated(value: str) -> bool:
-    items = value.split(",")
-    return len(items) != len(set(items))
-
-
 def is_any(value: str) -> bool:
     return True
 
 
 # Where we differ on purpose: of which setting, which values, and why.
-REPEATED = "an item that stands twice is a mistake that we tell; Kafka drops it"
 PLUGIN = "plugins are named by aliases here, not by classes that Java finds"
 STRICTER = "Kafka finds out later, or never"
 DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
-    **{
-        ("broker", name): (is_repeated, REPEATED)
-        for name in (
-            "config.providers",
-            "kafka.metrics.reporters",
-            "log.dir",
-            "log.dirs",
-            "metric.reporters",
-            "sasl.enabled.mechanisms",
-            "sasl.kerberos.principal.to.local.rules",
-            "sasl.oauthbearer.expected.audience",
-            "ssl.cipher.suites",
-            "ssl.enabled.protocols",
-        )
-    },
-    ("client-metrics", "metrics"): (is_repeated, REPEATED),
     ("broker", "group.consumer.assignors"): (is_any, PLUGIN),
     ("broker", "group.share.assignors"): (is_any, PLUGIN),
     ("broker", "metrics.recording.level"): (is_any, STRICTER),
@@ -48,7 +26,6 @@ DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
     ("broker", "follower.replication.throttled.rate"): (is_any, STRICTER),
     ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"): (is_any, STRICTER),
 }
-COMBINED_DIFFERENCES = {"accept broker ; log.dirs=/a,/a": REPEATED}
 
 
 def differing_values(kind: str, name: str) -> list[str]:
@@ -95,9 +72,7 @@ def test_probes_hold_both_verdicts_of_most_rows() -> None:
     "text", [each for each in kept.combinations() if each.startswith("accept")]
 )
 def test_combinations_are_judged_as_kafka_judges_them(text: str) -> None:
-    is_same = ours.accepts(combination_line(text)) is kept.answers()[text]
-
-    assert is_same is (text not in COMBINED_DIFFERENCES)
+    assert ours.accepts(combination_line(text)) is kept.answers()[text]
 
 
 @pytest.mark.parametrize(
