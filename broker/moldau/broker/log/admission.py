@@ -1,0 +1,130 @@
+"""What a leader does to a produced batch before it is appended, and why it may refuse.
+
+Invariants: a batch that comes out has passed `moldau.records.validate`, has the topic's codec and
+timestamps, and lies in memory that may be written (for `stamp`); no record was made. What is
+refused is a KafkaError with the code that Kafka gives, and has no effect.
+
+Order: size, then checksum and structure, then time. A batch whose codec is not the topic's is
+compressed anew as one block of bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from moldau.broker.log.log_config import LogConfig
+from moldau.errors import CorruptRecord
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.records import (
+    HEADER_BYTES,
+    Batch,
+    Buffer,
+    InvalidRecord,
+    InvalidTimestamp,
+    Rules,
+    Validated,
+    compress,
+    open_batch,
+    stamp,
+    validate,
+)
+from moldau.records.batch import seal
+from moldau.records.header import CODEC_MASK, LAYOUT, NO_TIMESTAMP, OVERHEAD_BYTES
+
+NO_APPEND_TIME: Final = -1
+
+
+class Admitted(NamedTuple):
+    """A batch ready to be stamped and written."""
+
+    batch: Batch
+    max_timestamp: int
+    append_time_ms: int
+    """-1 unless the topic has LogAppendTime."""
+
+
+def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
+    """Judge the one batch that a client sent; `rules` are those of `rules_of(config)`."""
+    if len(records) > config.max_message_bytes:
+        raise too_large(len(records), config)
+    try:
+        found = validate(records, rules)
+    except CorruptRecord as error:
+        raise as_kafka_error(error) from error
+    batch = found.batch
+    header = batch.header
+    data = batch.data
+    max_timestamp = header.max_timestamp
+    if data.readonly:
+        data = memoryview(bytearray(data))
+        batch = Batch(header, data)
+    if config.compression is not None and config.compression != header.codec_id:
+        batch = _recompress(batch, config)
+        data = batch.data
+    append_time_ms = NO_APPEND_TIME
+    if config.is_append_time:
+        append_time_ms = max_timestamp = now_ms
+        stamp(data, header.base_offset, header.partition_leader_epoch, append_time_ms=now_ms)
+    else:
+        _check_time(found, config, now_ms)
+        if found.claims_wrong_timestamp:
+            max_timestamp = found.timestamp_max
+            stamp(
+                data,
+                header.base_offset,
+                header.partition_leader_epoch,
+                max_timestamp=max_timestamp,
+            )
+    return Admitted(batch, max_timestamp, append_time_ms)
+
+
+def rules_of(config: LogConfig) -> Rules:
+    """What is asked of a client's batch, whatever the time."""
+    return Rules(needs_keys=config.is_compacted)
+
+
+def as_kafka_error(error: CorruptRecord) -> KafkaError:
+    """What a client is told about bad bytes."""
+    code = ErrorCode.CORRUPT_MESSAGE
+    if isinstance(error, InvalidTimestamp):
+        code = ErrorCode.INVALID_TIMESTAMP
+    elif isinstance(error, InvalidRecord):
+        code = ErrorCode.INVALID_RECORD
+    return KafkaError(code, error.reason, **error.context)
+
+
+def too_large(size: int, config: LogConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, size_bytes=size, max_message_bytes=config.max_message_bytes
+    )
+
+
+def _check_time(found: Validated, config: LogConfig, now_ms: int) -> None:
+    oldest, newest = found.timestamp_min, found.timestamp_max
+    if oldest > NO_TIMESTAMP and now_ms - oldest > config.timestamp_before_max_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "timestamp is too old", timestamp=oldest, now_ms=now_ms
+        )
+    if newest - now_ms > config.timestamp_after_max_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "timestamp is too new", timestamp=newest, now_ms=now_ms
+        )
+
+
+def _recompress(batch: Batch, config: LogConfig) -> Batch:
+    """The same records in the topic's codec."""
+    codec = config.compression
+    assert codec is not None
+    section = compress(codec, batch.section(), config.compression_level)
+    size = HEADER_BYTES + len(section)
+    if size > config.max_message_bytes:
+        raise too_large(size, config)
+    header = batch.header
+    header = header._replace(
+        batch_length=size - OVERHEAD_BYTES,
+        attributes=header.attributes & ~CODEC_MASK | codec,
+    )
+    data = bytearray(LAYOUT.pack(*header))
+    data += section
+    seal(data, 0, size)
+    return open_batch(data)

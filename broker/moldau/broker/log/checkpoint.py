@@ -1,0 +1,88 @@
+"""The text checkpoints: a version, a count, and a line of words for each entry.
+
+    0
+    2
+    orders 0 1500
+    orders 1 900
+
+Invariants: a checkpoint is replaced as a whole and durable when `write_...` returns; one that does
+not say what it should is CorruptLog, so that its reader decides what to do without it.
+
+The count guards against a file that was cut at a line's end, which no checksum here would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from moldau.broker.log.names import TopicPartition
+from moldau.errors import CorruptLog
+from moldau.runtime.files import Files
+
+VERSION: Final = "0"
+_INTEGER: Final = re.compile(r"-?\d{1,19}")
+
+
+def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
+    """The offset of each partition; empty when the file is missing."""
+    found = {}
+    for line, (topic, partition, offset) in _entries(files, path, 3):
+        if int(_number(path, line, partition)) < 0:
+            raise CorruptLog("checkpoint names no partition", path=path, line=line)
+        found[TopicPartition(topic, int(partition))] = _number(path, line, offset)
+    return found
+
+
+def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace the offsets of all partitions."""
+    lines = (f"{each.topic} {each.partition} {offsets[each]}" for each in sorted(offsets))
+    _write(files, path, lines)
+
+
+def read_pairs(files: Files, path: str) -> list[tuple[int, int]]:
+    """Pairs of numbers, as (leader epoch, start offset); empty when the file is missing."""
+    return [
+        (_number(path, line, first), _number(path, line, second))
+        for line, (first, second) in _entries(files, path, 2)
+    ]
+
+
+def write_pairs(files: Files, path: str, pairs: Iterable[tuple[int, int]]) -> None:
+    """Replace the pairs."""
+    _write(files, path, (f"{first} {second}" for first, second in pairs))
+
+
+def _write(files: Files, path: str, entries: Iterable[str]) -> None:
+    lines = list(entries)
+    files.write_text_atomic(path, "\n".join([VERSION, str(len(lines)), *lines, ""]))
+
+
+def _entries(files: Files, path: str, words: int) -> list[tuple[str, list[str]]]:
+    if not files.exists(path):
+        return []
+    try:
+        lines = files.read_text(path).split("\n")
+    except UnicodeDecodeError as error:
+        raise CorruptLog("checkpoint is not text", path=path) from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) < 2:
+        raise CorruptLog("checkpoint is cut short", path=path)
+    if lines[0].strip() != VERSION:
+        raise CorruptLog("checkpoint has another version", path=path, version=lines[0])
+    count = _number(path, lines[1], lines[1].strip())
+    entries = [(line, line.split()) for line in lines[2:]]
+    if count != len(entries):
+        raise CorruptLog("checkpoint is cut short", path=path, count=count, found=len(entries))
+    for line, found in entries:
+        if len(found) != words:
+            raise CorruptLog("checkpoint has a malformed line", path=path, line=line)
+    return entries
+
+
+def _number(path: str, line: str, word: str) -> int:
+    if not _INTEGER.fullmatch(word):
+        raise CorruptLog("checkpoint has a malformed line", path=path, line=line)
+    return int(word)

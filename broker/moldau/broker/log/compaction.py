@@ -1,0 +1,281 @@
+"""Cleaning a log: of each key only the newest record stays.
+
+Invariants:
+* Order, offsets and timestamps of what stays do not change, nor does what the last batch of each
+  producer says. A consumer at the log's end never notices.
+* Segments are read, never written. New ones are complete and durable before they are handed out as
+  a `Replacement`, with which the log puts them into place (`replacement.py` survives any crash).
+* A batch whose checksum is wrong ends the round (CorruptRecord): cleaned, it would get a right one.
+
+1. The keys of the dirty part and their newest offsets are put into a map, up to the first batch
+   that finds no room: from there on the log is left for the next round.
+2. All segments up to there are read again from the start, and what has no newer record in the map
+   is copied, several small segments into one.
+
+Work is done in steps of about a megabyte, so that whoever drives it can do so in a thread, hold it
+to a rate, and stop it between any two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.broker.log import names
+from moldau.broker.log.compaction_choice import Cleanable
+from moldau.broker.log.compaction_filter import BatchFilter, Round
+from moldau.broker.log.compaction_offsets import OffsetMap
+from moldau.broker.log.compaction_transactions import CleanedTransactions
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.producer_state import ProducerStateEntry
+from moldau.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
+from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
+from moldau.records import Batch, Buffer, read_header
+from moldau.runtime.files import Files
+
+STEP_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogToClean:
+    """A log as it is when a round begins; made where the log lives, read in any thread.
+
+    `segments` are all segments, the active one last. `producers` is a copy of its producer state.
+    """
+
+    files: Files
+    directory: str
+    config: LogConfig
+    segments: Sequence[Segment]
+    producers: Mapping[int, ProducerStateEntry]
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    delete_retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`new` segments, sealed and synced under `.cleaned` names, for `old` ones of the log."""
+
+    new: tuple[Segment, ...]
+    old: tuple[Segment, ...]
+
+
+@dataclass(slots=True)
+class CompactionStatistics:
+    """What a round did."""
+
+    bytes_mapped: int = 0
+    bytes_read: int = 0
+    bytes_kept: int = 0
+    batches_read: int = 0
+    batches_kept: int = 0
+    map_utilization: float = 0.0
+
+
+class Compaction:
+    """One round over one log."""
+
+    def __init__(self, log: LogToClean, offsets: OffsetMap, now_ms: int) -> None:
+        """`offsets` is an empty map, which the round fills."""
+        assert not len(offsets)
+        self.end_offset = log.first_dirty_offset
+        """Below this the log is clean, once all replacements are done: its new checkpoint."""
+        self.statistics = CompactionStatistics()
+        self._log = log
+        self._offsets = offsets
+        self._now_ms = now_ms
+        self._dirty_at = _position_of(log, log.first_dirty_offset)
+        self._unfinished: list[Segment] = []
+
+    def steps(self) -> Iterator[int | Replacement]:
+        """Do the round: numbers of bytes that were read or written, and replacements.
+
+        A replacement has to be made before the next step. `abandon` when no more steps are taken.
+        """
+        yield from self._map_keys()
+        self.statistics.map_utilization = self._offsets.utilization
+        old = [each for each in self._cleanable() if each.base_offset < self.end_offset]
+        groups = group_by_size(old, self._log.config.segment_bytes)
+        round = Round(
+            latest_offset=self.end_offset - 1,
+            end_offset=self._log.first_uncleanable_offset,
+            producers=self._log.producers,
+            delete_retention_ms=self._log.delete_retention_ms,
+            now_ms=self._now_ms,
+        )
+        transactions = CleanedTransactions(self._aborted_from(0))
+        batch_filter = BatchFilter(round, self._offsets, transactions)
+        for group in groups:
+            yield from self._clean(group, batch_filter, transactions)
+
+    def abandon(self) -> None:
+        """Remove what was not handed out."""
+        for segment in self._unfinished:
+            segment.remove()
+        self._unfinished.clear()
+
+    def _cleanable(self) -> list[Segment]:
+        limit = self._log.first_uncleanable_offset
+        return [each for each in self._log.segments[:-1] if each.base_offset < limit]
+
+    def _aborted_from(self, offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions of the part from `offset` that may be cleaned, wherever they end."""
+        indexes = (segment.transaction_index for segment in self._log.segments)
+        return collect_aborted(indexes, offset, self._log.first_uncleanable_offset)
+
+    def _map_keys(self) -> Iterator[int]:
+        """Fill the map from the dirty part, as far as it has room."""
+        log = self._log
+        transactions = CleanedTransactions(self._aborted_from(log.first_dirty_offset))
+        pending = 0
+        for index, segment in enumerate(self._cleanable()):
+            following = log.segments[index + 1].base_offset
+            if following <= log.first_dirty_offset:
+                continue
+            is_first = segment.base_offset < log.first_dirty_offset
+            for batch in segment.batches(self._dirty_at if is_first else 0):
+                if batch.header.last_offset < log.first_dirty_offset:
+                    continue
+                batch.check_crc()
+                if not self._map_batch(batch, transactions):
+                    return
+                self.end_offset = max(self.end_offset, batch.header.next_offset)
+                self.statistics.bytes_mapped += len(batch.data)
+                pending += len(batch.data)
+                if pending >= STEP_BYTES:
+                    yield pending
+                    pending = 0
+            self.end_offset = max(self.end_offset, following)
+        if pending:
+            yield pending
+
+    def _map_batch(self, batch: Batch, transactions: CleanedTransactions) -> bool:
+        """Note a batch's keys; False when they may not all have room, and then none is noted."""
+        header = batch.header
+        if header.is_control:
+            transactions.on_marker(batch)
+            return True
+        if transactions.on_batch(header):
+            return True
+        if not self._offsets.has_room_for(header.record_count):
+            if len(self._offsets):
+                return False
+            self._offsets.grow(header.record_count)  # or no round would ever get past it
+        put, first = self._offsets.put, self._log.first_dirty_offset
+        for entry in batch.entries():
+            if entry.key is not None and entry.offset >= first:
+                put(entry.key, entry.offset)
+        return True
+
+    def _clean(
+        self,
+        group: Sequence[Segment],
+        batch_filter: BatchFilter,
+        transactions: CleanedTransactions,
+    ) -> Iterator[int | Replacement]:
+        """Copy what stays of several segments, and hand it out in place of them."""
+        new = [self._create(group[0].base_offset)]
+        statistics = self.statistics
+        last = max((each for each in group if each.size_bytes), key=_base_offset, default=None)
+        pending = 0
+        for segment in group:
+            for batch in segment.batches():
+                batch.check_crc()
+                statistics.bytes_read += len(batch.data)
+                statistics.batches_read += 1
+                pending += len(batch.data)
+                is_end = segment is last and batch.end == segment.size_bytes
+                kept = batch_filter.filter(batch, is_end=is_end)
+                if kept is not None:
+                    statistics.bytes_kept += len(kept)
+                    statistics.batches_kept += 1
+                    pending += len(kept)
+                    self._append(new, kept, transactions.kept)
+                if pending >= STEP_BYTES:
+                    yield pending
+                    pending = 0
+        for segment in new:
+            segment.seal()
+            segment.sync()
+        self._log.files.sync_dir(self._log.directory)
+        yield pending
+        self._unfinished.clear()
+        yield Replacement(tuple(new), tuple(group))
+
+    def _append(self, new: list[Segment], kept: Buffer, aborted: list[AbortedTransaction]) -> None:
+        """Write a batch to the newest segment, or to one more when that has no room."""
+        header = read_header(kept)
+        segment = new[-1]
+        if not segment.has_room_for(len(kept), header.last_offset):
+            base = segment.next_offset
+            if header.last_offset - base > RELATIVE_OFFSET_MAX:
+                base = header.base_offset
+            segment = self._create(base)
+            new.append(segment)
+        segment.append(kept, header.last_offset, header.max_timestamp)
+        segment.transaction_index.append(*aborted)
+        aborted.clear()
+
+    def _create(self, base_offset: int) -> Segment:
+        log = self._log
+        made = Segment.create(log.files, log.directory, base_offset, log.config, names.CLEANED)
+        self._unfinished.append(made)
+        return made
+
+
+def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: int) -> LogToClean:
+    """What a round over `log` needs to know; to be called where the log is used.
+
+    What is to be cleaned must be durable: see `PartitionLog.replace_segments`.
+    """
+    return LogToClean(
+        files=log.files,
+        directory=log.directory,
+        config=log.config,
+        segments=tuple(log.segments),
+        producers=dict(log.producers.entries),
+        first_dirty_offset=cleanable.first_dirty_offset,
+        first_uncleanable_offset=cleanable.first_uncleanable_offset,
+        delete_retention_ms=delete_retention_ms,
+    )
+
+
+def put_in_place(log: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
+    """Use the new segments, unless one of the old ones has left the log meanwhile (by retention,
+    a truncation, another round): then False, the new ones are removed and the round is over."""
+    present = set(map(id, log.segments))
+    if all(id(segment) in present for segment in replacement.old):
+        log.replace_segments(replacement.new, replacement.old, now_ms)
+        return True
+    for segment in replacement.new:
+        segment.remove()
+    return False
+
+
+def group_by_size(segments: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
+    """Neighbours that make one segment together, by the sizes that they have now."""
+    groups: list[list[Segment]] = []
+    size_bytes = 0
+    for segment in segments:
+        size_bytes += segment.size_bytes
+        if groups and size_bytes <= segment_bytes:
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size_bytes = segment.size_bytes
+    return groups
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _position_of(log: LogToClean, offset: int) -> int:
+    """A batch at or before `offset`, in the segment that holds it."""
+    for segment in reversed(log.segments):
+        if segment.base_offset <= offset:
+            return segment.offset_index.look_up(offset).position
+    return 0

@@ -1,0 +1,147 @@
+"""What the cleaner leaves of a batch.
+
+Invariants: of the records up to `latest_offset`, only the newest of each key stays, and a tombstone
+among those until its delete horizon has passed (KIP-534); records behind it are not touched. What
+was aborted goes. A batch stays, be it empty, when it carries its producer's last sequence or epoch,
+or the last offset that can be cleaned, so that a restart finds both again.
+
+The delete horizon is set when the cleaner first sees a tombstone, or a marker of a transaction
+that nothing is left of: readers get `delete_retention_ms` from then on to see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moldau.broker.log.compaction_offsets import OffsetMap
+from moldau.broker.log.compaction_transactions import CleanedTransactions
+from moldau.broker.log.producer_state import ProducerStateEntry
+from moldau.records import Batch, BatchHeader, Buffer, Entry, open_batch, read_header, retain
+from moldau.records.batch import seal
+from moldau.records.header import (
+    LAYOUT,
+    LOG_APPEND_TIME,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What holds for all of one round.
+
+    `latest_offset`   the last offset whose key is in the map.
+    `end_offset`      the first one that may not be cleaned.
+    """
+
+    latest_offset: int
+    end_offset: int
+    producers: Mapping[int, ProducerStateEntry]
+    delete_retention_ms: int
+    now_ms: int
+
+
+class BatchFilter:
+    """Decides about the batches of a log, which it has to be shown in order."""
+
+    def __init__(self, round: Round, offsets: OffsetMap, transactions: CleanedTransactions) -> None:
+        self._round = round
+        self._offsets = offsets
+        self._transactions = transactions
+
+    def filter(self, batch: Batch, *, is_end: bool = False) -> Buffer | None:
+        """The batch as it shall be, or None; its very bytes when it stays as it is.
+
+        `is_end`: it is the last one of a new segment. If nothing of it stays, an empty batch of
+        nobody takes its offsets, so that the new segment ends where the old ones did: a start
+        after a crash tells by that which ones it stands for.
+        """
+        kept = self._filter(batch)
+        return _placeholder(batch) if kept is None and is_end else kept
+
+    def _filter(self, batch: Batch) -> Buffer | None:
+        header = batch.header
+        keep_empty = self._is_needed_empty(header)
+        if header.is_control:
+            return self._filter_control(batch, keep_empty)
+        if self._transactions.on_batch(header):
+            return self._without_records(batch, keep_empty)
+        return self._filter_records(batch, keep_empty)
+
+    def _filter_control(self, batch: Batch, keep_empty: bool) -> Buffer | None:
+        if not self._transactions.on_marker(batch):
+            return batch.data
+        horizon = batch.header.delete_horizon_ms
+        if horizon is not None and horizon <= self._round.now_ms:
+            return self._without_records(batch, keep_empty)
+        return retain(batch, _always, delete_horizon_ms=self._horizon(), keep_empty=keep_empty)
+
+    def _filter_records(self, batch: Batch, keep_empty: bool) -> Buffer | None:
+        header = batch.header
+        latest = self._round.latest_offset
+        find = self._offsets.get
+        set_before = header.delete_horizon_ms
+        drops_tombstones = set_before is not None and set_before <= self._round.now_ms
+        keeps_tombstone = False
+
+        def is_kept(entry: Entry) -> bool:
+            nonlocal keeps_tombstone
+            if entry.offset <= latest:
+                if entry.key is None or entry.offset < find(entry.key):
+                    return False
+                if entry.value_bytes < 0 and drops_tombstones:
+                    return False
+            keeps_tombstone = keeps_tombstone or entry.value_bytes < 0
+            return True
+
+        kept = retain(batch, is_kept, keep_empty=keep_empty)
+        if kept is None or not keeps_tombstone or set_before is not None:
+            return kept
+        return retain(open_batch(kept), _always, delete_horizon_ms=self._horizon())
+
+    def _without_records(self, batch: Batch, keep_empty: bool) -> Buffer | None:
+        return retain(batch, _never, keep_empty=True) if keep_empty else None
+
+    def _horizon(self) -> int:
+        return self._round.now_ms + self._round.delete_retention_ms
+
+    def _is_needed_empty(self, header: BatchHeader) -> bool:
+        """Does the batch hold what a restart must find: a producer's last sequence, or its epoch
+        when a marker was the last thing it wrote, or the end of what is cleaned?"""
+        if header.next_offset == self._round.end_offset:
+            return True
+        if not header.has_producer_id:
+            return False
+        producer = self._round.producers.get(header.producer_id)
+        if producer is None:
+            return False
+        if producer.batches:
+            return header.last_offset == producer.last_data_offset
+        return header.is_control and header.producer_epoch == producer.epoch
+
+
+def _placeholder(batch: Batch) -> Buffer:
+    """An empty batch with the offsets of this one and nothing else of it."""
+    emptied = retain(batch, _never, keep_empty=True)
+    assert emptied is not None
+    data = bytearray(emptied)
+    header = read_header(data)
+    header = header._replace(
+        attributes=header.attributes & LOG_APPEND_TIME,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+    )
+    LAYOUT.pack_into(data, 0, *header)
+    seal(data, 0, len(data))
+    return data
+
+
+def _always(_: Entry) -> bool:
+    return True
+
+
+def _never(_: Entry) -> bool:
+    return False

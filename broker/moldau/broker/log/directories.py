@@ -1,0 +1,155 @@
+"""All log directories of a broker (JBOD): where each partition lies, and what is out of service.
+
+Invariants: a partition is in one directory; a new one goes where the fewest are, among those that
+work; the failure of one directory touches no other. A broker without any directory in service
+cannot go on, which its owner decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
+from moldau.broker.log.directory import ConfigOf, LogDirectory
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.meta_properties import check_meta_properties
+from moldau.broker.log.names import TopicPartition
+from moldau.errors import ConfigError, CorruptLog
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.runtime.files import Files
+
+
+class LogDirectories:
+    """The directories by path, in the order of `log.dirs`."""
+
+    def __init__(self, directories: Sequence[LogDirectory]) -> None:
+        self.directories = list(directories)
+        self.unopened: dict[str, Exception] = {}
+        """Directories that could not even be opened, and why."""
+
+    @classmethod
+    def open(
+        cls, files: Files, paths: Sequence[str], cluster_id: str, node_id: int
+    ) -> LogDirectories:
+        """Take all directories that can be taken.
+
+        ConfigError when one is in use, not formatted, or somebody else's; OSError when none is
+        left.
+        """
+        opened = cls([])
+        error: Exception | None = None
+        try:
+            for path in paths:
+                try:
+                    directory = LogDirectory.open(files, path)
+                except (OSError, CorruptLog) as failure:
+                    opened.unopened[path] = error = failure
+                    continue
+                opened.directories.append(directory)
+                if directory.meta is None:
+                    raise ConfigError("the directory is not formatted", directory=path)
+                check_meta_properties(directory.meta, cluster_id, node_id, path)
+            opened._check_ids()
+        except ConfigError:
+            opened.release()
+            raise
+        if not opened.directories and error is not None:
+            raise error
+        return opened
+
+    def _check_ids(self) -> None:
+        seen: dict[Uuid, str] = {}
+        for each in self.directories:
+            if each.directory_id in seen:
+                raise ConfigError(
+                    "two directories have one id",
+                    directory=each.path,
+                    other=seen[each.directory_id],
+                )
+            seen[each.directory_id] = each.path
+
+    def load(self, config_of: ConfigOf, now_ms: int) -> None:
+        """Open every log. One that is in two directories stays in the first of them."""
+        seen: dict[TopicPartition, LogDirectory] = {}
+        for directory in self.in_service():
+            directory.load(config_of, now_ms)
+            for partition in list(directory.logs):
+                if partition in seen:
+                    raise ConfigError(
+                        "a partition is in two directories",
+                        partition=str(partition),
+                        directory=directory.path,
+                        other=seen[partition].path,
+                    )
+                seen[partition] = directory
+
+    def in_service(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.failure is None]
+
+    def on_failure(self, heard: Callable[[LogDirectory], None]) -> None:
+        """Call `heard` when a directory goes out of service."""
+        for directory in self.directories:
+            directory.on_failure = heard
+
+    # Logs.
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        """Where the partition lies, in service or not."""
+        for directory in self.directories:
+            if partition in directory.logs:
+                return directory
+        return None
+
+    def log(self, partition: TopicPartition) -> PartitionLog | None:
+        directory = self.directory_of(partition)
+        return None if directory is None else directory.logs[partition]
+
+    def logs(self) -> Iterator[tuple[TopicPartition, PartitionLog]]:
+        """Every log in service."""
+        for directory in self.in_service():
+            yield from directory.logs.items()
+
+    def create(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        directory_id: Uuid | None = None,
+    ) -> PartitionLog:
+        """A new log, in the directory of that id, or else in the one with the fewest logs."""
+        found = self.in_service()
+        if directory_id is not None:
+            found = [each for each in found if each.directory_id == directory_id]
+        if not found:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is in service")
+        target = min(found, key=lambda each: len(each.logs))
+        return target.create(partition, topic_id, config, now_ms)
+
+    # Everything at once.
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        return sum(each.delete_old_segments(now_ms) for each in self.in_service())
+
+    def remove_deleted(self, now_ms: int) -> int:
+        return sum(each.remove_deleted(now_ms) for each in self.in_service())
+
+    def expire_producers(self, now_ms: int) -> int:
+        return sum(each.expire_producers(now_ms) for each in self.in_service())
+
+    def checkpoint(self) -> None:
+        for directory in self.in_service():
+            directory.checkpoint()
+
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """In order: everything durable, then the markers."""
+        for directory in self.directories:
+            directory.close(broker_epoch)
+
+    def release(self) -> None:
+        """Let go without having loaded."""
+        for directory in self.directories:
+            directory.release()

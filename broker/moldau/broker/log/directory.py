@@ -1,0 +1,312 @@
+"""One log directory: the logs in it, and the files that speak of all of them.
+
+Invariants: nobody else has the directory (`.lock`); the marker of a clean shutdown is gone before
+anything is written, and made only after everything is durable; recovery points and log starts on
+disk are never ahead of the logs.
+
+An error of the disk takes the directory out of service as a whole and for good: what else fails on
+that disk is a guess, and another directory's replicas are not. Its logs refuse from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TypeAlias
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint import read_offsets, write_offsets
+from moldau.broker.log.clean_shutdown import (
+    NO_BROKER_EPOCH,
+    take_clean_shutdown,
+    write_clean_shutdown,
+)
+from moldau.broker.log.log import Owner, PartitionLog
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.meta_properties import MetaProperties, read_meta_properties
+from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
+from moldau.broker.log.recovery import Opening
+from moldau.errors import ConfigError, CorruptLog
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.runtime.files import FileLock, Files
+
+ConfigOf: TypeAlias = Callable[[TopicPartition, Uuid | None], LogConfig]
+"""The settings of a log that was found, by partition and topic id."""
+
+
+class LogDirectory:
+    """Opened by `open`, filled by `load`; in service until `failure` is set or it is closed."""
+
+    def __init__(self, files: Files, path: str, lock: FileLock, meta: MetaProperties | None):
+        self.files = files
+        self.path = path
+        self.meta = meta
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.topic_ids: dict[TopicPartition, Uuid] = {}
+        self.failure: OSError | CorruptLog | None = None
+        self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
+        self.was_clean = False
+        self.broker_epoch = NO_BROKER_EPOCH
+        """What the last clean shutdown said; -1 after any other end."""
+        self.notes: list[str] = []
+        """What was found wrong, in words."""
+        self._lock = lock
+        self._deleted: list[tuple[int, str, PartitionLog | None]] = []
+        self._are_points_stale = False
+        self._owner = Owner(self.persist_points, self.fail)
+
+    @classmethod
+    def open(cls, files: Files, path: str) -> LogDirectory:
+        """Take the directory, made when it is missing; ConfigError when another process has it."""
+        files.make_dirs(path)
+        try:
+            lock = files.lock(f"{path}/{names.LOCK}")
+        except BlockingIOError as error:
+            raise ConfigError("another process uses the directory", directory=path) from error
+        try:
+            return cls(files, path, lock, read_meta_properties(files, path))
+        except (OSError, CorruptLog):
+            lock.release()
+            raise
+
+    @property
+    def directory_id(self) -> Uuid:
+        """ZERO_UUID before it was formatted."""
+        meta = self.meta
+        return ZERO_UUID if meta is None or meta.directory_id is None else meta.directory_id
+
+    # Loading.
+
+    def load(self, config_of: ConfigOf, now_ms: int) -> None:
+        """Open every log in the directory, recovering those that need it."""
+        try:
+            epoch = take_clean_shutdown(self.files, self.path)
+            self.was_clean = epoch is not None
+            self.broker_epoch = NO_BROKER_EPOCH if epoch is None else epoch
+            points = {
+                name: self._read_offsets(name)
+                for name in (
+                    names.RECOVERY_POINTS,
+                    names.LOG_STARTS,
+                    names.HIGH_WATERMARKS,
+                    names.CLEANED_OFFSETS,
+                )
+            }
+            for name in self.files.list(self.path):
+                self._load_entry(name, config_of, now_ms, points)
+            self._are_points_stale = any(each.keys() - self.logs.keys() for each in points.values())
+        except (OSError, CorruptLog) as error:
+            self.fail(error)
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint. Without it logs are looked at from their beginnings."""
+        try:
+            return read_offsets(self.files, f"{self.path}/{name}")
+        except CorruptLog as error:
+            self.notes.append(str(error))
+            return {}
+
+    def _load_entry(
+        self,
+        name: str,
+        config_of: ConfigOf,
+        now_ms: int,
+        points: dict[str, dict[TopicPartition, int]],
+    ) -> None:
+        path = f"{self.path}/{name}"
+        if not self.files.stat(path).is_dir:
+            return
+        marked = names.parse_marked_dir(name)
+        if marked is not None:
+            if marked.mark == names.DELETE_DIR:
+                self._deleted.append((now_ms, path, None))
+            else:
+                self.notes.append(f"{path} is not in service")
+            return
+        partition = names.parse_partition_dir(name)
+        if partition is None:
+            self.notes.append(f"{path} is no log")
+            return
+        topic_id = read_partition_metadata(self.files, path)
+        opening = Opening(
+            now_ms,
+            is_clean=self.was_clean,
+            recovery_point=points[names.RECOVERY_POINTS].get(partition, 0),
+            log_start_offset=points[names.LOG_STARTS].get(partition, 0),
+            high_watermark=points[names.HIGH_WATERMARKS].get(partition, 0),
+            cleaned_offset=points[names.CLEANED_OFFSETS].get(partition, 0),
+        )
+        config = config_of(partition, topic_id)
+        log = PartitionLog.open(self.files, path, config, opening, self._owner)
+        self.notes += log.notes
+        self.logs[partition] = log
+        if topic_id is not None:
+            self.topic_ids[partition] = topic_id
+
+    # Logs come and go.
+
+    def create(
+        self, partition: TopicPartition, topic_id: Uuid | None, config: LogConfig, now_ms: int
+    ) -> PartitionLog:
+        """A new log, bound to its topic; KafkaError when the directory is out of service."""
+        if self._are_points_stale:
+            # Otherwise a crash could give a new log the points of one that had its name.
+            self.checkpoint()
+        self._refuse_failed()
+        assert partition not in self.logs
+        path = f"{self.path}/{names.partition_dir_name(partition)}"
+        try:
+            self.files.make_dirs(path)
+            if topic_id is not None:
+                write_partition_metadata(self.files, path, topic_id)
+                self.topic_ids[partition] = topic_id
+            log = PartitionLog.open(self.files, path, config, Opening(now_ms), self._owner)
+        except OSError as error:
+            self.fail(error)
+            self._refuse_failed()
+        self.logs[partition] = log
+        return log
+
+    def delete(self, partition: TopicPartition, unique: bytes, now_ms: int) -> None:
+        """Take a log out of service at once and for good; `remove_deleted` frees its space after
+        `file.delete.delay.ms`. `unique` are 16 random bytes."""
+        self._set_aside(partition, unique, names.DELETE_DIR, now_ms)
+
+    def set_aside(self, partition: TopicPartition, unique: bytes) -> None:
+        """Take a log out of service that the cluster does not know, and keep its files."""
+        self._set_aside(partition, unique, names.STRAY_DIR, None)
+
+    def _set_aside(
+        self, partition: TopicPartition, unique: bytes, mark: str, now_ms: int | None
+    ) -> None:
+        self._refuse_failed()
+        log = self.logs[partition]
+        path = f"{self.path}/{names.marked_dir_name(partition, unique, mark)}"
+        log.move(path)
+        del self.logs[partition]
+        self._are_points_stale = True
+        self.topic_ids.pop(partition, None)
+        if now_ms is None:
+            log.abandon()
+        else:
+            self._deleted.append((now_ms + log.config.file_delete_delay_ms, path, log))
+
+    def remove_deleted(self, now_ms: int) -> int:
+        """Remove files of deleted logs and segments whose delay is over; how many."""
+        count = 0
+        if self.failure is not None:
+            return count
+        try:
+            for entry in [each for each in self._deleted if each[0] <= now_ms]:
+                _, path, log = entry
+                if log is not None:
+                    log.abandon()
+                self.files.remove_tree(path)
+                self._deleted.remove(entry)
+                count += 1
+        except OSError as error:
+            self.fail(error)
+        for log in self._in_service():
+            with suppress(KafkaError):  # its failure is the directory's
+                count += log.remove_deleted(now_ms)
+        return count
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention, for every log, with one checkpoint for all; how many segments went."""
+        expired = []
+        for log in self._in_service():
+            with suppress(KafkaError):  # its failure is the directory's
+                if log.expire_segments(now_ms):
+                    expired.append(log)
+        if expired:
+            try:
+                self.persist_points()
+            except OSError as error:
+                self.fail(error)
+        count = 0
+        for log in expired:
+            if self.failure is None:
+                with suppress(KafkaError):
+                    count += log.drop_expired(now_ms)
+        return count
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that were idle for `producer.id.expiration.ms`; how many."""
+        return sum(log.producers.expire(now_ms) for log in self._in_service())
+
+    def sizes(self) -> dict[TopicPartition, int]:
+        """Bytes of each log."""
+        return {partition: log.size_bytes for partition, log in self.logs.items()}
+
+    # Points of all logs.
+
+    def persist_points(self) -> None:
+        """Make the recovery points and log starts durable; OSError when that fails."""
+        recovery_points = {each: log.recovery_point for each, log in self.logs.items()}
+        starts = {
+            each: log.log_start_offset
+            for each, log in self.logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        write_offsets(self.files, f"{self.path}/{names.RECOVERY_POINTS}", recovery_points)
+        write_offsets(self.files, f"{self.path}/{names.LOG_STARTS}", starts)
+        for each, point in recovery_points.items():
+            self.logs[each].persisted_recovery_point = point
+
+    def write_high_watermarks(self) -> None:
+        """Make the high watermarks durable; OSError when that fails."""
+        marks = {each: log.high_watermark for each, log in self.logs.items()}
+        write_offsets(self.files, f"{self.path}/{names.HIGH_WATERMARKS}", marks)
+
+    def checkpoint(self) -> None:
+        """Both; an error takes the directory out of service."""
+        if self.failure is None:
+            try:
+                self.persist_points()
+                self.write_high_watermarks()
+                self._are_points_stale = False
+            except OSError as error:
+                self.fail(error)
+
+    # Ends.
+
+    def fail(self, error: OSError | CorruptLog) -> None:
+        """Out of service, for good. Whoever set `on_failure` hears of the first error."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        for log in self.logs.values():
+            if log.failure is None:
+                log.take_out_of_service(error)
+        self.on_failure(self)
+
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """Make everything durable and say so; after a failure, only let go."""
+        for log in self.logs.values():
+            with suppress(KafkaError):
+                log.close()
+        if self.failure is None:
+            self.checkpoint()
+        if self.failure is None:
+            try:
+                write_clean_shutdown(self.files, self.path, broker_epoch)
+            except OSError as error:
+                self.fail(error)
+        self._lock.release()
+
+    def release(self) -> None:
+        """Let another process have the directory; the files stay as they are."""
+        self._lock.release()
+
+    def _in_service(self) -> Iterator[PartitionLog]:
+        for log in list(self.logs.values()):
+            if self.failure is None:
+                yield log
+
+    def _refuse_failed(self) -> None:
+        if self.failure is not None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, directory=self.path, error=str(self.failure)
+            )

@@ -1,0 +1,99 @@
+"""Acknowledging after fsync, many appends to one fsync.
+
+Invariants: whoever asks is told once, after a sync that began later than his append, and in the
+order of asking for one log; at most one sync of a directory is under way. When it fails, all who
+waited for that log hear the KafkaError, and the log takes itself out of service.
+
+One fsync takes 140 us, one for 64 batches 9 us each; a hop to a thread for every append would cost
+more than it waits. So the first one who asks starts a sync, those who come while it runs share the
+next one, and nobody sets a timer. One of these a directory: a disk that stalls holds up its own.
+
+Callbacks and not futures: an answer is written when it is ready, without a task for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TypeAlias
+
+from moldau.broker.log.flush import FlushJob
+from moldau.broker.log.log import PartitionLog
+from moldau.errors.codes import KafkaError
+from moldau.runtime import Runtime
+
+OnDurable: TypeAlias = Callable[[KafkaError | None], None]
+
+
+class GroupCommit:
+    """The syncs of one log directory."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._waiting: dict[PartitionLog, list[OnDurable]] = {}
+        self._is_running = False
+        self.sync_count = 0
+        """Rounds so far: each synced every log that somebody waited for."""
+
+    def submit(self, log: PartitionLog, on_durable: OnDurable) -> None:
+        """Call `on_durable` when all that is in `log` now is durable, or cannot become so."""
+        waiting = self._waiting.get(log)
+        if waiting is None:
+            self._waiting[log] = [on_durable]
+        else:
+            waiting.append(on_durable)
+        if not self._is_running:
+            self._start()
+
+    def _start(self) -> None:
+        self._is_running = True
+        self._runtime.spawn(self._run(), name="group-commit")
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._commit()
+        finally:
+            self._is_running = False
+            if self._waiting:  # a callback raised; who came meanwhile must not starve
+                self._start()
+
+    async def _commit(self) -> None:
+        """One round."""
+        waiting, self._waiting = self._waiting, {}
+        jobs: list[tuple[PartitionLog, FlushJob]] = []
+        outcomes: dict[PartitionLog, KafkaError | None] = {}
+        for log in waiting:
+            try:
+                jobs.append((log, log.begin_flush()))
+            except KafkaError as error:
+                outcomes[log] = error
+        errors = await self._runtime.run_blocking(_run_all, [job for _, job in jobs])
+        self.sync_count += 1
+        for (log, job), failure in zip(jobs, errors, strict=True):
+            outcomes[log] = _end(log, job, failure)
+        with ExitStack() as calls:  # calls each one, whatever the others raise
+            for log in reversed(waiting):
+                for on_durable in reversed(waiting[log]):
+                    calls.callback(on_durable, outcomes[log])
+
+
+def _end(log: PartitionLog, job: FlushJob, error: OSError | None) -> KafkaError | None:
+    try:
+        log.end_flush(job, error)
+    except KafkaError as refused:
+        return refused
+    return None
+
+
+def _run_all(jobs: Sequence[FlushJob]) -> list[OSError | None]:
+    """In the thread: what became of each job."""
+    errors: list[OSError | None] = []
+    for job in jobs:
+        try:
+            job.run()
+        except OSError as error:
+            errors.append(error)
+        else:
+            errors.append(None)
+    return errors

@@ -1,0 +1,139 @@
+"""Which leader epoch began where: how replicas find out where their logs part (KIP-101, KIP-279).
+
+Invariants: epochs and start offsets both rise strictly, so the end of an epoch is the start of the
+next; nothing begins beyond the log's end. After `assign` the file is written before what the epoch
+covers is acknowledged; a file that holds too much, after a truncation, is cut when the log is
+opened.
+
+Two parallel sorted lists: there are few epochs, one question in nearly every append (is it still
+the same?) and the others by halving.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from moldau.errors import CorruptLog
+
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and the offset of its first record."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The answer to OffsetForLeaderEpoch: an epoch and where it ended; -1 and -1 if unknown."""
+
+    epoch: int
+    end_offset: int
+
+
+class LeaderEpochs:
+    """The epochs of one partition's log."""
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for entry in entries:
+            self.assign(*entry)
+
+    @property
+    def entries(self) -> list[EpochEntry]:
+        return [EpochEntry(*pair) for pair in zip(self._epochs, self._starts, strict=True)]
+
+    @property
+    def latest(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self._epochs[-1] if self._epochs else None
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """`epoch` begins at `start_offset`, unless it has begun before. Whether that is news.
+
+        Entries that contradict it go: the log in front of us is right, they are left from one that
+        was truncated.
+        """
+        epochs, starts = self._epochs, self._starts
+        if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
+            return False
+        if epoch < 0 or start_offset < 0:
+            raise CorruptLog("an epoch is negative", epoch=epoch, start_offset=start_offset)
+        kept = min(bisect_left(epochs, epoch), bisect_left(starts, start_offset))
+        del epochs[kept:], starts[kept:]
+        epochs.append(epoch)
+        starts.append(start_offset)
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """The log ends at `end_offset` now. Whether an epoch went with what was cut off."""
+        kept = bisect_left(self._starts, end_offset)
+        if kept == len(self._starts):
+            return False
+        del self._epochs[kept:], self._starts[kept:]
+        return True
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """The log begins at `start_offset` now: so does the epoch of that offset."""
+        below = bisect_right(self._starts, start_offset)
+        if not below or (below == 1 and self._starts[0] == start_offset):
+            return False
+        del self._epochs[: below - 1], self._starts[: below - 1]
+        self._starts[0] = start_offset
+        return True
+
+    def clear(self) -> bool:
+        """Know no epoch; whether there was one."""
+        had = bool(self._epochs)
+        self._epochs.clear()
+        self._starts.clear()
+        return had
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """The largest known epoch that is not above `epoch`, and where it ended.
+
+        An epoch before all known ones ends where the first known one begins: what it covered is
+        deleted here, and a follower goes on from our start. An epoch that we have not reached is
+        unknown.
+        """
+        if epoch == NO_EPOCH or not self._epochs or epoch > self._epochs[-1]:
+            return EpochEnd(NO_EPOCH, NO_OFFSET)
+        if epoch == self._epochs[-1]:
+            return EpochEnd(epoch, log_end_offset)
+        above = bisect_right(self._epochs, epoch)
+        known = self._epochs[above - 1] if above else epoch
+        return EpochEnd(known, self._starts[above])
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch in which `offset` was (or would be) written."""
+        below = bisect_right(self._starts, offset)
+        return self._epochs[below - 1] if below else None
+
+    def previous_epoch(self, epoch: int) -> int | None:
+        """The largest known epoch below `epoch`."""
+        below = bisect_left(self._epochs, epoch)
+        return self._epochs[below - 1] if below else None
+
+    def next_epoch(self, epoch: int) -> int | None:
+        """The smallest known epoch above `epoch`."""
+        above = bisect_right(self._epochs, epoch)
+        return self._epochs[above] if above < len(self._epochs) else None
+
+    def in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
+        """The epochs of a part of the log, the first one beginning with it."""
+        part = LeaderEpochs(self.entries)
+        part.truncate_from_start(start_offset)
+        part.truncate_from_end(end_offset)
+        return part.entries

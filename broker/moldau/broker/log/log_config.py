@@ -1,0 +1,46 @@
+"""What a topic's settings say to its logs, as plain numbers.
+
+Invariant: immutable; a log that is told new settings gets a new object and uses it from its next
+append on. Defaults are Kafka's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.records import Codec
+
+UNLIMITED: Final = -1
+_INT64_MAX: Final = (1 << 63) - 1
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Fields are named as the topic settings are; see docs of those."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 168 * _HOUR_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    flush_messages: int = _INT64_MAX
+    flush_ms: int = _INT64_MAX
+    retention_bytes: int = UNLIMITED
+    retention_ms: int = 168 * _HOUR_MS
+    max_message_bytes: int = 1_048_588
+    is_deleted: bool = True
+    """`cleanup.policy` has `delete`."""
+    is_compacted: bool = False
+    """`cleanup.policy` has `compact`."""
+    is_append_time: bool = False
+    """`message.timestamp.type` is LogAppendTime."""
+    timestamp_before_max_ms: int = _INT64_MAX
+    timestamp_after_max_ms: int = _HOUR_MS
+    compression: Codec | None = None
+    """None: whatever the producer chose."""
+    compression_level: int | None = None
+    preallocate: bool = False
+    file_delete_delay_ms: int = 60_000
+    producer_expiration_ms: int = 86_400_000

@@ -1,0 +1,87 @@
+"""`meta.properties`: which cluster, node and directory a log directory was formatted for.
+
+Invariants: a directory of another cluster or node is refused, never adopted; directory ids are
+unique, so that the controller can tell disks apart (KIP-858). Version 1 is written. Version 0, of
+ZooKeeper's days, is read so that it can be named when it is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.broker.log.names import META_PROPERTIES
+from moldau.config.properties import format_properties, parse_properties
+from moldau.errors import ConfigError, CorruptLog
+from moldau.ids import Uuid, format_uuid, parse_uuid
+from moldau.runtime.files import Files
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """What a directory says of itself; None where it says nothing."""
+
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: Uuid | None
+    version: int = VERSION
+
+
+def write_meta_properties(files: Files, directory: str, meta: MetaProperties) -> None:
+    """Format the directory, or replace what it says; durable on return."""
+    values = {"version": str(meta.version)}
+    if meta.cluster_id is not None:
+        values["cluster.id"] = meta.cluster_id
+    if meta.node_id is not None:
+        values["node.id"] = str(meta.node_id)
+    if meta.directory_id is not None:
+        values["directory.id"] = format_uuid(meta.directory_id)
+    text = format_properties(values)
+    files.write_text_atomic(f"{directory}/{META_PROPERTIES}", text)
+
+
+def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
+    """What the directory was formatted for; None when it was not."""
+    path = f"{directory}/{META_PROPERTIES}"
+    if not files.exists(path):
+        return None
+    try:
+        values = {each.key: each.value for each in parse_properties(files.read_text(path), path)}
+        version = int(values.get("version", "0"))
+        node = values.get("node.id", values.get("broker.id"))
+        directory_id = values.get("directory.id")
+        meta = MetaProperties(
+            values.get("cluster.id"),
+            None if node is None else int(node),
+            None if directory_id is None else parse_uuid(directory_id),
+            version,
+        )
+    except (ValueError, ConfigError) as error:
+        raise CorruptLog("meta.properties is malformed", path=path) from error
+    if version not in (0, VERSION):
+        raise CorruptLog("meta.properties has another version", path=path, version=version)
+    return meta
+
+
+def check_meta_properties(meta: MetaProperties, cluster_id: str, node_id: int, path: str) -> None:
+    """ConfigError when the directory belongs to somebody else."""
+    if meta.version != VERSION:
+        raise ConfigError(
+            "the directory was formatted for ZooKeeper mode; format it anew", directory=path
+        )
+    if meta.cluster_id != cluster_id:
+        raise ConfigError(
+            "the directory belongs to another cluster",
+            directory=path,
+            found=meta.cluster_id,
+            expected=cluster_id,
+        )
+    if meta.node_id != node_id:
+        raise ConfigError(
+            "the directory belongs to another node",
+            directory=path,
+            found=meta.node_id,
+            expected=node_id,
+        )

@@ -1,0 +1,93 @@
+"""Where in a segment's log to start looking for an offset (`.index`).
+
+An entry is the last offset of some batch, less the segment's base offset, and the position where
+that batch begins. One is made every `index.interval.bytes`, so a look-up ends in a short walk
+through the log.
+
+Invariant: offsets and positions both ascend, strictly.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from moldau.broker.log.mapped_index import MappedIndex
+
+
+class OffsetPosition(NamedTuple):
+    """A batch: an offset in it or before it, and where it begins."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(MappedIndex):
+    """The offset index of one segment."""
+
+    entry = struct.Struct(">ii")
+
+    __slots__ = ("last_offset", "last_position")
+
+    def _loaded(self) -> None:
+        self.last_offset, self.last_position = self.base_offset, 0
+        if self.count:
+            self._remember_last()
+            if self.last_offset <= self.base_offset and self.count > 1:
+                self._refuse("offset index does not ascend", last_offset=self.last_offset)
+            if self.last_offset < self.base_offset or self.last_position < 0:
+                self._refuse("offset index is out of range", last_offset=self.last_offset)
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self.capacity
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that a batch which ends with `offset` begins at `position`."""
+        if self.count:
+            assert offset > self.last_offset, "offsets ascend"
+        self._put(self.entry.pack(offset - self.base_offset, position))
+        self.last_offset, self.last_position = offset, position
+
+    def look_up(self, offset: int) -> OffsetPosition:
+        """The last entry that is not beyond `offset`; the segment's beginning when there is none.
+        A batch that holds `offset` begins there or later."""
+        if not self.count:
+            return OffsetPosition(self.base_offset, 0)
+        if offset >= self.last_offset:
+            return OffsetPosition(self.last_offset, self.last_position)
+        index = self._bisect(0, offset - self.base_offset)
+        return OffsetPosition(self.base_offset, 0) if index == 0 else self.at(index - 1)
+
+    def upper_bound(self, position: int) -> int | None:
+        """An offset such that all that lies before `position` is below it, if an entry tells."""
+        if not self.count or position > self.last_position:
+            return None
+        index = self._bisect(1, position - 1)
+        return self.at(index).offset if index < self.count else None
+
+    def at(self, index: int) -> OffsetPosition:
+        """The entry of that number."""
+        assert 0 <= index < self.count
+        relative, position = self.entry.unpack_from(self._buffer(), index * self.entry.size)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def entries(self) -> list[OffsetPosition]:
+        """All of them."""
+        return [self.at(index) for index in range(self.count)]
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of batches that end with `offset` or later."""
+        if self.count and offset <= self.last_offset:
+            self._cut(self._bisect(0, offset - self.base_offset - 1))
+            self._remember_last()
+
+    def reset(self) -> None:
+        """Drop all entries."""
+        self._reset()
+        self._remember_last()
+
+    def _remember_last(self) -> None:
+        self.last_offset, self.last_position = (
+            self.at(self.count - 1) if self.count else (self.base_offset, 0)
+        )

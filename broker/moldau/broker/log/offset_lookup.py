@@ -1,0 +1,82 @@
+"""Which offset a moment has: the timestamps of ListOffsets, its negative ones included.
+
+Invariants: nothing at or above the caller's bound is answered; the first record that is new enough
+is found to the record, which is the one place where a log looks into a batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.records.header import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from moldau.broker.log.log import PartitionLog
+    from moldau.broker.log.segment import Segment
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+NO_OFFSET: Final = -1
+
+
+class OffsetAt(NamedTuple):
+    """An answer; `timestamp` -1 where the question was not about a record."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+def find_offset(log: PartitionLog, timestamp: int, upper_offset: int) -> OffsetAt | None:
+    """The offset that a ListOffsets timestamp means; None when no record is like that.
+
+    `upper_offset` is what the asker may see: high watermark, last stable offset, or log end.
+    Nothing is tiered here, so the tiered timestamps answer the offset -1.
+    """
+    if timestamp == LATEST:
+        return OffsetAt(NO_TIMESTAMP, upper_offset, log.leader_epochs.latest_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        return OffsetAt(NO_TIMESTAMP, start, log.leader_epochs.epoch_for_offset(start))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return OffsetAt(NO_TIMESTAMP, NO_OFFSET, None)
+    if timestamp == MAX_TIMESTAMP:
+        found = _newest_record(log)
+    else:
+        found = _first_record_since(log, timestamp)
+    return found if found is not None and found.offset < upper_offset else None
+
+
+def _first_record_since(log: PartitionLog, timestamp: int) -> OffsetAt | None:
+    for segment in log.segments:
+        if segment.max_timestamp >= timestamp:
+            found = _search(segment, timestamp, log.log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | None:
+    """The first record of a segment with this timestamp or a later one."""
+    offset = max(segment.time_index.look_up(timestamp).offset, start_offset)
+    position = segment.offset_index.look_up(offset).position
+    for batch in segment.batches(position):
+        header = batch.header
+        if header.max_timestamp < timestamp or header.last_offset < start_offset:
+            continue
+        for entry in batch.entries():
+            if entry.timestamp >= timestamp and entry.offset >= start_offset:
+                return OffsetAt(entry.timestamp, entry.offset, header.partition_leader_epoch)
+    return None
+
+
+def _newest_record(log: PartitionLog) -> OffsetAt | None:
+    """The record with the greatest timestamp, the first one when there are several."""
+    newest = max(log.segments, key=lambda segment: segment.max_timestamp)
+    timestamp = newest.max_timestamp
+    return None if timestamp < 0 else _search(newest, timestamp, log.log_start_offset)

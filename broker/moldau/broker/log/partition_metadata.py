@@ -1,0 +1,48 @@
+"""`partition.metadata`: which topic, by id, a log directory belongs to (KIP-516).
+
+Invariant: once written it never changes. A topic that is deleted and made again has another id, and
+its old log must not be taken for the new one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from moldau.broker.log.names import PARTITION_METADATA
+from moldau.errors import CorruptLog
+from moldau.ids import ZERO_UUID, Uuid, format_uuid, parse_uuid
+from moldau.runtime.files import Files
+
+VERSION: Final = 0
+_LINE: Final = re.compile(r"(\w+):\s*(\S+)\s*")
+
+
+def write_partition_metadata(files: Files, directory: str, topic_id: Uuid) -> None:
+    """Bind the directory to a topic; durable on return."""
+    assert topic_id != ZERO_UUID
+    text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}\n"
+    files.write_text_atomic(f"{directory}/{PARTITION_METADATA}", text)
+
+
+def read_partition_metadata(files: Files, directory: str) -> Uuid | None:
+    """The topic's id; None when the directory was not bound yet."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not files.exists(path):
+        return None
+    found: dict[str, str] = {}
+    try:
+        for line in files.read_text(path).splitlines():
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise CorruptLog("partition metadata has a malformed line", path=path, line=line)
+            found[match[1]] = match[2]
+        version = int(found.get("version", ""))
+        topic_id = parse_uuid(found.get("topic_id", ""))
+    except ValueError as error:
+        raise CorruptLog("partition metadata is malformed", path=path, found=found) from error
+    if version != VERSION:
+        raise CorruptLog("partition metadata has another version", path=path, version=version)
+    if topic_id == ZERO_UUID:
+        raise CorruptLog("partition metadata has no topic id", path=path)
+    return topic_id

@@ -1,0 +1,327 @@
+"""Opening a log directory: what is there, how far it can be trusted, and what the rest says.
+
+Invariants, whatever crash came before:
+* What was durable (all below the recovery point, and all that a flush returned for) is kept.
+* Nothing damaged is kept: behind the recovery point each batch's checksum is checked, offsets and
+  leader epochs must go on from those before, and the log ends where that fails.
+* There is no hole: when a segment lost its tail and a later one did not, the later one goes. Only
+  what compaction has cleaned (`cleaned_offset`) and what lies below the recovery point may have
+  gaps between segments.
+* Indexes, producer state, transaction indexes and leader epochs are what the log says.
+
+A cut is durable before anything is appended, or new batches could be followed by old ones after
+the next loss of power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint import read_pairs
+from moldau.broker.log.leader_epochs import LeaderEpochs
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.producer_snapshot import ProducerSnapshots
+from moldau.broker.log.producer_state import Origin, ProducerState
+from moldau.broker.log.replacement import finish_replacements
+from moldau.broker.log.segment import INDEX_KINDS, RELATIVE_OFFSET_MAX, Segment
+from moldau.broker.log.transaction_index import AbortedTransaction
+from moldau.errors import CorruptLog, CorruptRecord
+from moldau.errors.codes import KafkaError
+from moldau.records import Batch
+from moldau.runtime.files import Files
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is known of a log before it is opened."""
+
+    now_ms: int
+    is_clean: bool = False
+    """Its last life ended in order: nothing needs to be looked at."""
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    cleaned_offset: int = 0
+    """Compaction has been at work below this offset."""
+    jitter: float = 0.0
+    """This log's share, 0 to 1, of `segment.jitter.ms`."""
+
+
+@dataclass(slots=True)
+class Found:
+    """An opened directory."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    flushed_end_offset: int
+    producers: ProducerState
+    snapshots: ProducerSnapshots
+    epochs: LeaderEpochs
+    epochs_changed: bool
+    notes: list[str] = field(default_factory=list)
+    """What was repaired, in words, for the log of the process."""
+
+
+def open_directory(files: Files, directory: str, config: LogConfig, opening: Opening) -> Found:
+    """Open and, where it was not closed in order, recover. The directory exists."""
+    try:
+        return _Opener(files, directory, config, opening).open()
+    except (CorruptLog, CorruptRecord) as error:
+        # It was said to be whole and is not. All of it has to be looked at.
+        if not (opening.is_clean or opening.recovery_point):
+            raise
+        opening = replace(opening, is_clean=False, recovery_point=0)
+        found = _Opener(files, directory, config, opening).open()
+        found.notes.insert(0, str(error))
+        return found
+
+
+class _Opener:
+    """One opening, step by step."""
+
+    def __init__(self, files: Files, directory: str, config: LogConfig, opening: Opening) -> None:
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._opening = opening
+        self._notes: list[str] = []
+        self._producers = ProducerState(config.producer_expiration_ms)
+        self._trusted = 0
+        """How many segments need not be looked at."""
+
+    def open(self) -> Found:
+        finish_replacements(self._files, self._directory)
+        bases = self._bases()
+        start = self._opening.log_start_offset
+        bases = self._drop_before_start(bases, start)
+        segments = [
+            Segment(self._files, self._directory, base, self._config) for base in bases
+        ] or [Segment.create(self._files, self._directory, start, self._config)]
+        start = max(start, segments[0].base_offset)
+        epochs, are_epochs_known = self._read_epochs()
+        before = list(epochs.entries)
+        self._trusted = self._count_trusted(segments) if are_epochs_known else 0
+        self._trust(segments)
+        if self._trusted < len(segments):
+            epochs.truncate_from_end(segments[self._trusted].base_offset)
+        self._load_producers(segments, start)
+        segments = self._recover(segments, epochs)
+        active = segments[-1]
+        if active.next_offset < start:
+            self._notes.append(f"log ends at {active.next_offset}, before its start {start}")
+            self._drop(segments)
+            active = Segment.create(self._files, self._directory, start, self._config)
+            segments = [active]
+            self._producers.reset(start)
+        active.is_sealed = False
+        active.are_indexes_durable = False
+        epochs.truncate_from_end(active.next_offset)
+        epochs.truncate_from_start(start)
+        snapshots = ProducerSnapshots(self._files, self._directory)
+        snapshots.truncate(-1, active.next_offset)
+        snapshots.remove_strays([each.base_offset for each in segments])
+        unsure = [each.base_offset for each in segments if not each.are_indexes_durable]
+        return Found(
+            segments,
+            start,
+            active.next_offset if self._opening.is_clean and are_epochs_known else unsure[0],
+            self._producers,
+            snapshots,
+            epochs,
+            list(epochs.entries) != before,
+            self._notes,
+        )
+
+    def _bases(self) -> list[int]:
+        """Base offsets of the segments; index files without a log are removed."""
+        found: dict[int, set[str]] = {}
+        for name in self._files.list(self._directory):
+            parsed = names.parse_segment_file(name)
+            if parsed is not None and parsed[1] != names.SNAPSHOT:
+                found.setdefault(parsed[0], set()).add(parsed[1])
+            elif names.parse_segment_file(name, names.DELETED) is not None:
+                self._files.remove(f"{self._directory}/{name}")
+        for base, kinds in found.items():
+            if names.LOG not in kinds:
+                for kind in kinds:
+                    path = f"{self._directory}/{names.segment_file_name(base, kind)}"
+                    self._files.remove(path)
+        return sorted(base for base, kinds in found.items() if names.LOG in kinds)
+
+    def _drop_before_start(self, bases: list[int], start: int) -> list[int]:
+        """Segments whose removal a crash interrupted: all that ends where the log starts."""
+        while len(bases) > 1 and bases[1] <= start:
+            for kind in (names.LOG, *INDEX_KINDS, names.SNAPSHOT):
+                path = f"{self._directory}/{names.segment_file_name(bases[0], kind)}"
+                if self._files.exists(path):
+                    self._files.remove(path)
+            del bases[0]
+        return bases
+
+    def _read_epochs(self) -> tuple[LeaderEpochs, bool]:
+        """The leader epochs, and whether they are known; otherwise the log tells them."""
+        path = f"{self._directory}/{names.LEADER_EPOCHS}"
+        try:
+            return LeaderEpochs(read_pairs(self._files, path)), self._files.exists(path)
+        except CorruptLog as error:
+            self._notes.append(str(error))
+            return LeaderEpochs(), False
+
+    def _count_trusted(self, segments: list[Segment]) -> int:
+        """How many segments lie below the recovery point as a whole."""
+        if self._opening.is_clean:
+            return len(segments)
+        point = self._opening.recovery_point
+        ends = [each.base_offset for each in segments[1:]]
+        return sum(1 for end in ends if end <= point)
+
+    def _trust(self, segments: list[Segment]) -> None:
+        """Take the trusted segments as they are."""
+        for number, segment in enumerate(segments[: self._trusted]):
+            if number + 1 < len(segments):
+                segment.next_offset = segments[number + 1].base_offset
+                segment.is_sealed = True
+                segment.are_indexes_durable = True
+            else:
+                segment.load_end()
+
+    def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> list[Segment]:
+        """Look at every batch of what is not trusted. Returns the segments that stay."""
+        kept = segments[: self._trusted]
+        epoch = epochs.latest_epoch
+        for segment in segments[self._trusted :]:
+            if not self._follows(kept, segment):
+                break
+            if kept and not kept[-1].is_sealed:
+                kept[-1].seal()
+            walk = _Walk(segment, self._producers, epochs, epoch)
+            is_whole = walk.run()
+            epoch = walk.epoch
+            kept.append(segment)
+            if not is_whole:
+                end = segment.next_offset
+                self._notes.append(f"{segment.log_path} cut at offset {end}: {walk.reason}")
+                break
+        self._drop(segments[len(kept) :])
+        return kept
+
+    def _load_producers(self, segments: list[Segment], start: int) -> None:
+        """Set the producer state to where the trusted segments end."""
+        snapshots = ProducerSnapshots(self._files, self._directory)
+        if self._trusted < len(segments):
+            end = max(start, segments[self._trusted].base_offset)
+        else:
+            end = segments[-1].next_offset
+        snapshots.truncate(start, end)
+        refused = snapshots.load_latest(self._producers, start, self._opening.now_ms)
+        self._notes += [str(error) for error in refused]
+        for segment in segments[: self._trusted]:
+            if segment.next_offset > self._producers.end_offset:
+                self._replay(segment)
+        if self._producers.end_offset < end:
+            self._producers.advance_to(end)
+
+    def _replay(self, segment: Segment) -> None:
+        """Let the producer state see a trusted segment, from where the state ends."""
+        position = segment.offset_index.look_up(self._producers.end_offset).position
+        replay(self._producers, segment.batches(position))
+
+    def _follows(self, kept: list[Segment], segment: Segment) -> bool:
+        """Whether `segment` goes on where the one before it ends."""
+        if not kept or segment.base_offset == kept[-1].next_offset:
+            return True
+        end = kept[-1].next_offset
+        is_cleaned = segment.base_offset <= self._opening.cleaned_offset
+        if segment.base_offset > end and is_cleaned:
+            return True
+        self._notes.append(f"{segment.log_path} does not go on at offset {end}: dropped")
+        return False
+
+    def _drop(self, segments: list[Segment]) -> None:
+        """Remove segments that nothing may follow; durably."""
+        for segment in segments:
+            segment.remove()
+        if segments:
+            self._files.sync_dir(self._directory)
+
+
+class _Walk:
+    """Goes through a segment that may be damaged, and cuts it where it is."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        producers: ProducerState,
+        epochs: LeaderEpochs,
+        epoch: int | None,
+    ) -> None:
+        self._segment = segment
+        self._producers = producers
+        self._epochs = epochs
+        self.epoch = epoch
+        self.reason = ""
+
+    def run(self) -> bool:
+        """Whether the segment is whole."""
+        segment = self._segment
+        segment.begin_recovery()
+        position = 0
+        try:
+            for batch in segment.batches():
+                self._check(batch)
+                self._take(batch)
+                position = batch.end
+        except CorruptRecord as error:
+            self.reason = str(error)
+        if position == segment.size_bytes:
+            return True
+        segment.cut(position)
+        return False
+
+    def _check(self, batch: Batch) -> None:
+        header = batch.header
+        segment = self._segment
+        batch.check_crc()
+        if header.base_offset < segment.next_offset or header.last_offset_delta < 0:
+            raise CorruptRecord("offsets do not ascend", base_offset=header.base_offset)
+        if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            raise CorruptRecord("offset is too far from its segment", offset=header.last_offset)
+        if self.epoch is not None and header.partition_leader_epoch < self.epoch:
+            raise CorruptRecord(
+                "leader epoch goes back",
+                base_offset=header.base_offset,
+                epoch=header.partition_leader_epoch,
+                after=self.epoch,
+            )
+
+    def _take(self, batch: Batch) -> None:
+        header = batch.header
+        if header.last_offset >= self._producers.end_offset:
+            aborted = _fold(self._producers, batch)
+            if aborted:
+                self._segment.transaction_index.append(*aborted)
+        self._segment.recover_batch(batch)
+        epoch = header.partition_leader_epoch
+        if epoch >= 0 and (self.epoch is None or epoch > self.epoch):
+            self._epochs.assign(epoch, header.base_offset)
+            self.epoch = epoch
+
+
+def replay(producers: ProducerState, batches: Iterable[Batch]) -> None:
+    """Let the producer state see what it has not seen of these batches."""
+    offset = producers.end_offset
+    for batch in batches:
+        if batch.header.last_offset >= offset:
+            _fold(producers, batch)
+
+
+def _fold(producers: ProducerState, batch: Batch) -> list[AbortedTransaction]:
+    """Let the producer state see a batch of the log; CorruptRecord when that cannot be."""
+    append = producers.prepare(Origin.REPLICATION)
+    try:
+        append.add(batch)
+    except KafkaError as error:
+        raise CorruptRecord(error.reason, **error.context) from error
+    return producers.commit(append)

@@ -1,0 +1,90 @@
+"""Putting cleaned segments in the place of those they were made from, so that a crash at any moment
+leaves the old ones or the new ones.
+
+1. `.cleaned` files are complete and durable. They mean nothing yet.
+2. They become `.swap`, the last one first: now they count, unless a `.cleaned` of the same or a
+   lower offset is left, which says that this step was not over.
+3. The old ones become `.deleted`; 4. the new ones get their real names.
+
+Invariant: between two steps the names are synced, so they cannot be overtaken by a later step.
+`finish_replacements` does at start what a crash kept from being done. Names and order are Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moldau.broker.log import names
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.segment import INDEX_KINDS, Segment
+from moldau.runtime.files import Files
+
+_KINDS = (*INDEX_KINDS, names.LOG)
+
+
+def replace(files: Files, directory: str, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+    """Steps 2 to 4; `old` are left as `.deleted`, for the caller to remove."""
+    for segment in reversed(new):
+        segment.rename(names.SWAP)
+    files.sync_dir(directory)
+    for segment in old:
+        segment.rename(names.DELETED)
+    files.sync_dir(directory)
+    for segment in new:
+        segment.rename("")
+    files.sync_dir(directory)
+
+
+def finish_replacements(files: Files, directory: str) -> None:
+    """Finish what had got to step 2, drop what had not; durable on return."""
+    listed = files.list(directory)
+    lowest_cleaned = None
+    changed = False
+    for name in listed:
+        if (cleaned := names.parse_segment_file(name, names.CLEANED)) is not None:
+            lowest_cleaned = min(cleaned[0], lowest_cleaned or cleaned[0])
+            files.remove(f"{directory}/{name}")
+            changed = True
+    swaps = [found for name in listed if (found := names.parse_segment_file(name, names.SWAP))]
+    counting = sorted(base for base, kind in swaps if kind == names.LOG)
+    for base, kind in swaps:
+        if base not in counting or (lowest_cleaned is not None and base >= lowest_cleaned):
+            _rename_or_remove(files, directory, base, kind, keep=base not in counting)
+            changed = True
+    if lowest_cleaned is not None:
+        counting = [base for base in counting if base < lowest_cleaned]
+    for base in counting:
+        _finish(files, directory, base)
+        changed = True
+    if changed:
+        files.sync_dir(directory)
+
+
+def _rename_or_remove(files: Files, directory: str, base: int, kind: str, *, keep: bool) -> None:
+    """An index without its log: the log has its real name already, so it belongs to that one."""
+    swap = f"{directory}/{names.segment_file_name(base, kind, names.SWAP)}"
+    log = f"{directory}/{names.segment_file_name(base, names.LOG)}"
+    if keep and files.exists(log):
+        files.rename(swap, f"{directory}/{names.segment_file_name(base, kind)}")
+    else:
+        files.remove(swap)
+
+
+def _finish(files: Files, directory: str, base: int) -> None:
+    """Steps 3 and 4 for one segment."""
+    swap = Segment(files, directory, base, LogConfig(), names.SWAP)
+    swap.load_end()
+    end = max(swap.next_offset, base + 1)
+    swap.forget()
+    for name in files.list(directory):
+        found = names.parse_segment_file(name)
+        if found is not None and found[1] == names.LOG and base <= found[0] < end:
+            for kind in _KINDS:
+                path = f"{directory}/{names.segment_file_name(found[0], kind)}"
+                if files.exists(path):
+                    files.remove(path)
+    files.sync_dir(directory)
+    for kind in _KINDS:
+        path = f"{directory}/{names.segment_file_name(base, kind, names.SWAP)}"
+        if files.exists(path):
+            files.rename(path, f"{directory}/{names.segment_file_name(base, kind)}")

@@ -1,0 +1,57 @@
+"""Which segments a log may forget.
+
+Invariants: only whole segments go, from the oldest on without a gap, and only what every consumer
+could have read: a segment that ends above the high watermark stays. Pure: looks at segments, does
+nothing to them.
+"""
+
+from __future__ import annotations
+
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.segment import Segment
+from moldau.broker.log.segments import Segments
+
+
+def count_expired(
+    segments: Segments,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    high_watermark: int,
+    log_start_offset: int,
+) -> int:
+    """How many of the oldest segments go, by age, by size, or because the log starts later.
+
+    All of them can: the caller rolls first then. A compacted topic without `delete` loses only
+    what lies before the log's start. A negative limit is none.
+    """
+    by_size = _count_beyond_size(segments, config) if config.is_deleted else 0
+    for number, segment in enumerate(segments):
+        end = segments.end_of(number)
+        if end > high_watermark or not segment.size_bytes:
+            return number
+        is_before_start = segment is not segments.active and end <= log_start_offset
+        is_old = config.is_deleted and 0 <= config.retention_ms < now_ms - _newest_ms(segment)
+        if not (is_before_start or is_old or number < by_size):
+            return number
+    return len(segments)
+
+
+def _count_beyond_size(segments: Segments, config: LogConfig) -> int:
+    """As many as can go while at least `retention_bytes` stay."""
+    if config.retention_bytes < 0:
+        return 0
+    surplus = sum(each.size_bytes for each in segments) - config.retention_bytes
+    count = 0
+    for segment in segments:
+        surplus -= segment.size_bytes
+        if surplus < 0:
+            break
+        count += 1
+    return count
+
+
+def _newest_ms(segment: Segment) -> int:
+    """The age of a segment without any timestamp is that of its file."""
+    newest = segment.max_timestamp
+    return newest if newest >= 0 else segment.modified_ms

@@ -1,0 +1,409 @@
+"""One segment: a file of batches from `base_offset` on, and the indexes that find things in it.
+
+Invariants: bytes are appended and never changed; offsets in it are at most 2**31 - 1 above its
+base; `size_bytes` ends at the end of a whole batch; `next_offset` is behind its last batch. The
+newest entry of an index never leads behind what is in the log.
+
+Indexes are opened when somebody needs them, since most segments of a log are never read. One that
+turns out to be damaged is made anew on the spot by a walk through the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.log import names
+from moldau.broker.log.offset_index import OffsetIndex
+from moldau.broker.log.scan import FoundBatch, batches, find_batch
+from moldau.broker.log.slice import LogSlice, SegmentFile
+from moldau.broker.log.time_index import TimeIndex, TimestampOffset
+from moldau.broker.log.transaction_index import TransactionIndex
+from moldau.errors import CorruptLog, CorruptRecord
+from moldau.records import Batch, Buffer
+from moldau.records.header import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from moldau.broker.log.log_config import LogConfig
+    from moldau.runtime.files import File, Files
+
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+_RESERVE_FROM_BYTES: Final = 1 << 20
+_RESERVE_BYTES_MAX: Final = 8 << 20
+INDEX_KINDS: Final = (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
+
+
+class Segment:
+    """A segment on disk. `is_sealed` once nothing will be appended."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_config",
+        "_directory",
+        "_file",
+        "_files",
+        "_offset_index",
+        "_reserved_bytes",
+        "_suffix",
+        "_time_index",
+        "_transaction_index",
+        "are_indexes_durable",
+        "base_offset",
+        "created_ms",
+        "first_timestamp",
+        "is_sealed",
+        "newest",
+        "next_offset",
+        "size_bytes",
+        "source",
+    )
+
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, config: LogConfig, suffix: str = ""
+    ) -> None:
+        """Open what is there; nothing of it is checked. `create` makes a new one."""
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._suffix = suffix
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._transaction_index: TransactionIndex | None = None
+        self._bytes_since_index = 0
+        self._reserved_bytes = 0
+        self.base_offset = base_offset
+        self._file: File = files.open(self.log_path, "write")
+        self.source = SegmentFile(self._file)
+        self.size_bytes = self._file.size
+        self.next_offset = base_offset
+        self.newest = TimestampOffset(NO_TIMESTAMP, base_offset)
+        self.first_timestamp: int | None = None
+        self.created_ms = 0
+        self.is_sealed = False
+        self.are_indexes_durable = False
+
+    @classmethod
+    def create(
+        cls, files: Files, directory: str, base_offset: int, config: LogConfig, suffix: str = ""
+    ) -> Segment:
+        """A new, empty segment; what an earlier life left under these names is dropped."""
+        for kind in (names.LOG, *INDEX_KINDS):
+            path = f"{directory}/{names.segment_file_name(base_offset, kind, suffix)}"
+            if files.exists(path):
+                files.remove(path)
+        segment = cls(files, directory, base_offset, config, suffix)
+        segment._make_indexes()
+        if config.preallocate:
+            segment._reserve(config.segment_bytes)
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.log_path!r}, next_offset={self.next_offset})"
+
+    # What it is made of.
+
+    def path(self, kind: str) -> str:
+        return f"{self._directory}/{names.segment_file_name(self.base_offset, kind, self._suffix)}"
+
+    @property
+    def log_path(self) -> str:
+        return self.path(names.LOG)
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        index = self._offset_index
+        return self._open_indexes()[0] if index is None else index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        return self._open_indexes()[1] if index is None else index
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        """Aborted transactions whose markers are in this segment."""
+        if self._transaction_index is None:
+            path = self.path(names.TRANSACTION_INDEX)
+            self._transaction_index = TransactionIndex(self._files, path, self.base_offset)
+        return self._transaction_index
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp of its batches; -1 without any."""
+        if self._time_index is None:
+            self._open_indexes()
+        return self.newest.timestamp
+
+    @property
+    def modified_ms(self) -> int:
+        """When its log was last written, as the file system says."""
+        return self._files.stat(self.log_path).modified_ms
+
+    # Writing.
+
+    def has_room_for(self, size: int, last_offset: int, pending: int = 0) -> bool:
+        """Whether a batch fits behind `pending` more bytes; an empty segment takes any size."""
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return False
+        used = self.size_bytes + pending
+        if used > self._config.segment_bytes - size and used:
+            return False
+        return not (self.offset_index.is_full or self.time_index.is_full)
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int) -> int:
+        """Write one batch, stamped already, that ends with `last_offset`; its position.
+
+        After an OSError the file is as before, or the segment must not be used any more.
+        """
+        position = self.size_bytes
+        end = position + len(data)
+        if end > self._reserved_bytes and position >= _RESERVE_FROM_BYTES:
+            self._reserve(end + min(position, _RESERVE_BYTES_MAX))
+        try:
+            self._file.append_parts((data,))
+        except OSError:
+            self._file.truncate(position)
+            raise
+        self.size_bytes = end
+        self._note(last_offset, max_timestamp, position, len(data))
+        return position
+
+    def append_all(self, data: Buffer, batches_in_it: Sequence[Batch]) -> int:
+        """Write batches that lie back to back in `data`, in one call; otherwise as `append`."""
+        position = at = self.size_bytes
+        try:
+            self._file.append_parts((data,))
+        except OSError:
+            self._file.truncate(position)
+            raise
+        self.size_bytes = position + len(data)
+        for batch in batches_in_it:
+            header = batch.header
+            self._note(header.last_offset, header.max_timestamp, at, header.size_bytes)
+            at += header.size_bytes
+        return position
+
+    def _note(self, last_offset: int, max_timestamp: int, position: int, size: int) -> None:
+        """Keep indexes and ends up with a batch that was written at `position`."""
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.newest.timestamp:
+            self.newest = TimestampOffset(max_timestamp, last_offset)
+        if self._bytes_since_index > self._config.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(*self.newest)
+            self._bytes_since_index = 0
+        self._bytes_since_index += size
+        self.next_offset = last_offset + 1
+
+    def _reserve(self, end: int) -> None:
+        """Take disk space in large pieces: an append into it costs less."""
+        end = min(end, max(self._config.segment_bytes, self.size_bytes))
+        if end > self._reserved_bytes:
+            try:
+                self._file.allocate(end)
+            except OSError:
+                if self._config.preallocate:
+                    raise
+            self._reserved_bytes = end
+
+    def seal(self) -> None:
+        """Nothing more will be appended: cut files to what is in them, note the newest time."""
+        self.time_index.append(*self.newest)
+        self.offset_index.trim()
+        self.time_index.trim()
+        self._give_back()
+        self.is_sealed = True
+
+    def _give_back(self) -> None:
+        if self._reserved_bytes:
+            self._file.truncate(self.size_bytes)
+            self._reserved_bytes = 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all batches that hold `offset` or a later one; durable on return.
+
+        A batch that holds it goes as a whole, so the segment may end below `offset`.
+        """
+        self.is_sealed = False
+        self.are_indexes_durable = False
+        found = self._find(offset)
+        if found is None:
+            return
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self._file.truncate(found.position)
+        self._file.sync()
+        self._reserved_bytes = 0
+        self.size_bytes = found.position
+        self.load_end()
+
+    # Reading.
+
+    def find(self, offset: int) -> FoundBatch | None:
+        """The first batch that ends at `offset` or later."""
+        if offset >= self.next_offset:
+            return None
+        try:
+            return self._find(offset)
+        except CorruptRecord:
+            if not self.is_sealed:
+                raise
+            self.rebuild_indexes()  # a damaged index leads astray; a damaged log is told by this
+            return self._find(offset)
+
+    def _find(self, offset: int) -> FoundBatch | None:
+        start = self.offset_index.look_up(offset).position
+        return find_batch(self.source, start, offset, self.size_bytes)
+
+    def slice(self, position: int, size: int) -> LogSlice:
+        return LogSlice(self.source, position, size)
+
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
+        """The batches from `position` on, read in pieces; CorruptRecord where there is none."""
+        return batches(self.source, position, self.size_bytes if end is None else end)
+
+    # Opening and closing.
+
+    def load_end(self) -> None:
+        """Find next offset and newest time from the indexes and the log behind their last entry,
+        for a segment whose log is known to be whole. Nothing is checked."""
+        newest = self.time_index.last
+        position = self.offset_index.last_position
+        self.next_offset = self.base_offset
+        since_index = 0
+        for batch in self.batches(position):
+            header = batch.header
+            self.next_offset = header.next_offset
+            if header.max_timestamp > newest.timestamp:
+                newest = TimestampOffset(header.max_timestamp, header.last_offset)
+            since_index += header.size_bytes
+        self.newest = newest
+        self._bytes_since_index = since_index
+        first = next(self.batches(0), None)
+        self.first_timestamp = None if first is None else first.header.max_timestamp
+
+    def rebuild_indexes(self) -> None:
+        """Make offset and time index anew from the log, which is whole."""
+        for kind in (names.INDEX, names.TIME_INDEX):
+            if self._files.exists(self.path(kind)):
+                self._files.remove(self.path(kind))
+        self._close_indexes()
+        self._make_indexes()
+        self._start_over()
+        for batch in self.batches():
+            self.recover_batch(batch)
+        self.are_indexes_durable = False
+        if self.is_sealed:
+            self.seal()
+
+    def begin_recovery(self) -> None:
+        """Forget indexes and ends: `recover_batch` builds them up again."""
+        for kind in INDEX_KINDS:
+            if self._files.exists(self.path(kind)):
+                self._files.remove(self.path(kind))
+        self._close_indexes()
+        self._make_indexes()
+        self._start_over()
+        self.is_sealed = False
+        self.are_indexes_durable = False
+
+    def recover_batch(self, batch: Batch) -> None:
+        """The next batch has been found good."""
+        header = batch.header
+        self._note(header.last_offset, header.max_timestamp, batch.position, header.size_bytes)
+
+    def cut(self, position: int) -> None:
+        """Recovery found nothing good behind `position`; durable on return.
+
+        Otherwise: 1. new batches are written over the bad bytes, 2. the power fails before they
+        are synced, 3. some of the new bytes are there, followed by good old batches.
+        """
+        self._file.truncate(position)
+        self._file.sync()
+        self.size_bytes = position
+
+    def sync(self) -> None:
+        """Make log and indexes durable, now."""
+        self._file.sync()
+        for index in self.mapped_indexes():
+            index.sync()
+        self.transaction_index.sync()
+
+    def mapped_indexes(self) -> list[OffsetIndex | TimeIndex]:
+        """Offset and time index, if they may have changed since they were opened."""
+        found = (self._offset_index, self._time_index)
+        return [index for index in found if index is not None]
+
+    def configure(self, config: LogConfig) -> None:
+        """Other settings from the next append on; an index keeps the size that it has."""
+        self._config = config
+
+    def forget(self) -> None:
+        """Let go of the files, as they are."""
+        self._let_go()
+
+    def move(self, directory: str) -> None:
+        """The directory has another name now."""
+        self._close_indexes()
+        self._directory = directory
+
+    def rename(self, suffix: str) -> None:
+        """Give all its files another ending; durable after a sync of the directory."""
+        before = {kind: self.path(kind) for kind in (*INDEX_KINDS, names.LOG)}
+        self._close_indexes()
+        self._suffix = suffix
+        for kind, path in before.items():
+            if self._files.exists(path):
+                self._files.rename(path, self.path(kind))
+
+    def remove(self) -> None:
+        """Remove its files; slices of it stay readable."""
+        self._let_go()
+        for kind in (names.LOG, *INDEX_KINDS):
+            if self._files.exists(self.path(kind)):
+                self._files.remove(self.path(kind))
+
+    def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Both indexes, made anew where they are damaged or missing."""
+        try:
+            paths = (self.path(names.INDEX), self.path(names.TIME_INDEX))
+            are_there = all(map(self._files.exists, paths)) or not self.size_bytes
+            found = self._make_indexes() if are_there else None
+        except CorruptLog:
+            found = None
+        if found is None:
+            self.rebuild_indexes()
+            assert self._offset_index is not None
+            assert self._time_index is not None
+            return self._offset_index, self._time_index
+        if found[1].last.timestamp > self.newest.timestamp:
+            self.newest = found[1].last
+        return found
+
+    def _make_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        room = self._config.segment_index_bytes
+        files, base = self._files, self.base_offset
+        offset_index = OffsetIndex(files, self.path(names.INDEX), base, room)
+        time_index = TimeIndex(files, self.path(names.TIME_INDEX), base, room)
+        self._offset_index, self._time_index = offset_index, time_index
+        return offset_index, time_index
+
+    def _close_indexes(self) -> None:
+        for index in (self._offset_index, self._time_index, self._transaction_index):
+            if index is not None:
+                index.close()
+        self._offset_index = self._time_index = self._transaction_index = None
+
+    def _let_go(self) -> None:
+        """The file closes when the last slice of it has gone."""
+        self._close_indexes()
+        if hasattr(self, "source"):
+            del self.source
+
+    def _start_over(self) -> None:
+        self.next_offset = self.base_offset
+        self.newest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self.first_timestamp = None
+        self._bytes_since_index = 0

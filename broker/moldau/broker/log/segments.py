@@ -1,0 +1,54 @@
+"""The segments of a log in the order of their offsets.
+
+Invariants: never empty; base offsets ascend; the last one is active, all others are sealed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from moldau.broker.log.segment import Segment
+
+
+class Segments(Sequence[Segment]):
+    """A sorted list with look-up by offset."""
+
+    __slots__ = ("_bases", "_segments", "active")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.replace_all(segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:  # type: ignore[override] # no slices needed
+        return self._segments[index]
+
+    def replace_all(self, segments: Sequence[Segment]) -> None:
+        """Other segments from now on."""
+        assert segments
+        self._segments = list(segments)
+        self._bases = [each.base_offset for each in self._segments]
+        assert all(low < high for low, high in zip(self._bases, self._bases[1:], strict=False))
+        self.active = self._segments[-1]
+
+    def append(self, segment: Segment) -> None:
+        """A new active segment."""
+        assert segment.base_offset > self._bases[-1]
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def index_of(self, offset: int) -> int:
+        """The number of the segment in which `offset` is, if anywhere; 0 when it lies before."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def end_of(self, index: int) -> int:
+        """Where the segment of that number ends: at the next one's base, or at the log's end."""
+        if index + 1 < len(self._bases):
+            return self._bases[index + 1]
+        return self.active.next_offset

@@ -1,0 +1,88 @@
+"""From which offset on records are as new as a moment (`.timeindex`).
+
+An entry is the greatest timestamp of the segment so far and the last offset of the batch that had
+it, less the base offset: whatever lies before that offset is not newer.
+
+Invariants: timestamps ascend strictly, offsets ascend. The last entry of a rolled segment is the
+segment's greatest timestamp, so retention by time need not read the log.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from moldau.broker.log.mapped_index import MappedIndex
+from moldau.records.header import NO_TIMESTAMP
+
+
+class TimestampOffset(NamedTuple):
+    """A moment and an offset."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(MappedIndex):
+    """The time index of one segment."""
+
+    entry = struct.Struct(">qi")
+
+    __slots__ = ("last",)
+
+    def _loaded(self) -> None:
+        self.last = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        if self.count:
+            self._remember_last()
+            if self.last.offset < self.base_offset or self.last.timestamp < self.at(0).timestamp:
+                self._refuse("time index is out of range", last=tuple(self.last))
+
+    @property
+    def is_full(self) -> bool:
+        """One entry is kept free for the segment's greatest timestamp, noted when it is rolled."""
+        return self.count >= self.capacity - 1
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Note a new greatest timestamp; one that is not greater is passed over."""
+        if timestamp <= self.last.timestamp:
+            return
+        assert offset >= self.last.offset, "offsets ascend"
+        self._put(self.entry.pack(timestamp, offset - self.base_offset))
+        self.last = TimestampOffset(timestamp, offset)
+
+    def look_up(self, timestamp: int) -> TimestampOffset:
+        """The last entry that is not newer than `timestamp`, or the segment's beginning."""
+        if timestamp >= self.last.timestamp:
+            return self.last
+        index = self._bisect(0, timestamp)
+        if index == 0:
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return self.at(index - 1)
+
+    def at(self, index: int) -> TimestampOffset:
+        """The entry of that number."""
+        assert 0 <= index < self.count
+        timestamp, relative = self.entry.unpack_from(self._buffer(), index * self.entry.size)
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    def entries(self) -> list[TimestampOffset]:
+        """All of them."""
+        return [self.at(index) for index in range(self.count)]
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of `offset` and later ones."""
+        if self.count and offset <= self.last.offset:
+            self._cut(self._bisect(1, offset - self.base_offset - 1))
+            self._remember_last()
+
+    def reset(self) -> None:
+        """Drop all entries."""
+        self._reset()
+        self._remember_last()
+
+    def _remember_last(self) -> None:
+        self.last = (
+            self.at(self.count - 1)
+            if self.count
+            else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        )

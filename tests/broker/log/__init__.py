@@ -1,0 +1,1 @@
+"""The log: files, indexes, recovery, directories."""

@@ -1,0 +1,66 @@
+"""Any damage to any file of a log: it opens, and what it then holds is the undamaged beginning."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.broker.log.machine import DIRECTORY, NOW, Machine, contents
+from tests.broker.log.test_power_loss import Story
+
+
+def damage(random: Random, data: bytes) -> bytes:
+    """Bits flipped, a piece lost, doubled or zeroed, or an end cut or added."""
+    changed = bytearray(data)
+    start = random.randrange(len(changed) + 1)
+    size = random.randrange(1, 90)
+    kind = random.randrange(6)
+    if kind == 0 and changed:
+        changed[start % len(changed)] ^= 1 << random.randrange(8)
+    elif kind == 1:
+        del changed[start : start + size]
+    elif kind == 2:
+        changed[start:start] = changed[start : start + size]
+    elif kind == 3:
+        changed[start : start + size] = bytes(len(changed[start : start + size]))
+    elif kind == 4:
+        del changed[start:]
+    else:
+        changed += random.randbytes(size)
+    return bytes(changed)
+
+
+def checked(found: list[tuple[int, bytes]]) -> list[bytes]:
+    """What a batch's checksum covers: offset and epoch, which a leader stamps, are not in it."""
+    return [data[21:] for _, data in found]
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_a_damaged_file_costs_the_end_of_the_log_at_most(first: int) -> None:
+    for seed in range(first, first + 50):
+        random = Random(seed)
+        machine = Machine(seed)
+        story = Story(seed)
+        story.machine = machine
+        story.log = machine.open()
+        for _ in range(25):
+            story.append()
+            if random.random() < 0.1:
+                story.end_transaction()
+        expected = contents(story.log)
+        if random.random() < 0.5:
+            story.log.close()
+        machine.kill()
+        paths = [path for path in machine.disk.paths() if path.startswith(DIRECTORY)]
+        hurt = random.choice(paths)
+        machine.disk.put(hurt, damage(random, machine.disk.contents(hurt)))
+        log = machine.open()
+        found = contents(log)
+        assert checked(found) == checked(expected[: len(found)]), (seed, hurt)
+        if not hurt.endswith(".log"):
+            assert found == expected, (seed, hurt)
+        story.log = log
+        story.check_producers()
+        story.check_epochs(found)
+        log.append_as_leader(story.next_batch(), story.epoch, NOW)

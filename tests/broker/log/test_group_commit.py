@@ -1,0 +1,147 @@
+"""Acknowledging after fsync: many wait for one, a failure is heard by all, nobody starves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+
+from moldau.broker.log.group_commit import GroupCommit
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.recovery import Opening
+from moldau.errors.codes import KafkaError
+from moldau.runtime import Runtime
+from moldau.runtime.simulated import Simulation, SimulationFailed
+from tests.broker.log.machine import NOW, SMALL, batch
+
+T = TypeVar("T")
+
+
+def open_log(runtime: Runtime, path: str = "/data/t-0") -> PartitionLog:
+    return PartitionLog.open(runtime.files, path, SMALL, Opening(NOW))
+
+
+def run(main: Callable[[Runtime], Coroutine[Any, Any, T]], disk_fault: str = "") -> T:
+    """Run `main` as the only node of a world; the next sync of `disk_fault` fails."""
+    results: list[T] = []
+
+    async def body(runtime: Runtime) -> None:
+        results.append(await main(runtime))
+
+    with Simulation(1) as world:
+        node = world.add_node("node", body)
+        if disk_fault:
+            node.disk.fail_next("sync", path_part=disk_fault)
+        world.run_until(lambda: results, within=60)
+    return results[0]
+
+
+def test_many_appends_share_a_sync() -> None:
+    async def main(runtime: Runtime) -> tuple[int, list[int]]:
+        logs = [open_log(runtime, f"/data/t-{number}") for number in range(3)]
+        commit = GroupCommit(runtime)
+        order: list[int] = []
+        done = asyncio.Event()
+
+        def acknowledged(
+            number: int, log: PartitionLog, end: int, error: KafkaError | None
+        ) -> None:
+            assert error is None
+            assert log.flushed_end_offset >= end
+            order.append(number)
+            if len(order) == 64:
+                done.set()
+
+        for number in range(64):
+            log = logs[number % 3]
+            end = log.append_as_leader(batch(), 0, NOW).last_offset + 1
+            commit.submit(log, partial(acknowledged, number, log, end))
+        await done.wait()
+        return commit.sync_count, order
+
+    count, order = run(main)
+    assert count == 1
+    for log in range(3):
+        mine = [number for number in order if number % 3 == log]
+        assert mine == sorted(mine)
+
+
+def test_who_comes_while_a_sync_runs_gets_the_next_one() -> None:
+    async def main(runtime: Runtime) -> list[tuple[str, int]]:
+        log = open_log(runtime)
+        commit = GroupCommit(runtime)
+        heard: list[tuple[str, int]] = []
+        done = asyncio.Event()
+
+        def first(error: KafkaError | None) -> None:
+            heard.append(("first", commit.sync_count))
+
+        def second(error: KafkaError | None) -> None:
+            heard.append(("second", commit.sync_count))
+            done.set()
+
+        log.append_as_leader(batch(), 0, NOW)
+        commit.submit(log, first)
+        await asyncio.sleep(0)
+        log.append_as_leader(batch(), 0, NOW)
+        commit.submit(log, second)
+        await done.wait()
+        assert log.flushed_end_offset == 6
+        return heard
+
+    assert run(main) == [("first", 1), ("second", 2)]
+
+
+def test_all_who_wait_hear_of_a_failure_and_the_other_log_goes_on() -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        bad, good = open_log(runtime, "/data/bad-0"), open_log(runtime, "/data/good-0")
+        commit = GroupCommit(runtime)
+        heard: list[str] = []
+        done = asyncio.Event()
+
+        def told(name: str, error: KafkaError | None) -> None:
+            heard.append(f"{name} {'refused' if error else 'durable'}")
+            if len(heard) == 3:
+                commit.submit(bad, lambda error: told("late", error))
+            if len(heard) == 4:
+                done.set()
+
+        for log, name in ((bad, "bad"), (good, "good"), (bad, "bad")):
+            log.append_as_leader(batch(), 0, NOW)
+            commit.submit(log, partial(told, name))
+        await done.wait()
+        assert (bad.flushed_end_offset, good.flushed_end_offset) == (0, 3)
+        return heard
+
+    heard = run(main, disk_fault="bad-0/0000")
+    assert heard == ["bad refused", "bad refused", "good durable", "late refused"]
+
+
+def test_a_callback_that_raises_keeps_nobody_else_from_hearing() -> None:
+    heard: list[int] = []
+
+    async def main(runtime: Runtime) -> None:
+        log = open_log(runtime)
+        commit = GroupCommit(runtime)
+        done = asyncio.Event()
+
+        def told(number: int, error: KafkaError | None) -> None:
+            heard.append(number)
+            if number == 0:
+                commit.submit(log, partial(told, 9))
+            if number == 1:
+                raise ValueError("a bug of the caller")
+            if number == 9:
+                done.set()
+
+        for number in range(4):
+            log.append_as_leader(batch(), 0, NOW)
+            commit.submit(log, partial(told, number))
+        await done.wait()
+
+    with pytest.raises(SimulationFailed, match="a bug of the caller"):
+        run(main)
+    assert heard[:4] == [0, 1, 2, 3]

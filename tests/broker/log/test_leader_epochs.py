@@ -1,0 +1,122 @@
+"""Leader epochs and where they begin. (What Kafka does: test_kafka_log_cores.)"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.broker.log.leader_epochs import EpochEnd, EpochEntry, LeaderEpochs
+from moldau.errors import CorruptLog
+
+UNKNOWN = EpochEnd(-1, -1)
+
+
+@pytest.fixture
+def epochs() -> LeaderEpochs:
+    return LeaderEpochs([(2, 10), (4, 20), (7, 30)])
+
+
+def test_an_epoch_ends_where_the_next_one_begins(epochs: LeaderEpochs) -> None:
+    ends = {epoch: epochs.end_offset_for(epoch, 99) for epoch in range(-1, 10)}
+    assert ends == {
+        -1: UNKNOWN,
+        0: (0, 10),  # deleted here: a follower goes on from our start
+        1: (1, 10),
+        2: (2, 20),
+        3: (2, 20),
+        4: (4, 30),
+        5: (4, 30),
+        6: (4, 30),
+        7: (7, 99),
+        8: UNKNOWN,
+        9: UNKNOWN,
+    }
+    assert LeaderEpochs().end_offset_for(0, 5) == UNKNOWN
+
+
+def test_an_epoch_is_news_once(epochs: LeaderEpochs) -> None:
+    assert not epochs.assign(7, 30)
+    assert not epochs.assign(7, 35)
+    assert epochs.assign(8, 40)
+    assert epochs.latest == EpochEntry(8, 40)
+
+
+@pytest.mark.parametrize(
+    ("entry", "left"),
+    [
+        ((7, 25), [(2, 10), (4, 20), (7, 25)]),
+        ((8, 20), [(2, 10), (8, 20)]),
+        ((3, 15), [(2, 10), (3, 15)]),
+        ((1, 50), [(1, 50)]),
+        ((9, 5), [(9, 5)]),
+    ],
+)
+def test_what_contradicts_a_new_entry_goes(
+    epochs: LeaderEpochs, entry: tuple[int, int], left: list[tuple[int, int]]
+) -> None:
+    assert epochs.assign(*entry)
+    assert epochs.entries == left
+
+
+@pytest.mark.parametrize("entry", [(-1, 5), (8, -1)])
+def test_negative_epochs_are_refused(epochs: LeaderEpochs, entry: tuple[int, int]) -> None:
+    with pytest.raises(CorruptLog):
+        epochs.assign(*entry)
+
+
+def test_the_neighbours_of_an_epoch(epochs: LeaderEpochs) -> None:
+    assert [epochs.previous_epoch(each) for each in (2, 3, 7, 9)] == [None, 2, 4, 7]
+    assert [epochs.next_epoch(each) for each in (1, 2, 6, 7)] == [2, 4, 7, None]
+    assert [epochs.epoch_for_offset(each) for each in (9, 10, 29, 30, 99)] == [None, 2, 4, 7, 7]
+
+
+def test_a_part_of_the_log_has_a_part_of_the_epochs(epochs: LeaderEpochs) -> None:
+    assert epochs.in_range(15, 30) == [(2, 15), (4, 20)]
+    assert len(epochs.entries) == 3
+    assert epochs.clear()
+    assert not epochs.clear()
+    assert (epochs.latest, epochs.earliest, epochs.latest_epoch) == (None, None, None)
+
+
+steps = st.lists(st.tuples(st.sampled_from("aes"), st.integers(0, 9), st.integers(0, 40)))
+
+
+@given(steps)
+def test_epochs_and_offsets_always_rise(taken: list[tuple[str, int, int]]) -> None:
+    epochs = LeaderEpochs()
+    for step, epoch, offset in taken:
+        before = epochs.entries
+        if step == "a":
+            changed = epochs.assign(epoch, offset)
+        elif step == "e":
+            changed = epochs.truncate_from_end(offset)
+        else:
+            changed = epochs.truncate_from_start(offset)
+        after = epochs.entries
+        assert changed == (before != after)
+        for low, high in pairwise(after):
+            assert low.epoch < high.epoch
+            assert low.start_offset < high.start_offset
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(0, 60))
+def test_the_answers_are_those_of_a_log_that_is_searched(rises: list[int], at: int) -> None:
+    """Against a list that has an epoch for every offset."""
+    log, epoch = [], 0
+    for rise in rises:
+        epoch += max(0, rise - 3)
+        log.append(epoch)
+    epochs = LeaderEpochs()
+    for offset, each in enumerate(log):
+        epochs.assign(each, offset)
+    asked = at % (epoch + 1)
+    known = max((each for each in log if each <= asked), default=None)
+    if known is None:
+        expected = (asked, 0)
+    else:
+        expected = (known, max(offset for offset, each in enumerate(log) if each == known) + 1)
+    assert epochs.end_offset_for(asked, len(log)) == expected
+    assert epochs.epoch_for_offset(at) == (log[at] if at < len(log) else log[-1])
