@@ -1,0 +1,67 @@
+"""Access rules, as the metadata log tells them. Who may change them comes with the authorizer.
+
+Invariant: each rule has an id of its own, by which it is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from moldau.errors import CorruptLog
+from moldau.ids import Uuid
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.metadata_log import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+
+
+class Acl(NamedTuple):
+    """One rule: what on which resources is allowed or denied to whom, from where."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class Acls:
+    """Rules by id."""
+
+    RECORDS = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
+
+    __slots__ = ("by_id",)
+
+    def __init__(self) -> None:
+        self.by_id: dict[Uuid, Acl] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return self.by_id == other.by_id if isinstance(other, Acls) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record of this family."""
+        if isinstance(record, AccessControlEntryRecord):
+            self.by_id[record.id] = Acl(
+                record.resource_type,
+                record.resource_name,
+                record.pattern_type,
+                record.principal,
+                record.host,
+                record.operation,
+                record.permission_type,
+            )
+            return
+        assert isinstance(record, RemoveAccessControlEntryRecord)
+        if self.by_id.pop(record.id, None) is None:
+            raise CorruptLog("removal of a rule that does not exist", id=record.id.hex())
+
+    def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
+        """What a snapshot says of this family."""
+        for acl_id, acl in self.by_id.items():
+            yield AccessControlEntryRecord(id=acl_id, **acl._asdict())

@@ -1,0 +1,94 @@
+"""Settings that were set at run time: of topics, brokers, groups and client metrics.
+
+Invariants: only what was set is here, defaults never; a resource without settings has no entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.metadata_log import ConfigRecord
+
+
+class ResourceType(IntEnum):
+    """What can have settings, by Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    """One thing that has settings; the name "" of a broker means all brokers."""
+
+    resource_type: int
+    name: str
+
+
+ALL_BROKERS: Final = Resource(ResourceType.BROKER, "")
+NOTHING_SET: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Configs:
+    """What was set, by resource."""
+
+    RECORDS = (ConfigRecord,)
+
+    __slots__ = ("by_resource",)
+
+    def __init__(self) -> None:
+        self.by_resource: dict[Resource, dict[str, str]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Configs):
+            return NotImplemented
+        return self.by_resource == other.by_resource
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def of(self, resource: Resource) -> Mapping[str, str]:
+        """What was set for the resource; empty when nothing was."""
+        return self.by_resource.get(resource, NOTHING_SET)
+
+    def of_topic(self, name: str) -> Mapping[str, str]:
+        """What was set for the topic."""
+        return self.of(Resource(ResourceType.TOPIC, name))
+
+    def resources(self, resource_type: int) -> Iterator[str]:
+        """The names of that type that have settings."""
+        return (each.name for each in self.by_resource if each.resource_type == resource_type)
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record of this family."""
+        assert isinstance(record, ConfigRecord)
+        resource = Resource(record.resource_type, record.resource_name)
+        if record.value is not None:
+            self.by_resource.setdefault(resource, {})[record.name] = record.value
+            return
+        values = self.by_resource.get(resource)
+        if values is not None:
+            values.pop(record.name, None)
+            if not values:
+                del self.by_resource[resource]
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is gone, and its settings with it; no record of their own says so."""
+        self.by_resource.pop(Resource(ResourceType.TOPIC, name), None)
+
+    def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
+        """What a snapshot says of this family."""
+        for resource, values in self.by_resource.items():
+            for name, value in sorted(values.items()):
+                yield ConfigRecord(
+                    resource_type=resource.resource_type,
+                    resource_name=resource.name,
+                    name=name,
+                    value=value,
+                )

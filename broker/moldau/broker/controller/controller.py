@@ -1,0 +1,133 @@
+"""The active controller, without its log: requests in, outcomes out, records back in by replay.
+
+Invariants: `on_request` and `on_tick` change nothing that the log tells; `replay` is the only way
+in, on the active controller as on every other node. What is decided is replayed before the next
+request is looked at, so each decision sees all before it. If an append fails, the image has seen
+records that the log does not hold: the owner then drops the controller and makes a new one from
+the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from moldau.broker.controller import config_changes, registration, topic_deletion
+from moldau.broker.controller.elections import elect_leaders
+from moldau.broker.controller.feature_updates import update_features
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.liveness import Liveness
+from moldau.broker.controller.outcome import Moment, Outcome
+from moldau.broker.controller.partition_growth import create_partitions
+from moldau.broker.controller.producer_ids import allocate_producer_ids
+from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.topic_creation import create_topics
+from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from moldau.protocol.messages.alter_configs import AlterConfigsRequest
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
+from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
+from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
+from moldau.protocol.messages.create_topics import CreateTopicsRequest
+from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
+from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.protocol.messages.update_features import UpdateFeaturesRequest
+
+
+class Controller:
+    """Decides for the cluster. One at a time, its image the fold of the log so far."""
+
+    __slots__ = ("image", "liveness", "rules")
+
+    def __init__(self, rules: Rules, image: Image) -> None:
+        self.rules = rules
+        self.image = image
+        self.liveness = Liveness(rules.session_timeout_ms)
+
+    def take_over(self, now_ms: int) -> None:
+        """The log is replayed to its end and we lead: sessions of brokers begin now."""
+        self.liveness.take_over(self.image, self.rules.node_id, now_ms)
+
+    def serves(self, request: type[Request]) -> bool:
+        """Whether `on_request` knows such requests."""
+        return request in _DECISIONS
+
+    def on_request(self, request: Request, version: int, moment: Moment) -> Outcome[Response]:
+        """What the request leads to; `version` is the one that it came in."""
+        outcome = _DECISIONS[type(request)](self, request, version, moment)
+        assert moment.next_offset >= 0
+        return outcome
+
+    def on_tick(self, moment: Moment) -> tuple[MetadataRecord, ...]:
+        """What time alone leads to: the broker that has been silent the longest is fenced.
+
+        One at a time, because each decision must see the one before; call until it gives nothing.
+        """
+        for broker in self.liveness.silent(self.image, moment.now_ms):
+            self.liveness.forget(broker.broker_id)
+            return tuple(registration.fence(self.image, self.rules, broker))
+        return ()
+
+    def replay(self, record: MetadataRecord) -> None:
+        """The log says so."""
+        self.image.replay(record)
+
+    def register_broker(
+        self, request: BrokerRegistrationRequest, moment: Moment
+    ) -> Outcome[Response]:
+        """A broker wants to join."""
+        alive = self.liveness.is_alive(request.broker_id, moment.now_ms)
+        outcome = registration.register_broker(
+            self.image, self.rules, request, moment, registration.Contact(is_alive=alive)
+        )
+        if outcome.records:
+            self.liveness.touch(request.broker_id, moment.now_ms)
+        return outcome
+
+    def heartbeat(self, request: BrokerHeartbeatRequest, moment: Moment) -> Outcome[Response]:
+        """A broker says that it is alive."""
+        outcome = registration.heartbeat(self.image, self.rules, request)
+        if outcome.response.should_shut_down:
+            self.liveness.forget(request.broker_id)
+        elif not outcome.response.error_code:
+            self.liveness.touch(request.broker_id, moment.now_ms)
+        return outcome
+
+
+_Decision: TypeAlias = Callable[[Controller, Any, int, Moment], Outcome[Response]]
+
+_DECISIONS: Final[Mapping[type[Request], _Decision]] = {
+    CreateTopicsRequest: lambda at, request, _, moment: create_topics(
+        at.image, at.rules, request, moment
+    ),
+    DeleteTopicsRequest: lambda at, request, _, __: topic_deletion.delete_topics(at.image, request),
+    CreatePartitionsRequest: lambda at, request, _, moment: create_partitions(
+        at.image, request, moment
+    ),
+    IncrementalAlterConfigsRequest: lambda at, request, _, __: (
+        config_changes.incremental_alter_configs(at.image, at.rules, request)
+    ),
+    AlterConfigsRequest: lambda at, request, _, __: config_changes.alter_configs(
+        at.image, at.rules, request
+    ),
+    ListConfigResourcesRequest: lambda at, request, version, _: Outcome(
+        (), config_changes.list_config_resources(at.image, request, version)
+    ),
+    UpdateFeaturesRequest: lambda at, request, version, _: update_features(
+        at.image, at.rules, request, version
+    ),
+    ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
+    AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),
+    BrokerRegistrationRequest: lambda at, request, _, moment: at.register_broker(request, moment),
+    BrokerHeartbeatRequest: lambda at, request, _, moment: at.heartbeat(request, moment),
+    UnregisterBrokerRequest: lambda at, request, _, __: registration.unregister_broker(
+        at.image, at.rules, request
+    ),
+    ControllerRegistrationRequest: lambda at, request, _, __: registration.register_controller(
+        at.image, request
+    ),
+}

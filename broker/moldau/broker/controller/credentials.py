@@ -1,0 +1,108 @@
+"""SCRAM credentials and delegation tokens, as the metadata log tells them.
+
+Invariant: what is kept are derived keys and ids, never a password; `repr` shows no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.metadata_log import (
+    DelegationTokenRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server needs to check a user's password without knowing it."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """A token; its secret is derived from its id and a key that is not in the log."""
+
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    max_timestamp: int
+    expiration_timestamp: int
+
+
+class Credentials:
+    """SCRAM credentials by user and mechanism, tokens by id."""
+
+    RECORDS = (
+        UserScramCredentialRecord,
+        RemoveUserScramCredentialRecord,
+        DelegationTokenRecord,
+        RemoveDelegationTokenRecord,
+    )
+
+    __slots__ = ("scram", "tokens")
+
+    def __init__(self) -> None:
+        self.scram: dict[tuple[str, int], ScramCredential] = {}
+        self.tokens: dict[str, DelegationToken] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Credentials):
+            return NotImplemented
+        return self.scram == other.scram and self.tokens == other.tokens
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record of this family."""
+        match record:
+            case UserScramCredentialRecord():
+                self.scram[record.name, record.mechanism] = ScramCredential(
+                    record.salt, record.stored_key, record.server_key, record.iterations
+                )
+            case RemoveUserScramCredentialRecord():
+                self.scram.pop((record.name, record.mechanism), None)
+            case DelegationTokenRecord():
+                self.tokens[record.token_id] = DelegationToken(
+                    record.owner,
+                    record.requester,
+                    tuple(record.renewers),
+                    record.issue_timestamp,
+                    record.max_timestamp,
+                    record.expiration_timestamp,
+                )
+            case RemoveDelegationTokenRecord():
+                self.tokens.pop(record.token_id, None)
+            case _:
+                raise AssertionError(f"{type(record).__name__} is not about a credential")
+
+    def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
+        """What a snapshot says of this family."""
+        for (name, mechanism), credential in self.scram.items():
+            yield UserScramCredentialRecord(
+                name=name,
+                mechanism=mechanism,
+                salt=credential.salt,
+                stored_key=credential.stored_key,
+                server_key=credential.server_key,
+                iterations=credential.iterations,
+            )
+        for token_id, token in self.tokens.items():
+            yield DelegationTokenRecord(
+                owner=token.owner,
+                requester=token.requester,
+                renewers=list(token.renewers),
+                issue_timestamp=token.issue_timestamp,
+                max_timestamp=token.max_timestamp,
+                expiration_timestamp=token.expiration_timestamp,
+                token_id=token_id,
+            )

@@ -1,0 +1,21 @@
+"""The ids that stand for a log directory without an id of its own (KIP-858)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.ids import ZERO_UUID, Uuid
+
+DIRECTORY_MIGRATING: Final[Uuid] = ZERO_UUID
+"""Chosen before directories had ids; not known to the controller."""
+DIRECTORY_UNASSIGNED: Final[Uuid] = bytes(15) + b"\x01"
+"""Not chosen yet."""
+DIRECTORY_LOST: Final[Uuid] = bytes(15) + b"\x02"
+"""In a directory that failed."""
+
+_RESERVED: Final = 100
+
+
+def is_reserved(directory_id: Uuid) -> bool:
+    """Whether no real directory may have that id."""
+    return int.from_bytes(directory_id, "big") < _RESERVED

@@ -1,0 +1,199 @@
+"""Elections over many partitions: a broker was fenced, unfenced, stops, or somebody asked.
+
+All of it is `leadership.change_of` applied to the partitions concerned, with the settings of their
+topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+
+from moldau.broker.controller.configs import ALL_BROKERS, ResourceType
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.leadership import Circumstances, Election, change_of
+from moldau.broker.controller.outcome import Outcome
+from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.topics import Partition
+from moldau.errors.codes import ErrorCode
+from moldau.ids import Uuid
+from moldau.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+_ELECTION_TYPES = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+
+
+def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | None:
+    """The value in force for the topic: its own, the cluster's, the default."""
+    cluster = image.configs.of(ALL_BROKERS)
+    own = image.configs.of_topic(topic).get(name)
+    return own if own is not None else rules.configs.default(ResourceType.TOPIC, name, cluster)
+
+
+def circumstances_of(
+    image: Image, rules: Rules, topic: str, partition: Partition, active: Collection[int]
+) -> Circumstances:
+    """How a partition of the topic elects by itself, when those brokers are active."""
+
+    def may_lead(replica: int) -> bool:
+        directory = partition.directory_of(replica)
+        return replica in active and image.brokers.by_id[replica].has_online(directory)
+
+    unclean = topic_config(image, rules, topic, UNCLEAN_ELECTION) == "true"
+    return Circumstances(
+        may_lead=may_lead,
+        election=Election.UNCLEAN if unclean else Election.CLEAN,
+        min_isr=int(topic_config(image, rules, topic, MIN_ISR) or 1),
+        is_elr_enabled=image.features.is_elr_enabled,
+    )
+
+
+def on_broker_gone(image: Image, rules: Rules, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """The broker leaves every ISR, and others lead where it led."""
+    active = image.brokers.active_ids() - {broker_id}
+    return _changes(image, rules, active, lambda each: broker_id in each.isr, leaving=broker_id)
+
+
+def on_broker_back(image: Image, rules: Rules, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """Partitions without a leader may have one again."""
+    active = image.brokers.active_ids() | {broker_id}
+    return _changes(
+        image,
+        rules,
+        active,
+        lambda each: not each.has_leader and broker_id in each.replicas,
+    )
+
+
+def on_unclean_shutdown(
+    image: Image, rules: Rules, broker_id: int
+) -> Iterator[PartitionChangeRecord]:
+    """The broker may have lost what it had not flushed: it is neither in sync nor eligible."""
+    active = image.brokers.active_ids() - {broker_id}
+    return _changes(
+        image,
+        rules,
+        active,
+        lambda each: broker_id in each.isr or broker_id in each.elr,
+        lost_its_data=broker_id,
+    )
+
+
+def on_directories_lost(
+    image: Image, rules: Rules, broker_id: int, directories: Collection[Uuid]
+) -> Iterator[PartitionChangeRecord]:
+    """Log directories of the broker failed: what it has there it neither leads nor follows."""
+    return _changes(
+        image,
+        rules,
+        image.brokers.active_ids(),
+        lambda each: broker_id in each.isr and each.directory_of(broker_id) in directories,
+        leaving=broker_id,
+    )
+
+
+def _changes(
+    image: Image,
+    rules: Rules,
+    active: Collection[int],
+    concerns: Callable[[Partition], bool],
+    *,
+    leaving: int | None = None,
+    lost_its_data: int | None = None,
+) -> Iterator[PartitionChangeRecord]:
+    for topic, partition_id, partition in image.topics.all_partitions():
+        if not concerns(partition):
+            continue
+        others = active if leaving is None else set(active) - {leaving}
+        change = change_of(
+            (topic.topic_id, partition_id),
+            partition,
+            circumstances_of(image, rules, topic.name, partition, others),
+            leaving=leaving,
+            lost_its_data=lost_its_data,
+        )
+        if change is not None:
+            yield change
+
+
+def elect_leaders(
+    image: Image, rules: Rules, request: ElectLeadersRequest
+) -> Outcome[ElectLeadersResponse]:
+    """What an administrator asks for; without a list all partitions that need it, said only of
+    those that got a leader or could not."""
+    election = _ELECTION_TYPES.get(request.election_type)
+    records: list[PartitionChangeRecord] = []
+    results: list[ReplicaElectionResult] = []
+    if request.topic_partitions is None:
+        wanted = {each.name: sorted(each.partitions) for each in image.topics.by_id.values()}
+    else:
+        wanted = {each.topic: each.partitions for each in request.topic_partitions}
+    for name, partition_ids in wanted.items():
+        outcomes: list[PartitionResult] = []
+        for partition_id in partition_ids:
+            result, record = _elect_one(image, rules, (name, partition_id), election)
+            if record is not None:
+                records.append(record)
+            unneeded = result.error_code == ErrorCode.ELECTION_NOT_NEEDED
+            if request.topic_partitions is not None or not unneeded:
+                outcomes.append(result)
+        results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
+    code = ErrorCode.NONE if election is not None else ErrorCode.INVALID_REQUEST
+    return Outcome(
+        tuple(records),
+        ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results),
+    )
+
+
+def _elect_one(
+    image: Image, rules: Rules, name: tuple[str, int], election: Election | None
+) -> tuple[PartitionResult, PartitionChangeRecord | None]:
+    topic = image.topics.by_name(name[0])
+    partition = None if topic is None else topic.partitions.get(name[1])
+    if election is None:
+        return _result(name[1], ErrorCode.INVALID_REQUEST, "there is no such election type"), None
+    if topic is None or partition is None:
+        return _result(name[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+    if not _is_needed(partition, election):
+        return _result(name[1], ErrorCode.ELECTION_NOT_NEEDED), None
+    active = image.brokers.active_ids()
+    usual = circumstances_of(image, rules, topic.name, partition, active)
+    change = change_of((topic.topic_id, name[1]), partition, replace(usual, election=election))
+    if change is None or not _leads(change, partition, election):
+        failed = (
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            if election is Election.PREFERRED
+            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+        return _result(name[1], failed), None
+    return _result(name[1], ErrorCode.NONE), change
+
+
+def _is_needed(partition: Partition, election: Election) -> bool:
+    if election is Election.PREFERRED:
+        return partition.leader != partition.preferred_leader
+    return not partition.has_leader
+
+
+def _leads(change: PartitionChangeRecord, partition: Partition, election: Election) -> bool:
+    if election is Election.PREFERRED:
+        return change.leader == partition.preferred_leader
+    return change.leader >= 0
+
+
+def _result(partition_id: int, code: ErrorCode, message: str | None = None) -> PartitionResult:
+    shown = message or (code.message if code else None)
+    return PartitionResult(partition_id=partition_id, error_code=code, error_message=shown)
+
+
+def leads_anything(image: Image, broker_id: int) -> bool:
+    """Whether any partition is led by the broker."""
+    return any(partition.leader == broker_id for _, _, partition in image.topics.all_partitions())

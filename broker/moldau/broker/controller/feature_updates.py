@@ -1,0 +1,171 @@
+"""UpdateFeatures: moving the cluster's features to other levels (KIP-584, KIP-778).
+
+The update is made as a whole or not at all: one feature that cannot move stops the others. A level
+is written only when every registered broker and controller can run at it. Going down is refused
+unless it was asked for, and for `metadata.version` only as far as no record changed its meaning,
+because what was written cannot be unwritten.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from moldau.broker.controller.configs import ALL_BROKERS
+from moldau.broker.controller.elections import MIN_ISR
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.levels import (
+    ELR_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    changes_records_between,
+    supports_elr,
+)
+from moldau.broker.controller.outcome import Outcome
+from moldau.broker.controller.rules import Rules
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from moldau.protocol.schemas.metadata_log import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
+
+_RESULTS_UNTIL: Final = 1
+
+
+class UpgradeType(IntEnum):
+    """How far an update may go."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(
+    image: Image, rules: Rules, request: UpdateFeaturesRequest, version: int
+) -> Outcome[UpdateFeaturesResponse]:
+    """The new levels; `version` is that of the request, since old ones say downgrades otherwise."""
+    updates = {each.feature: each for each in request.feature_updates}
+    levels = {**image.features.levels}
+    levels.update({each.feature: each.max_version_level for each in updates.values()})
+    records: list[MetadataRecord] = []
+    try:
+        for update in updates.values():
+            _check(image, rules, update, _upgrade_type(update, version))
+            _check_dependencies(update, levels)
+            records.extend(_records(image, rules, update))
+    except KafkaError as error:
+        return Outcome(
+            (),
+            UpdateFeaturesResponse(
+                throttle_time_ms=0,
+                error_code=error.code,
+                error_message=f"no feature was updated: {error.reason}",
+            ),
+        )
+    results = []
+    if version <= _RESULTS_UNTIL:
+        results = [
+            UpdatableFeatureResult(feature=name, error_code=0, error_message=ErrorCode.NONE.name)
+            for name in updates
+        ]
+    return Outcome(
+        () if request.validate_only else tuple(records),
+        UpdateFeaturesResponse(
+            throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, results=results
+        ),
+    )
+
+
+def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
+    if version == 0:
+        return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    return update.upgrade_type
+
+
+def _check(image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: int) -> None:
+    feature, level = update.feature, update.max_version_level
+    if upgrade_type not in tuple(UpgradeType):
+        raise _refusal(update, "there is no such type of upgrade")
+    if level < 0:
+        raise _refusal(update, "levels are not negative")
+    supported = rules.supported.get(feature)
+    if supported is None:
+        raise _refusal(update, "this controller does not know the feature")
+    if level not in supported:
+        raise _refusal(
+            update, f"this controller runs at levels {supported.lowest} to {supported.highest}"
+        )
+    if feature == KRAFT_VERSION:
+        raise _refusal(update, "the quorum's own protocol is not changed while it runs")
+    _check_nodes(image, update)
+    now = image.features.level_of(feature)
+    if level >= now:
+        return
+    if upgrade_type == UpgradeType.UPGRADE:
+        raise _refusal(update, "a lower level must be asked for as a safe or unsafe downgrade")
+    if feature == METADATA_VERSION:
+        if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
+            raise _refusal(update, "unsafe downgrades of it are not possible")
+        if changes_records_between(level, now):
+            raise _refusal(update, f"a downgrade from {now} would lose metadata")
+
+
+def _check_nodes(image: Image, update: FeatureUpdateKey) -> None:
+    nodes = [
+        *((f"broker {each}", node.features) for each, node in image.brokers.by_id.items()),
+        *(
+            (f"controller {each}", node.features)
+            for each, node in image.brokers.controllers.items()
+        ),
+    ]
+    for name, features in nodes:
+        levels = features.get(update.feature)
+        if levels is None and update.max_version_level == 0:
+            continue
+        if levels is None or update.max_version_level not in levels:
+            raise _refusal(update, f"{name} cannot run at it")
+
+
+def _check_dependencies(update: FeatureUpdateKey, levels: dict[str, int]) -> None:
+    metadata_version = levels.get(METADATA_VERSION, 0)
+    if levels.get(ELR_VERSION, 0) and not supports_elr(metadata_version):
+        raise _refusal(update, f"{ELR_VERSION} needs a newer {METADATA_VERSION}")
+
+
+def _records(image: Image, rules: Rules, update: FeatureUpdateKey) -> list[MetadataRecord]:
+    records: list[MetadataRecord] = [
+        FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
+    ]
+    if update.feature != ELR_VERSION:
+        return records
+    if not update.max_version_level:
+        records.append(ClearElrRecord(topic_name=""))
+    elif MIN_ISR not in image.configs.of(ALL_BROKERS):
+        records.append(min_isr_record(rules.min_isr))
+    return records
+
+
+def min_isr_record(min_isr: int) -> ConfigRecord:
+    """With eligible leader replicas the cluster's smallest ISR stands in the log, since brokers
+    with different settings files would disagree on who is eligible."""
+    return ConfigRecord(
+        resource_type=ALL_BROKERS.resource_type,
+        resource_name=ALL_BROKERS.name,
+        name=MIN_ISR,
+        value=str(min_isr),
+    )
+
+
+def _refusal(update: FeatureUpdateKey, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"{update.feature} to level {update.max_version_level}: {reason}",
+    )

@@ -1,0 +1,156 @@
+"""Who leads a partition when a broker comes, goes or is asked for: one change record or none.
+
+Invariants: a clean election picks only a replica that holds all committed records: one of the
+in-sync replicas or, with KIP-966, of the eligible leader replicas (ELR). With it the ISR may become
+empty, and the ELR stays empty while the ISR is large enough. Without it the last in-sync replica
+stays in the ISR when it goes, because nothing else would remember it.
+
+Order of choice: the leader that is there, the first of `replicas` that may lead cleanly, the last
+known leader if nobody else is known (it lost data, so it starts as recovering), and only where
+unclean elections are allowed any replica that is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from moldau.broker.controller.topics import (
+    LEADER_UNCHANGED,
+    NO_LEADER,
+    RECOVERING,
+    RECOVERY_UNCHANGED,
+    Partition,
+)
+from moldau.ids import Uuid
+from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
+
+
+class Election(Enum):
+    """How far an election may go."""
+
+    CLEAN = "only a replica that has all committed records"
+    UNCLEAN = "any replica that is alive"
+    PREFERRED = "the first of the replicas, if it can lead cleanly"
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What an election needs to know besides the partition."""
+
+    may_lead: Callable[[int], bool]
+    election: Election
+    min_isr: int
+    is_elr_enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Elected:
+    leader: int
+    is_unclean: bool = False
+
+
+def change_of(
+    name: tuple[Uuid, int],
+    partition: Partition,
+    circumstances: Circumstances,
+    *,
+    leaving: int | None = None,
+    lost_its_data: int | None = None,
+) -> PartitionChangeRecord | None:
+    """What becomes of the partition; None when nothing changes.
+
+    `leaving` goes out of the ISR; `lost_its_data` out of ISR and ELR, as it did not stop in good
+    order.
+    """
+    isr = [each for each in partition.isr if each not in (leaving, lost_its_data)]
+    elected = _elect(partition, isr, circumstances, lost_its_data)
+    recovery = RECOVERY_UNCHANGED
+    leader = LEADER_UNCHANGED
+    if elected.leader != partition.leader:
+        leader = elected.leader
+        if leader != NO_LEADER and leader not in isr:
+            isr = [leader]
+        if elected.is_unclean:
+            recovery = RECOVERING
+    elif circumstances.election is Election.PREFERRED:
+        return None
+    if not circumstances.is_elr_enabled and not isr:
+        isr = list(partition.isr)
+    elr, last_known = _eligible(partition, isr, circumstances, lost_its_data)
+    record = PartitionChangeRecord(
+        partition_id=name[1],
+        topic_id=name[0],
+        isr=_if_changed(isr, partition.isr),
+        leader=leader,
+        leader_recovery_state=(
+            RECOVERY_UNCHANGED if recovery == partition.leader_recovery_state else recovery
+        ),
+        eligible_leader_replicas=_if_changed(elr, partition.elr),
+        last_known_elr=_if_changed(last_known, partition.last_known_elr),
+    )
+    return None if _says_nothing(record) else record
+
+
+def _elect(
+    partition: Partition, isr: list[int], at: Circumstances, lost_its_data: int | None
+) -> _Elected:
+    elr = set(partition.elr) - {lost_its_data} if at.is_elr_enabled else set()
+
+    def may_lead_cleanly(replica: int) -> bool:
+        return (replica in isr or replica in elr) and at.may_lead(replica)
+
+    preferred = partition.preferred_leader
+    if at.election is Election.PREFERRED and may_lead_cleanly(preferred):
+        return _Elected(preferred)
+    if partition.has_leader and may_lead_cleanly(partition.leader):
+        return _Elected(partition.leader)
+    for replica in partition.replicas:
+        if may_lead_cleanly(replica):
+            return _Elected(replica)
+    if at.is_elr_enabled and not isr and not elr and len(partition.last_known_elr) == 1:
+        last_leader = partition.last_known_elr[0]
+        if at.may_lead(last_leader):
+            return _Elected(last_leader, is_unclean=True)
+    if at.election is Election.UNCLEAN:
+        for replica in partition.replicas:
+            if at.may_lead(replica):
+                return _Elected(replica, is_unclean=True)
+    return _Elected(NO_LEADER)
+
+
+def _eligible(
+    partition: Partition, isr: list[int], at: Circumstances, lost_its_data: int | None
+) -> tuple[list[int], list[int]]:
+    """The ELR and the last known leader that go with that ISR."""
+    if not at.is_elr_enabled:
+        return list(partition.elr), list(partition.last_known_elr)
+    if len(isr) >= min(at.min_isr, len(partition.replicas)):
+        return [], []
+    known = _in_order((*partition.elr, *partition.isr))
+    elr = [each for each in known if each not in isr and each != lost_its_data]
+    last_known = list(partition.last_known_elr)
+    if isr:
+        last_known = []
+    elif partition.has_leader:
+        last_known = [partition.leader]
+    return elr, last_known
+
+
+def _in_order(replicas: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(replicas))
+
+
+def _if_changed(new: list[int], old: tuple[int, ...]) -> list[int] | None:
+    return None if tuple(new) == old else new
+
+
+def _says_nothing(record: PartitionChangeRecord) -> bool:
+    return (
+        record.isr is None
+        and record.leader == LEADER_UNCHANGED
+        and record.leader_recovery_state == RECOVERY_UNCHANGED
+        and record.eligible_leader_replicas is None
+        and record.last_known_elr is None
+    )

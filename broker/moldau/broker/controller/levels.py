@@ -1,0 +1,161 @@
+"""Features, the levels we can run them at, and what each metadata.version writes.
+
+Invariant: nothing is written in a version that the finalized metadata.version does not know, since
+an older node of the cluster must be able to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.broker_log import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from moldau.protocol.schemas.metadata_log import PartitionChangeRecord, PartitionRecord
+
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+
+
+class LevelRange(NamedTuple):
+    """The lowest and the highest level of a feature that a node can run at."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, level: object) -> bool:
+        return isinstance(level, int) and self.lowest <= level <= self.highest
+
+
+METADATA_VERSION_LOWEST: Final = 7
+METADATA_VERSION_NEWEST: Final = 30
+
+SUPPORTED: Final[Mapping[str, LevelRange]] = {
+    METADATA_VERSION: LevelRange(METADATA_VERSION_LOWEST, METADATA_VERSION_NEWEST),
+    KRAFT_VERSION: LevelRange(0, 1),
+    TRANSACTION_VERSION: LevelRange(0, 2),
+    GROUP_VERSION: LevelRange(0, 1),
+    ELR_VERSION: LevelRange(0, 1),
+    SHARE_VERSION: LevelRange(0, 1),
+    STREAMS_VERSION: LevelRange(0, 1),
+}
+
+# Feature level and name of every metadata.version from 3.3-IV3 on.
+_RELEASES: Final = (
+    ("3.3", 3, 3),
+    ("3.4", 0, 0),
+    ("3.5", 0, 2),
+    ("3.6", 0, 2),
+    ("3.7", 0, 4),
+    ("3.8", 0, 0),
+    ("3.9", 0, 0),
+    ("4.0", 0, 3),
+    ("4.1", 0, 1),
+    ("4.2", 0, 1),
+    ("4.3", 0, 0),
+)
+METADATA_VERSION_NAMES: Final[Mapping[int, str]] = dict(
+    enumerate(
+        (
+            f"{release}-IV{number}"
+            for release, first, last in _RELEASES
+            for number in range(first, last + 1)
+        ),
+        METADATA_VERSION_LOWEST,
+    )
+)
+assert METADATA_VERSION_NEWEST in METADATA_VERSION_NAMES
+
+# What a new cluster starts with at each metadata.version: (feature, since, level).
+_DEFAULTS: Final = (
+    (ELR_VERSION, 26, 1),
+    (GROUP_VERSION, 22, 1),
+    (SHARE_VERSION, 28, 1),
+    (STREAMS_VERSION, 29, 1),
+    (TRANSACTION_VERSION, 24, 2),
+)
+
+_MIGRATION_SINCE: Final = 8
+_DIRECTORIES_SINCE: Final = 17
+_ELR_SINCE: Final = 23
+_CORDONED_SINCE: Final = 30
+
+# Those that changed what records say: no downgrade leads below one of them.
+_RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
+
+
+def metadata_version_level(name: str) -> int | None:
+    """The level that people write as `4.3-IV0`, or as `4.3` for the newest of a release."""
+    newest = None
+    for level, known in METADATA_VERSION_NAMES.items():
+        if known == name:
+            return level
+        if known.partition("-")[0] == name:
+            newest = level
+    return newest
+
+
+def default_levels(metadata_version: int) -> dict[str, int]:
+    """The levels that a new cluster of this metadata.version starts with, itself included."""
+    levels = {METADATA_VERSION: metadata_version}
+    for feature, since, level in _DEFAULTS:
+        if metadata_version >= since:
+            levels[feature] = level
+    return levels
+
+
+def changes_records_between(lower: int, higher: int) -> bool:
+    """Whether a record written at `higher` may mean nothing at `lower`."""
+    return any(lower < level <= higher for level in _RECORDS_CHANGED_AT)
+
+
+def supports_directories(metadata_version: int) -> bool:
+    """Whether the log directories of replicas are recorded (KIP-858)."""
+    return metadata_version >= _DIRECTORIES_SINCE
+
+
+def supports_elr(metadata_version: int) -> bool:
+    """Whether eligible leader replicas can be recorded (KIP-966)."""
+    return metadata_version >= _ELR_SINCE
+
+
+def supports_cordoned_directories(metadata_version: int) -> bool:
+    """Whether a broker's cordoned directories are recorded (KIP-1066)."""
+    return metadata_version >= _CORDONED_SINCE
+
+
+def record_version(record: MetadataRecord, metadata_version: int) -> int:
+    """The version to write the record in at this metadata.version."""
+    match record:
+        case PartitionRecord() | PartitionChangeRecord():
+            if supports_elr(metadata_version):
+                return 2
+            return 1 if supports_directories(metadata_version) else 0
+        case RegisterBrokerRecord():
+            return _registration_version(metadata_version)
+        case BrokerRegistrationChangeRecord():
+            return _change_version(record)
+        case _:
+            return type(record).spec.versions.last
+
+
+def _registration_version(metadata_version: int) -> int:
+    if supports_cordoned_directories(metadata_version):
+        return 4
+    if supports_directories(metadata_version):
+        return 3
+    return 2 if metadata_version >= _MIGRATION_SINCE else 1
+
+
+def _change_version(record: BrokerRegistrationChangeRecord) -> int:
+    """The lowest version that can say it; the decision knows what the cluster understands."""
+    if record.cordoned_log_dirs is not None:
+        return 3
+    if record.log_dirs:
+        return 2
+    return 1 if record.in_controlled_shutdown else 0

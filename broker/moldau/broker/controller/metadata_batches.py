@@ -1,0 +1,65 @@
+"""Metadata records as batches of a log or a snapshot, and back.
+
+Invariant: the records of one decision are one batch, which a log holds whole or not at all; each is
+written in the version that the cluster's metadata.version knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.levels import record_version
+from moldau.errors import CorruptLog
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.framed_log import METADATA_LOG
+from moldau.records import Batch, BatchBuilder
+
+SNAPSHOT_BATCH_RECORDS: Final = 1024
+
+
+def encode_records(
+    records: Sequence[MetadataRecord], metadata_version: int, timestamp_ms: int
+) -> bytearray:
+    """One batch of at least one record; offsets and epoch are the log's to stamp."""
+    builder = BatchBuilder()
+    for record in records:
+        version = record_version(record, metadata_version)
+        taken = builder.append(timestamp_ms, None, METADATA_LOG.encode(record, version))
+        if taken is None:
+            raise CorruptLog("the records do not fit into one batch", count=len(records))
+    return builder.build()
+
+
+def decode_records(batch: Batch) -> list[MetadataRecord]:
+    """What a batch says; nothing when it belongs to the quorum itself."""
+    if batch.header.is_control:
+        return []
+    records = []
+    for record in batch.records():
+        if record.value is None:
+            raise CorruptLog("metadata record without a value", offset=record.offset)
+        records.append(METADATA_LOG.decode(record.value)[0])
+    return records
+
+
+def replay_batches(image: Image, batches: Iterable[Batch]) -> None:
+    """Everything that the batches say, in their order."""
+    for batch in batches:
+        image.replay_all(decode_records(batch))
+
+
+def snapshot_batches(image: Image, timestamp_ms: int) -> Iterator[bytearray]:
+    """The image as batches of bounded size."""
+    yield from batches_of(image.records(), image.features.metadata_version, timestamp_ms)
+
+
+def batches_of(
+    records: Iterable[MetadataRecord], metadata_version: int, timestamp_ms: int
+) -> Iterator[bytearray]:
+    """The records as batches of bounded size."""
+    left = iter(records)
+    while taken := list(islice(left, SNAPSHOT_BATCH_RECORDS)):
+        yield encode_records(taken, metadata_version, timestamp_ms)

@@ -1,0 +1,38 @@
+"""What a decision is: records to append, and the answer to give once they are committed.
+
+Invariant: an outcome changes nothing by itself. Its records change the image when they are
+replayed, and only then may the response leave. An outcome without records may be answered at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from moldau.protocol.declare import MetadataRecord
+
+if TYPE_CHECKING:
+    from random import Random
+
+R_co = TypeVar("R_co", covariant=True)
+
+BATCH_RECORDS_MAX = 10_000
+"""Records that one decision may make: they enter the log as one batch, all or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[R_co]):
+    """Records for the metadata log, in order, and the response."""
+
+    records: tuple[MetadataRecord, ...]
+    response: R_co
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a decision may know besides the image: the time, where its first record will stand in
+    the log, and chance."""
+
+    now_ms: int
+    next_offset: int
+    random: Random

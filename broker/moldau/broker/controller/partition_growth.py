@@ -1,0 +1,101 @@
+"""CreatePartitions: a topic gets more partitions; it never loses one.
+
+Each topic of a request succeeds or fails on its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome
+from moldau.broker.controller.placement import place
+from moldau.broker.controller.topic_creation import (
+    bad_assignment,
+    candidates,
+    check_replicas,
+    new_partition,
+    too_many_partitions,
+)
+from moldau.broker.controller.topics import Partition, Topic
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def create_partitions(
+    image: Image, request: CreatePartitionsRequest, moment: Moment
+) -> Outcome[CreatePartitionsResponse]:
+    """The new partitions, and why others cannot be made."""
+    named = Counter(each.name for each in request.topics)
+    records: list[MetadataRecord] = []
+    results: list[CreatePartitionsTopicResult] = []
+    for wanted in request.topics:
+        if named[wanted.name] > 1:
+            continue
+        try:
+            made = _grow(image, wanted, moment)
+            if len(records) + len(made) > BATCH_RECORDS_MAX:
+                raise too_many_partitions()
+        except KafkaError as error:
+            results.append(_result(wanted.name, error.code, error.reason))
+        else:
+            records.extend(made)
+            results.append(_result(wanted.name, ErrorCode.NONE, None))
+    results.extend(
+        _result(name, ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+        for name, times in named.items()
+        if times > 1
+    )
+    return Outcome(
+        () if request.validate_only else tuple(records),
+        CreatePartitionsResponse(throttle_time_ms=0, results=results),
+    )
+
+
+def _grow(image: Image, wanted: CreatePartitionsTopic, moment: Moment) -> list[MetadataRecord]:
+    topic = image.topics.by_name(wanted.name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name!r}")
+    now = len(topic.partitions)
+    if wanted.count <= now:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{wanted.count} partitions are not more than the {now} that the topic has",
+        )
+    if wanted.count - now > BATCH_RECORDS_MAX:
+        raise too_many_partitions()
+    metadata_version = image.features.metadata_version
+    return [
+        partition.record(topic.topic_id, now + number, metadata_version)
+        for number, partition in enumerate(_added(image, topic, wanted, moment))
+    ]
+
+
+def _added(
+    image: Image, topic: Topic, wanted: CreatePartitionsTopic, moment: Moment
+) -> list[Partition]:
+    count = wanted.count - len(topic.partitions)
+    if wanted.assignments is None:
+        placed = place(count, topic.replication_factor, candidates(image), moment.random)
+        return [new_partition(image, replicas) for replicas in placed]
+    if len(wanted.assignments) != count:
+        raise bad_assignment(
+            f"{count} partitions are to be added and {len(wanted.assignments)} are placed"
+        )
+    partitions = []
+    for number, each in enumerate(wanted.assignments, len(topic.partitions)):
+        check_replicas(image, each.broker_ids)
+        if len(each.broker_ids) != topic.replication_factor:
+            raise bad_assignment(f"partition {number} has another number of replicas")
+        partitions.append(new_partition(image, each.broker_ids, number))
+    return partitions
+
+
+def _result(name: str, code: ErrorCode, message: str | None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)

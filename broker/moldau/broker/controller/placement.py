@@ -1,0 +1,102 @@
+"""Which brokers get the replicas of new partitions: striped over racks, then over brokers.
+
+Invariants: no partition has two replicas on one broker; the first replica, which is to lead, is on
+a living broker as long as one is alive; the replicas of a partition are in as many racks as
+possible; leaders and replicas are spread evenly over racks and brokers when all racks are alike.
+
+Where the stripes start is chance, so that many small topics do not all begin on the same broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+class Candidate(NamedTuple):
+    """A broker that may get replicas."""
+
+    broker_id: int
+    rack: str | None
+    is_fenced: bool
+
+
+class _Rack:
+    """The brokers of one rack, dealt out in turn: those alive before those that are fenced."""
+
+    def __init__(self, candidates: Iterable[Candidate], random: Random) -> None:
+        ordered = sorted(candidates)
+        self._alive = _Ring([each.broker_id for each in ordered if not each.is_fenced], random)
+        self._fenced = _Ring([each.broker_id for each in ordered if each.is_fenced], random)
+        self.has_living = bool(self._alive.items)
+
+    def take(self, turn: int) -> Iterator[int]:
+        """The brokers in the order of this turn."""
+        yield from self._alive.from_turn(turn)
+        yield from self._fenced.from_turn(turn)
+
+
+class _Ring:
+    """Items that take turns in being first."""
+
+    def __init__(self, items: list[int], random: Random) -> None:
+        self.items = items
+        self._start = random.randrange(len(items)) if items else 0
+
+    def from_turn(self, turn: int) -> Iterator[int]:
+        start = self._start + turn
+        return (self.items[(start + step) % len(self.items)] for step in range(len(self.items)))
+
+
+def place(
+    partitions: int, replication_factor: int, candidates: Iterable[Candidate], random: Random
+) -> list[list[int]]:
+    """The replicas of each partition. KafkaError INVALID_REPLICATION_FACTOR when it cannot be."""
+    known = list(candidates)
+    if replication_factor < 1:
+        raise _refusal("the replication factor is not positive", replication_factor, known)
+    if replication_factor > len(known):
+        raise _refusal("there are fewer brokers than replicas", replication_factor, known)
+    if all(each.is_fenced for each in known):
+        raise _refusal("all brokers are fenced", replication_factor, known)
+    by_rack: dict[str | None, list[Candidate]] = {}
+    for each in known:
+        by_rack.setdefault(each.rack, []).append(each)
+    names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
+    racks = [_Rack(by_rack[name], random) for name in names]
+    first = random.randrange(len(racks))
+    return [
+        _stripe(racks, first + number, number // len(racks), replication_factor)
+        for number in range(partitions)
+    ]
+
+
+def _stripe(racks: list[_Rack], first: int, turn: int, replication_factor: int) -> list[int]:
+    """One partition: a replica from each rack in turn, beginning where somebody is alive."""
+    order = [racks[(first + step) % len(racks)] for step in range(len(racks))]
+    leading = next(place for place, rack in enumerate(order) if rack.has_living)
+    order = order[leading:] + order[:leading]
+    dealt = [rack.take(turn) for rack in order]
+    replicas: list[int] = []
+    for step in count():
+        broker_id = next(dealt[step % len(dealt)], None)
+        if broker_id is not None:
+            replicas.append(broker_id)
+            if len(replicas) == replication_factor:
+                return replicas
+    raise AssertionError("there were enough brokers")
+
+
+def _refusal(reason: str, replication_factor: int, known: list[Candidate]) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        reason,
+        replication_factor=replication_factor,
+        brokers=len(known),
+    )

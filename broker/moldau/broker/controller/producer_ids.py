@@ -1,0 +1,89 @@
+"""Blocks of producer ids, handed to brokers so that no id is ever given twice (KIP-730).
+
+Invariant: the next block's first id only grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.controller.outcome import Outcome
+from moldau.errors import CorruptLog
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from moldau.protocol.schemas.metadata_log import ProducerIdsRecord
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.image import Image
+
+BLOCK_IDS: Final = 1000
+_ID_MAX: Final = (1 << 63) - 1
+
+
+class ProducerIds:
+    """Where the next block starts."""
+
+    RECORDS = (ProducerIdsRecord,)
+
+    __slots__ = ("next_id",)
+
+    def __init__(self) -> None:
+        self.next_id = 0
+
+    def __eq__(self, other: object) -> bool:
+        return self.next_id == other.next_id if isinstance(other, ProducerIds) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record of this family."""
+        assert isinstance(record, ProducerIdsRecord)
+        if record.next_producer_id < self.next_id:
+            raise CorruptLog(
+                "producer ids would be given twice",
+                next_id=self.next_id,
+                found=record.next_producer_id,
+            )
+        self.next_id = record.next_producer_id
+
+    def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
+        """What a snapshot says of this family; who asked last does not matter any more."""
+        if self.next_id:
+            yield ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_id)
+
+
+def allocate_producer_ids(
+    image: Image, request: AllocateProducerIdsRequest
+) -> Outcome[AllocateProducerIdsResponse]:
+    """A block for the broker, if that is the one that is registered."""
+    broker = image.brokers.by_id.get(request.broker_id)
+    if broker is None or broker.broker_epoch != request.broker_epoch:
+        return Outcome((), _refusal(ErrorCode.STALE_BROKER_EPOCH))
+    first = image.producer_ids.next_id
+    if first > _ID_MAX - BLOCK_IDS:
+        return Outcome((), _refusal(ErrorCode.UNKNOWN_SERVER_ERROR))
+    record = ProducerIdsRecord(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        next_producer_id=first + BLOCK_IDS,
+    )
+    return Outcome(
+        (record,),
+        AllocateProducerIdsResponse(
+            throttle_time_ms=0,
+            error_code=ErrorCode.NONE,
+            producer_id_start=first,
+            producer_id_len=BLOCK_IDS,
+        ),
+    )
+
+
+def _refusal(code: ErrorCode) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(
+        throttle_time_ms=0, error_code=code, producer_id_start=0, producer_id_len=0
+    )

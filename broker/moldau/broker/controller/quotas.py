@@ -1,0 +1,58 @@
+"""Client quotas, as the metadata log tells them. Who decides about them comes with the quotas.
+
+Invariant: an entity without a quota has no entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
+
+Entity: TypeAlias = frozenset[tuple[str, str | None]]
+"""Whom a quota is for: (type, name) pairs; a null name is the default of its type."""
+
+
+class ClientQuotas:
+    """Values by entity and key."""
+
+    RECORDS = (ClientQuotaRecord,)
+
+    __slots__ = ("by_entity",)
+
+    def __init__(self) -> None:
+        self.by_entity: dict[Entity, dict[str, float]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClientQuotas):
+            return NotImplemented
+        return self.by_entity == other.by_entity
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record of this family."""
+        assert isinstance(record, ClientQuotaRecord)
+        entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
+        if not record.remove:
+            self.by_entity.setdefault(entity, {})[record.key] = record.value
+            return
+        quotas = self.by_entity.get(entity)
+        if quotas is not None:
+            quotas.pop(record.key, None)
+            if not quotas:
+                del self.by_entity[entity]
+
+    def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
+        """What a snapshot says of this family."""
+        for entity, quotas in self.by_entity.items():
+            parts = sorted(entity, key=lambda part: part[0])
+            for key, value in sorted(quotas.items()):
+                yield ClientQuotaRecord(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
+                    key=key,
+                    value=value,
+                    remove=False,
+                )

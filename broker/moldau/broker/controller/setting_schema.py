@@ -1,0 +1,158 @@
+"""What the controller asks about settings, answered from the tables of settings.
+
+Invariant: a value that is accepted here can be used by every broker that has these settings; which
+codes refusals carry is the protocol's business and decided here, what is refused is the rows'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.controller.configs import Resource, ResourceType
+from moldau.broker.controller.rules import EffectiveConfig
+from moldau.broker.settings import (
+    BROKER_SETTINGS,
+    CLIENT_METRICS_SETTINGS,
+    GROUP_SETTINGS,
+    TOPIC_SETTINGS,
+    client_metrics_settings,
+    describe_resource,
+    dynamic_layers,
+    dynamic_refusals,
+    group_conflicts,
+    group_settings,
+    topic_conflicts,
+    topic_settings,
+)
+from moldau.broker.settings.description import written
+from moldau.config import LIST, BadSettings
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+    from moldau.config.table import SettingTable
+
+_TABLES: Final[Mapping[int, SettingTable]] = {
+    ResourceType.TOPIC: TOPIC_SETTINGS,
+    ResourceType.BROKER: BROKER_SETTINGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_SETTINGS,
+    ResourceType.GROUP: GROUP_SETTINGS,
+}
+
+
+class SettingSchema:
+    """`ConfigSchema` over the settings that this node was started with."""
+
+    def __init__(self, broker: Settings) -> None:
+        self._broker = broker
+        # What the cluster's own settings make of it, until they change: elections ask for each
+        # partition.
+        self._cluster: dict[str, str] = {}
+        self._with_cluster = broker
+        self._topic_defaults: dict[str, str | None] = {}
+
+    def is_list(self, resource_type: int, name: str) -> bool:
+        """Whether the setting holds several values."""
+        row = _TABLES[resource_type].find(name)
+        return row is not None and row.kind is LIST
+
+    def default(self, resource_type: int, name: str, configs: Mapping[str, str]) -> str | None:
+        """The value in force where the resource says nothing."""
+        if resource_type == ResourceType.TOPIC:
+            return self._topic_default(name, self._overlaid(configs))
+        row = _TABLES[resource_type].find(name)
+        return None if row is None else written(row, row.default)
+
+    def _topic_default(self, name: str, broker: Settings) -> str | None:
+        if name not in self._topic_defaults:
+            row = TOPIC_SETTINGS.find(name)
+            value = None if row is None else written(row, topic_settings("", {}, broker)[row])
+            self._topic_defaults[name] = value
+        return self._topic_defaults[name]
+
+    def check(
+        self, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
+    ) -> None:
+        """KafkaError when the resource cannot have these settings."""
+        _CHECKS[resource.resource_type](self._broker, resource, configs, before)
+
+    def effective(
+        self, resource: Resource, configs: Mapping[str, str], cluster: Mapping[str, str]
+    ) -> list[EffectiveConfig]:
+        """All settings of a topic, by name."""
+        settings = topic_settings(resource.name, configs, self._overlaid(cluster), is_stored=True)
+        entries = (
+            EffectiveConfig(
+                each.name, each.value, each.is_read_only, each.source, each.is_sensitive
+            )
+            for each in describe_resource(settings)
+        )
+        return sorted(entries)
+
+    def _overlaid(self, cluster: Mapping[str, str]) -> Settings:
+        if cluster != self._cluster:
+            self._cluster = dict(cluster)
+            self._with_cluster = self._broker.overlaid(dynamic_layers(cluster, {})[0])
+            self._topic_defaults.clear()
+        return self._with_cluster
+
+
+@contextmanager
+def _refusing(code: ErrorCode) -> Iterator[None]:
+    try:
+        yield
+    except BadSettings as error:
+        raise KafkaError(code, "; ".join(map(str, error.problems))) from error
+
+
+def _refuse_conflicts(conflicts: tuple[str, ...]) -> None:
+    if conflicts:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(conflicts))
+
+
+def _check_topic(
+    broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
+) -> None:
+    with _refusing(ErrorCode.INVALID_CONFIG):
+        settings = topic_settings(resource.name, configs, broker)
+    stored = topic_settings(resource.name, before, broker, is_stored=True) if before else None
+    _refuse_conflicts(topic_conflicts(settings, stored))
+
+
+def _check_group(
+    broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
+) -> None:
+    with _refusing(ErrorCode.INVALID_CONFIG):
+        settings = group_settings(resource.name, configs, broker)
+    _refuse_conflicts(group_conflicts(settings))
+
+
+def _check_client_metrics(
+    broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
+) -> None:
+    with _refusing(ErrorCode.INVALID_REQUEST):
+        client_metrics_settings(resource.name, configs)
+
+
+def _check_broker(
+    broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
+) -> None:
+    changes = {name: value for name, value in configs.items() if before.get(name) != value}
+    one_broker = resource.name != ""
+    refusals = dynamic_refusals(changes, one_broker=one_broker)
+    if refusals:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "; ".join(refusals))
+    layers = dynamic_layers({}, configs) if one_broker else dynamic_layers(configs, {})
+    with _refusing(ErrorCode.INVALID_REQUEST):
+        broker.overlaid(*layers)
+
+
+_Check: TypeAlias = "Callable[[Settings, Resource, Mapping[str, str], Mapping[str, str]], None]"
+_CHECKS: Final[Mapping[int, _Check]] = {
+    ResourceType.TOPIC: _check_topic,
+    ResourceType.BROKER: _check_broker,
+    ResourceType.CLIENT_METRICS: _check_client_metrics,
+    ResourceType.GROUP: _check_group,
+}

@@ -1,0 +1,215 @@
+"""The controller at work: decides, appends, replays, and answers once the records are committed.
+
+Order of one request: decide on the image, append the records to the log, replay them, park the
+answer with the offset after the last record, flush, answer. Requests that come while a flush runs
+share the next one. A decision without records waits too while older ones are uncommitted, because
+it may rest on what they said.
+
+Invariants: nothing is answered or published that is not committed; if the disk fails the image is
+never trusted again: all who wait hear NOT_CONTROLLER, `on_failure` is told, and only opening anew
+from the log brings the controller back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from moldau.broker.controller.bootstrap import birth_records
+from moldau.broker.controller.controller import Controller
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.metadata_batches import (
+    encode_records,
+    replay_batches,
+    snapshot_batches,
+)
+from moldau.broker.controller.outcome import Moment
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import MetadataRecord, Request, Response
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.rules import Rules
+    from moldau.broker.raft.quorum import Quorum
+    from moldau.runtime import Runtime
+
+OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
+OnCommitted: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
+
+_SNAPSHOT_AFTER_BYTES: Final = 20 << 20
+
+
+class _Parked(NamedTuple):
+    """An answer that waits until all below `end_offset` is committed."""
+
+    end_offset: int
+    records: tuple[MetadataRecord, ...]
+    response: Response | None
+    on_answer: OnAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Whom the controller tells: `on_committed` gets records in order, each once, with the offset
+    after the last; `on_failure` hears once that it has stopped."""
+
+    on_committed: OnCommitted = field(default=lambda records, end_offset: None)
+    on_failure: Callable[[Exception], None] = field(default=lambda error: None)
+
+
+class ActiveController:
+    """The one controller of a quorum with one voter."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        quorum: Quorum,
+        rules: Rules,
+        observer: Observer,
+        *,
+        snapshot_after_bytes: int = _SNAPSHOT_AFTER_BYTES,
+    ) -> None:
+        self._runtime = runtime
+        self._quorum = quorum
+        self._observer = observer
+        self._parked: deque[_Parked] = deque()
+        self._is_flushing = False
+        self._snapshot_after_bytes = snapshot_after_bytes
+        self._bytes_since_snapshot = 0
+        self.controller = Controller(rules, Image())
+        self.failure: Exception | None = None
+
+    def start(self, bootstrap: Sequence[MetadataRecord] = ()) -> None:
+        """Replay the log, lead, and append the first records of a new cluster, made from
+        `bootstrap`. All of it is committed and published when this returns."""
+        now_ms = self._runtime.clock.wall_ms()
+        image = self.controller.image
+        replay_batches(image, self._quorum.batches())
+        assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
+        self._quorum.lead(now_ms)
+        records = birth_records(image, self.controller.rules, bootstrap)
+        if records:
+            self._append(tuple(records))
+            self._quorum.flush()
+        self.controller.take_over(self._monotonic_ms())
+        self._observer.on_committed(tuple(image.records()), self._quorum.high_watermark)
+
+    def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+        """Decide at once; `on_answer` is called when the decision is committed, perhaps before
+        this returns."""
+        if self.failure is not None:
+            on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
+            return
+        try:
+            outcome = self.controller.on_request(request, version, self._moment())
+            self._append(outcome.records)
+        except KafkaError as error:
+            on_answer(error)
+            return
+        self._park(outcome.records, outcome.response, on_answer)
+
+    def tick(self) -> None:
+        """Fence brokers that have been silent for too long; call about once a second."""
+        while self.failure is None:
+            records = self.controller.on_tick(self._moment())
+            if not records:
+                return
+            try:
+                self._append(records)
+            except KafkaError:
+                return
+            self._park(records, None, None)
+
+    def close(self) -> None:
+        """Stop: what is parked hears NOT_CONTROLLER, though it may be in the log."""
+        self._refuse_parked()
+        if self.failure is None:
+            self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the controller was closed")
+            self._quorum.close()
+
+    def _moment(self) -> Moment:
+        return Moment(self._monotonic_ms(), self._quorum.log_end_offset, self._runtime.random)
+
+    def _monotonic_ms(self) -> int:
+        """Sessions must not end because somebody set the clock."""
+        return self._runtime.clock.monotonic_ns() // 1_000_000
+
+    def _append(self, records: tuple[MetadataRecord, ...]) -> None:
+        """Append first: what the log does not take, the image never hears of."""
+        if not records:
+            return
+        now_ms = self._runtime.clock.wall_ms()
+        image = self.controller.image
+        batch = encode_records(records, image.features.metadata_version, now_ms)
+        self._bytes_since_snapshot += len(batch)
+        try:
+            self._quorum.append(batch, now_ms)
+        except KafkaError as error:
+            self._fail(error)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+        image.replay_all(records)
+
+    def _park(
+        self,
+        records: tuple[MetadataRecord, ...],
+        response: Response | None,
+        on_answer: OnAnswer | None,
+    ) -> None:
+        self._parked.append(_Parked(self._quorum.log_end_offset, records, response, on_answer))
+        self._answer_committed()
+        if self._parked and not self._is_flushing:
+            self._is_flushing = True
+            self._runtime.spawn(self._flush(), name="controller-flush")
+
+    async def _flush(self) -> None:
+        try:
+            while self._parked and self.failure is None:
+                job = self._quorum.begin_flush()
+                try:
+                    await self._runtime.run_blocking(job.run)
+                except OSError as error:
+                    self._quorum.end_flush(job, error)
+                else:
+                    self._quorum.end_flush(job)
+                self._answer_committed()
+                self._snapshot_when_due()
+        except KafkaError as error:
+            self._fail(error)
+        finally:
+            self._is_flushing = False
+
+    def _answer_committed(self) -> None:
+        high_watermark = self._quorum.high_watermark
+        while self._parked and self._parked[0].end_offset <= high_watermark:
+            parked = self._parked.popleft()
+            if parked.records:
+                self._observer.on_committed(parked.records, parked.end_offset)
+            if parked.on_answer is not None and parked.response is not None:
+                parked.on_answer(parked.response)
+
+    def _snapshot_when_due(self) -> None:
+        """Only while all that is appended is committed: the image knows no other moment."""
+        quorum = self._quorum
+        is_due = self._bytes_since_snapshot >= self._snapshot_after_bytes
+        if is_due and quorum.high_watermark == quorum.log_end_offset:
+            self.snapshot()
+
+    def snapshot(self) -> None:
+        """Write the image down, so that the log before it can go; all must be committed."""
+        now_ms = self._runtime.clock.wall_ms()
+        batches = snapshot_batches(self.controller.image, now_ms)
+        self._quorum.write_snapshot(self._quorum.log_end_offset, batches, now_ms)
+        self._bytes_since_snapshot = 0
+
+    def _fail(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failure = error
+            self._refuse_parked()
+            self._observer.on_failure(error)
+
+    def _refuse_parked(self) -> None:
+        while self._parked:
+            parked = self._parked.popleft()
+            if parked.on_answer is not None:
+                parked.on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))

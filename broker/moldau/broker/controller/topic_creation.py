@@ -1,0 +1,251 @@
+"""CreateTopics: which topics come to be, where their replicas go, what they start with.
+
+Each topic of a request succeeds or fails on its own. All that succeed enter the log as one batch.
+A name that the request has twice fails as a whole, so that nobody has to guess which was meant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.broker.controller.brokers import Broker
+from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.broker.controller.directories import DIRECTORY_UNASSIGNED
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome
+from moldau.broker.controller.placement import Candidate, place
+from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.topic_names import METADATA_TOPIC, check_topic_name
+from moldau.broker.controller.topics import Partition
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid, new_uuid
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from moldau.protocol.schemas.metadata_log import ConfigRecord, TopicRecord
+
+UNSAID: Final = -1
+
+
+def create_topics(
+    image: Image, rules: Rules, request: CreateTopicsRequest, moment: Moment
+) -> Outcome[CreateTopicsResponse]:
+    """The topics that can be made, and why the others cannot."""
+    named = Counter(each.name for each in request.topics)
+    records: list[MetadataRecord] = []
+    results: list[CreatableTopicResult] = []
+    for topic in request.topics:
+        if named[topic.name] > 1:
+            continue
+        try:
+            made, result = _create(image, rules, topic, moment)
+            if len(records) + len(made) > BATCH_RECORDS_MAX:
+                raise too_many_partitions()
+        except KafkaError as error:
+            results.append(_failure(topic.name, error))
+        else:
+            records.extend(made)
+            results.append(result)
+    repeated = KafkaError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+    results.extend(_failure(name, repeated) for name, times in named.items() if times > 1)
+    return Outcome(
+        () if request.validate_only else tuple(records),
+        CreateTopicsResponse(throttle_time_ms=0, topics=results),
+    )
+
+
+def too_many_partitions() -> KafkaError:
+    """More records than enter the log at once."""
+    return KafkaError(
+        ErrorCode.POLICY_VIOLATION,
+        "too many partitions for one request",
+        records_max=BATCH_RECORDS_MAX,
+    )
+
+
+def _create(
+    image: Image, rules: Rules, topic: CreatableTopic, moment: Moment
+) -> tuple[list[MetadataRecord], CreatableTopicResult]:
+    _check_name(image, topic.name)
+    configs = _configs_of(topic)
+    rules.configs.check(Resource(ResourceType.TOPIC, topic.name), configs, {})
+    partitions = _partitions_of(image, rules, topic, moment)
+    topic_id = _fresh_id(image, moment)
+    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records.extend(
+        ConfigRecord(
+            resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value
+        )
+        for name, value in configs.items()
+    )
+    metadata_version = image.features.metadata_version
+    records.extend(
+        partition.record(topic_id, number, metadata_version)
+        for number, partition in enumerate(partitions)
+    )
+    result = CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=_shown(image, rules, topic.name, configs),
+    )
+    return records, result
+
+
+def _check_name(image: Image, name: str) -> None:
+    if name == METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is the cluster's own log")
+    check_topic_name(name)
+    if image.topics.by_name(name) is not None:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+    other = image.topics.colliding_with(name)
+    if other is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{name!r} and the existing topic {other!r} would be one name in metrics",
+        )
+
+
+def _fresh_id(image: Image, moment: Moment) -> Uuid:
+    while True:
+        topic_id = new_uuid(moment.random)
+        if topic_id not in image.topics.by_id:
+            return topic_id
+
+
+def _configs_of(topic: CreatableTopic) -> dict[str, str]:
+    """What the topic starts with, by name in order; of one said twice the last counts."""
+    values = {each.name: each.value for each in topic.configs}
+    unset = sorted(name for name, value in values.items() if value is None)
+    if unset:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(unset)}")
+    return {name: value for name, value in sorted(values.items()) if value is not None}
+
+
+def _partitions_of(
+    image: Image, rules: Rules, topic: CreatableTopic, moment: Moment
+) -> list[Partition]:
+    if topic.assignments:
+        return _assigned(image, topic)
+    factor = topic.replication_factor
+    if factor < UNSAID or factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "the replication factor is 1 or more, or -1 for the default",
+        )
+    count = topic.num_partitions
+    if count < UNSAID or count == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, "a topic has 1 partition or more, or -1 for the default"
+        )
+    count = rules.num_partitions if count == UNSAID else count
+    factor = rules.replication_factor if factor == UNSAID else factor
+    if count >= BATCH_RECORDS_MAX:
+        raise too_many_partitions()
+    placed = place(count, factor, candidates(image), moment.random)
+    return [new_partition(image, replicas) for replicas in placed]
+
+
+def _assigned(image: Image, topic: CreatableTopic) -> list[Partition]:
+    """The user says where the replicas go."""
+    for said, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.num_partitions, "number of partitions"),
+    ):
+        if said != UNSAID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"with replicas placed by hand the {what} must be -1"
+            )
+    if len(topic.assignments) >= BATCH_RECORDS_MAX:
+        raise too_many_partitions()
+    by_number: dict[int, list[int]] = {}
+    for each in topic.assignments:
+        if each.partition_index in by_number:
+            raise bad_assignment(f"partition {each.partition_index} is placed twice")
+        check_replicas(image, each.broker_ids)
+        by_number[each.partition_index] = each.broker_ids
+    if sorted(by_number) != list(range(len(by_number))):
+        raise bad_assignment("the partitions are not numbered from 0 without gaps")
+    factor = len(by_number[0])
+    partitions = []
+    for number, replicas in sorted(by_number.items()):
+        if len(replicas) != factor:
+            raise bad_assignment(f"partition {number} has another number of replicas")
+        partitions.append(new_partition(image, replicas, number))
+    return partitions
+
+
+def bad_assignment(reason: str) -> KafkaError:
+    """The replicas that the user chose cannot be."""
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+
+
+def check_replicas(image: Image, replicas: list[int]) -> None:
+    """Raises unless these are registered brokers, each once, and at least one."""
+    if not replicas:
+        raise bad_assignment("a partition without replicas")
+    for broker_id in replicas:
+        if broker_id not in image.brokers.by_id:
+            raise bad_assignment(f"broker {broker_id} is not registered")
+    if len(set(replicas)) != len(replicas):
+        raise bad_assignment(f"a broker holds two replicas: {replicas}")
+
+
+def candidates(image: Image) -> list[Candidate]:
+    """The brokers that may get new replicas."""
+    return [
+        Candidate(each.broker_id, each.rack, not each.is_active)
+        for each in image.brokers.by_id.values()
+        if each.takes_new_replicas
+    ]
+
+
+def new_partition(image: Image, replicas: list[int], number: int | None = None) -> Partition:
+    """A partition on those brokers, led by the first that lives; `number` for the complaint when
+    none does."""
+    brokers = image.brokers.by_id
+    isr = tuple(each for each in replicas if brokers[each].is_active)
+    if not isr:
+        where = "" if number is None else f" of partition {number}"
+        raise bad_assignment(f"all replicas{where} are on brokers that are fenced or stopping")
+    return Partition(
+        replicas=tuple(replicas),
+        isr=isr,
+        leader=isr[0],
+        directories=tuple(_directory(brokers[each]) for each in replicas),
+    )
+
+
+def _directory(broker: Broker) -> Uuid:
+    """A broker with one directory has no choice."""
+    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
+
+
+def _shown(
+    image: Image, rules: Rules, name: str, configs: Mapping[str, str]
+) -> list[CreatableTopicConfigs]:
+    cluster = image.configs.of(ALL_BROKERS)
+    return [
+        CreatableTopicConfigs(
+            name=each.name,
+            value=None if each.is_sensitive else each.value,
+            read_only=each.is_read_only,
+            config_source=each.source,
+            is_sensitive=each.is_sensitive,
+        )
+        for each in rules.configs.effective(Resource(ResourceType.TOPIC, name), configs, cluster)
+    ]
+
+
+def _failure(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.reason)

@@ -1,0 +1,76 @@
+"""DeleteTopics: by name, or by id (KIP-516).
+
+What the request names twice, or in two ways that mean one topic, fails and deletes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.outcome import Outcome
+from moldau.errors.codes import ErrorCode
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from moldau.protocol.schemas.metadata_log import RemoveTopicRecord
+
+
+def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteTopicsResponse]:
+    """The topics that are there are deleted; what is answered for the others says why not."""
+    wanted = request.topics or [
+        DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
+    ]
+    meant = Counter(_meaning(image, each) for each in wanted)
+    answered: set[tuple[str | None, Uuid]] = set()
+    records: list[MetadataRecord] = []
+    results: list[DeletableTopicResult] = []
+    for each in wanted:
+        key = (each.name, each.topic_id)
+        if key in answered:
+            continue
+        answered.add(key)
+        result = _judge(image, each, is_repeated=meant[_meaning(image, each)] > 1)
+        if result.error_code == ErrorCode.NONE:
+            records.append(RemoveTopicRecord(topic_id=result.topic_id))
+        results.append(result)
+    return Outcome(tuple(records), DeleteTopicsResponse(throttle_time_ms=0, responses=results))
+
+
+def _meaning(image: Image, wanted: DeleteTopicState) -> tuple[str | None, Uuid]:
+    """One key for one topic, in whatever way it was named."""
+    if wanted.name is not None:
+        topic = image.topics.by_name(wanted.name)
+    else:
+        topic = image.topics.by_id.get(wanted.topic_id)
+    return (wanted.name, wanted.topic_id) if topic is None else (topic.name, topic.topic_id)
+
+
+def _judge(image: Image, wanted: DeleteTopicState, *, is_repeated: bool) -> DeletableTopicResult:
+    name, topic_id = wanted.name, wanted.topic_id
+    if name is None and topic_id == ZERO_UUID:
+        return _refuse(wanted, ErrorCode.INVALID_REQUEST, "neither a name nor an id")
+    if name is not None and topic_id != ZERO_UUID:
+        return _refuse(wanted, ErrorCode.INVALID_REQUEST, "both a name and an id")
+    if is_repeated:
+        return _refuse(wanted, ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+    if name is None:
+        topic = image.topics.by_id.get(topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = image.topics.by_name(name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return _refuse(wanted, missing, missing.message)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=ErrorCode.NONE)
+
+
+def _refuse(wanted: DeleteTopicState, code: ErrorCode, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=wanted.name, topic_id=wanted.topic_id, error_code=code, error_message=message
+    )

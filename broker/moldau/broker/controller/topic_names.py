@@ -1,0 +1,32 @@
+"""Which names a topic may have.
+
+Names become directories and parts of metrics, hence the small alphabet; in metrics `.` becomes `_`,
+so two names that differ only there cannot both exist.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from moldau.errors.codes import ErrorCode, KafkaError
+
+LENGTH_MAX: Final = 249
+METADATA_TOPIC: Final = "__cluster_metadata"
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    """KafkaError INVALID_TOPIC_EXCEPTION when no topic can be called that."""
+    if name == "":
+        raise _refusal("a topic needs a name")
+    if name in (".", ".."):
+        raise _refusal(f"the name of a topic cannot be {name!r}")
+    if len(name) > LENGTH_MAX:
+        raise _refusal(f"the name of a topic has {LENGTH_MAX} characters at most: {name!r}")
+    if _LEGAL.fullmatch(name) is None:
+        raise _refusal(f"the name of a topic has only ASCII letters, digits, . _ and -: {name!r}")
+
+
+def _refusal(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)

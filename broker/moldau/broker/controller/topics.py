@@ -1,0 +1,268 @@
+"""Topics and their partitions, as the metadata log tells it.
+
+Invariants: names and ids are unique; a partition's in-sync replicas are among its replicas and
+share none with its eligible leader replicas; each change raises the partition epoch by one, each
+change of leader the leader epoch too.
+
+A `Partition` is frozen: whoever holds one has a consistent state, and a copy of the image shares
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from moldau.broker.controller.directories import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
+from moldau.broker.controller.levels import supports_directories, supports_elr
+from moldau.errors import CorruptLog
+from moldau.ids import Uuid
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.metadata_log import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+NO_LEADER: Final = -1
+LEADER_UNCHANGED: Final = -2
+RECOVERY_UNCHANGED: Final = -1
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition; `directories` are those of `replicas`, in the same order."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    leader_recovery_state: int = RECOVERED
+    directories: tuple[Uuid, ...] = ()
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+    @property
+    def preferred_leader(self) -> int:
+        """The replica that leads when all are well."""
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    def directory_of(self, broker_id: int) -> Uuid:
+        """Where the broker keeps its replica."""
+        try:
+            return self.directories[self.replicas.index(broker_id)]
+        except (ValueError, IndexError):
+            return DIRECTORY_UNASSIGNED
+
+    def changed(self, record: PartitionChangeRecord) -> Partition:
+        """The partition after the change."""
+        moved = record.leader != LEADER_UNCHANGED
+        replicas = _or_kept(record.replicas, self.replicas)
+        directories = self.directories
+        if record.directories is not None:
+            directories = tuple(record.directories)
+        elif len(directories) != len(replicas):
+            directories = (DIRECTORY_MIGRATING,) * len(replicas)
+        recovery = record.leader_recovery_state
+        return replace(
+            self,
+            replicas=replicas,
+            isr=_or_kept(record.isr, self.isr),
+            leader=record.leader if moved else self.leader,
+            leader_epoch=self.leader_epoch + 1 if moved else self.leader_epoch,
+            partition_epoch=self.partition_epoch + 1,
+            removing_replicas=_or_kept(record.removing_replicas, self.removing_replicas),
+            adding_replicas=_or_kept(record.adding_replicas, self.adding_replicas),
+            elr=_or_kept(record.eligible_leader_replicas, self.elr),
+            last_known_elr=_or_kept(record.last_known_elr, self.last_known_elr),
+            leader_recovery_state=(
+                self.leader_recovery_state if recovery == RECOVERY_UNCHANGED else recovery
+            ),
+            directories=directories,
+        )
+
+    def record(self, topic_id: Uuid, partition_id: int, metadata_version: int) -> PartitionRecord:
+        """The record that makes this partition anew."""
+        knows_elr = supports_elr(metadata_version)
+        return PartitionRecord(
+            partition_id=partition_id,
+            topic_id=topic_id,
+            replicas=list(self.replicas),
+            isr=list(self.isr),
+            removing_replicas=list(self.removing_replicas),
+            adding_replicas=list(self.adding_replicas),
+            leader=self.leader,
+            leader_recovery_state=self.leader_recovery_state,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            directories=list(self.directories) if supports_directories(metadata_version) else [],
+            eligible_leader_replicas=list(self.elr) if self.elr and knows_elr else None,
+            last_known_elr=(
+                list(self.last_known_elr) if self.last_known_elr and knows_elr else None
+            ),
+        )
+
+
+def _or_kept(given: Sequence[int] | None, kept: tuple[int, ...]) -> tuple[int, ...]:
+    return kept if given is None else tuple(given)
+
+
+def _partition_of(record: PartitionRecord) -> Partition:
+    directories = tuple(record.directories) or (DIRECTORY_MIGRATING,) * len(record.replicas)
+    return Partition(
+        replicas=tuple(record.replicas),
+        isr=tuple(record.isr),
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        removing_replicas=tuple(record.removing_replicas),
+        adding_replicas=tuple(record.adding_replicas),
+        elr=tuple(record.eligible_leader_replicas or ()),
+        last_known_elr=tuple(record.last_known_elr or ()),
+        leader_recovery_state=record.leader_recovery_state,
+        directories=directories,
+    )
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic; its partitions are numbered from 0 without gaps."""
+
+    name: str
+    topic_id: Uuid
+    partitions: dict[int, Partition] = field(default_factory=dict)
+
+    @property
+    def replication_factor(self) -> int:
+        """That of the first partition."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+def collision_key(name: str) -> str:
+    """Names with the same key would be one name in metrics: `.` becomes `_` there."""
+    return name.replace(".", "_")
+
+
+class Topics:
+    """All topics, by id and by name."""
+
+    RECORDS = (
+        TopicRecord,
+        RemoveTopicRecord,
+        PartitionRecord,
+        PartitionChangeRecord,
+        ClearElrRecord,
+    )
+
+    __slots__ = ("_ids", "_likes", "by_id")
+
+    def __init__(self) -> None:
+        self.by_id: dict[Uuid, Topic] = {}
+        self._ids: dict[str, Uuid] = {}
+        self._likes: dict[str, set[str]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return self.by_id == other.by_id if isinstance(other, Topics) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def by_name(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        topic_id = self._ids.get(name)
+        return None if topic_id is None else self.by_id[topic_id]
+
+    def names(self) -> Iterator[str]:
+        """All names, in the order of creation."""
+        return iter(self._ids)
+
+    def colliding_with(self, name: str) -> str | None:
+        """Another topic that metrics could not tell from `name`; the first of several."""
+        others = self._likes.get(collision_key(name), set()) - {name}
+        return min(others) if others else None
+
+    def all_partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
+        """Every partition of every topic."""
+        for topic in self.by_id.values():
+            for partition_id, partition in topic.partitions.items():
+                yield topic, partition_id, partition
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record of this family."""
+        match record:
+            case TopicRecord():
+                self._add(record.name, record.topic_id)
+            case RemoveTopicRecord():
+                self._remove(record.topic_id)
+            case PartitionRecord():
+                topic = self._known(record.topic_id)
+                topic.partitions[record.partition_id] = _partition_of(record)
+            case PartitionChangeRecord():
+                self._change(record)
+            case ClearElrRecord():
+                self._clear_elr(record.topic_name)
+            case _:
+                raise AssertionError(f"{record!r} is not about a topic")
+
+    def _known(self, topic_id: Uuid) -> Topic:
+        topic = self.by_id.get(topic_id)
+        if topic is None:
+            raise CorruptLog("record about a topic that does not exist", topic_id=topic_id.hex())
+        return topic
+
+    def _add(self, name: str, topic_id: Uuid) -> None:
+        if name in self._ids or topic_id in self.by_id:
+            raise CorruptLog("topic is created twice", name=name, topic_id=topic_id.hex())
+        self.by_id[topic_id] = Topic(name, topic_id)
+        self._ids[name] = topic_id
+        self._likes.setdefault(collision_key(name), set()).add(name)
+
+    def _remove(self, topic_id: Uuid) -> None:
+        topic = self._known(topic_id)
+        del self.by_id[topic_id]
+        del self._ids[topic.name]
+        likes = self._likes[collision_key(topic.name)]
+        likes.discard(topic.name)
+        if not likes:
+            del self._likes[collision_key(topic.name)]
+
+    def _change(self, record: PartitionChangeRecord) -> None:
+        topic = self._known(record.topic_id)
+        partition = topic.partitions.get(record.partition_id)
+        if partition is None:
+            raise CorruptLog(
+                "change of a partition that does not exist",
+                topic=topic.name,
+                partition=record.partition_id,
+            )
+        topic.partitions[record.partition_id] = partition.changed(record)
+
+    def _clear_elr(self, topic_name: str) -> None:
+        if topic_name == "":
+            topics = list(self.by_id.values())
+        else:
+            topics = [each for each in (self.by_name(topic_name),) if each is not None]
+            if not topics:
+                raise CorruptLog("record about a topic that does not exist", name=topic_name)
+        for topic in topics:
+            for partition_id, partition in topic.partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    topic.partitions[partition_id] = replace(partition, elr=(), last_known_elr=())
+
+    def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
+        """What a snapshot says of this family."""
+        for topic in self.by_id.values():
+            yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+            for partition_id, partition in sorted(topic.partitions.items()):
+                yield partition.record(topic.topic_id, partition_id, metadata_version)

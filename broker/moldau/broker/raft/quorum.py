@@ -1,0 +1,260 @@
+"""A replica of the metadata log on files, and its leadership while it is the only voter.
+
+Invariants: the epoch is durable in `quorum-state` before a record of it is written; records are
+committed when they are durable on a majority of voters, here on this disk; a snapshot is made of
+committed records only, and the log lets go only of what a durable snapshot holds; snapshots and log
+together always reach back to the first record.
+
+What is decided about commitment is in `leader`, which counts voters; this shell owns the files.
+With one voter an election needs no messages: the voter raises its epoch and has won. More voters
+replace `lead`, and call `Leader.on_durable` for what the others fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.partition_metadata import (
+    read_partition_metadata,
+    write_partition_metadata,
+)
+from moldau.broker.log.producer_state import Origin
+from moldau.broker.log.recovery import Opening
+from moldau.broker.raft.leader import Leader
+from moldau.broker.raft.quorum_state import (
+    QuorumState,
+    read_quorum_state,
+    write_quorum_state,
+)
+from moldau.broker.raft.snapshots import (
+    Heading,
+    Snapshot,
+    SnapshotId,
+    list_snapshots,
+    read_snapshot,
+    remove_leftovers,
+    remove_snapshots,
+    write_snapshot,
+)
+from moldau.broker.raft.voters import STATIC, Voter, Voters, voters_after
+from moldau.errors import ConfigError, CorruptLog
+from moldau.ids import METADATA_TOPIC_ID
+from moldau.records import Batch, encode_control_batch
+
+if TYPE_CHECKING:
+    from moldau.broker.log.flush import FlushJob
+    from moldau.runtime.files import Files
+
+DIRECTORY: Final = "__cluster_metadata-0"
+SNAPSHOTS_KEPT: Final = 2
+METADATA_LOG_CONFIG: Final = LogConfig(
+    retention_ms=-1, retention_bytes=-1, max_message_bytes=8 << 20
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """This node, and the voters that its settings name (empty where the log has them)."""
+
+    node_id: int
+    static_voters: tuple[int, ...] = ()
+
+
+class Quorum:
+    """The metadata log of this node. Not leading until `lead` returned."""
+
+    def __init__(
+        self, files: Files, log: PartitionLog, membership: Membership, voters: Voters
+    ) -> None:
+        self.files = files
+        self.log = log
+        self.voters = voters
+        self.state = read_quorum_state(files, log.directory)
+        self.snapshots = list_snapshots(files, log.directory)
+        self._membership = membership
+        self._settings_voters = voters
+        self._leader: Leader | None = None
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        log_dir: str,
+        membership: Membership,
+        now_ms: int,
+        config: LogConfig = METADATA_LOG_CONFIG,
+    ) -> Quorum:
+        """Open what is in the log directory, made when it is missing; recovers what needs it."""
+        directory = f"{log_dir}/{DIRECTORY}"
+        files.make_dirs(directory)
+        remove_leftovers(files, directory)
+        _check_topic(files, directory)
+        log = PartitionLog.open(files, directory, config, Opening(now_ms))
+        static = Voters(STATIC, tuple(Voter(each) for each in membership.static_voters))
+        quorum = cls(files, log, membership, static)
+        quorum._join_snapshot_and_log()
+        return quorum
+
+    def _join_snapshot_and_log(self) -> None:
+        """Make the log go on from the newest snapshot, and learn who votes."""
+        newest = self.snapshots[-1] if self.snapshots else None
+        start = self.log.log_start_offset
+        if newest is not None and newest.end_offset > self.log.log_end_offset:
+            self.log.truncate_fully_and_start_at(newest.end_offset)
+        elif start > 0 and (newest is None or newest.end_offset < start):
+            raise CorruptLog(
+                "no snapshot holds what is missing before the log",
+                directory=self.log.directory,
+                log_start_offset=start,
+            )
+        if newest is not None:
+            self.voters = self.snapshot(newest).voters
+        for batch in self.log.batches(self.log.log_start_offset):
+            self.voters = voters_after(self.voters, batch)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the leadership; only while leading."""
+        assert self._leader is not None, "not leading"
+        return self._leader.epoch
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below it is committed."""
+        leader = self._leader
+        if leader is None or leader.high_watermark is None:
+            return self.log.high_watermark
+        return leader.high_watermark
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the next record will stand."""
+        return self.log.log_end_offset
+
+    # Leading.
+
+    def lead(self, now_ms: int) -> int:
+        """Win the election that only we vote in; the new epoch. Its first record is durable, and
+        all before it committed, when this returns."""
+        node_id = self._membership.node_id
+        if self.voters.ids != (node_id,):
+            raise ConfigError(
+                "this node is not the only voter of the quorum",
+                node_id=node_id,
+                voters=list(self.voters.ids),
+            )
+        last_epoch = self.log.leader_epochs.latest_epoch
+        snapshot_epoch = self.snapshots[-1].epoch if self.snapshots else 0
+        epoch = max(self.state.leader_epoch, last_epoch or 0, snapshot_epoch) + 1
+        self.state = QuorumState(leader_epoch=epoch, leader_id=node_id)
+        static = self.voters.ids if self.voters.kraft_version == STATIC else None
+        write_quorum_state(self.files, self.log.directory, self.state, static)
+        records = [self.voters.leader_change(node_id, self.voters.ids)]
+        if self.log.log_end_offset == 0:
+            records.extend(self.voters.control_records())  # until now only in snapshot 0
+        self._leader = Leader(node_id, self.voters.ids, epoch, self.log.log_end_offset)
+        self._append(encode_control_batch(records, now_ms), now_ms)
+        self.flush()
+        return epoch
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        """Write one batch at the log's end; the offset of its last record. Committed after a flush
+        that begins later."""
+        assert self._leader is not None, "not leading"
+        return self._append(batch, now_ms)
+
+    def _append(self, batch: bytearray, now_ms: int) -> int:
+        appended = self.log.append_as_leader(batch, self.epoch, now_ms, origin=Origin.COORDINATOR)
+        return appended.last_offset
+
+    def begin_flush(self) -> FlushJob:
+        """What to run, on a thread if wanted, so that all appended so far is durable."""
+        return self.log.begin_flush()
+
+    def end_flush(self, job: FlushJob, error: OSError | None = None) -> bool:
+        """The job has run; whether more is committed now. An error takes the log out of service."""
+        self.log.end_flush(job, error)
+        assert self._leader is not None, "not leading"
+        advanced = self._leader.on_durable(self._membership.node_id, self.log.flushed_end_offset)
+        if advanced:
+            self.log.update_high_watermark(self.high_watermark)
+        return advanced
+
+    def flush(self) -> bool:
+        """Make all that was appended durable, now; whether more is committed."""
+        job = self.begin_flush()
+        try:
+            job.run()
+        except OSError as error:
+            return self.end_flush(job, error)
+        return self.end_flush(job)
+
+    # Reading.
+
+    def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Read one of `snapshots`."""
+        path = f"{self.log.directory}/{snapshot_id.file_name}"
+        return read_snapshot(self.files, path, self._settings_voters)
+
+    def batches(self) -> Iterator[Batch]:
+        """All that the log tells, from the newest snapshot on to the log's end."""
+        start = self.log.log_start_offset
+        if self.snapshots:
+            newest = self.snapshots[-1]
+            yield from self.snapshot(newest).batches
+            start = newest.end_offset
+        for batch in self.log.batches(start):
+            if batch.header.base_offset >= start and not batch.header.is_control:
+                yield batch
+
+    # Forgetting.
+
+    def write_snapshot(
+        self, end_offset: int, batches: Iterable[bytearray], now_ms: int
+    ) -> SnapshotId:
+        """Make a snapshot of all below `end_offset`, which is committed and where a batch begins;
+        then let go of older snapshots and of the log before them. Durable on return."""
+        assert end_offset <= self.high_watermark, "a snapshot holds committed records only"
+        assert end_offset > 0
+        epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
+        newest = self.snapshots[-1] if self.snapshots else None
+        if newest is not None and newest.end_offset >= end_offset:
+            return newest
+        snapshot_id = SnapshotId(end_offset, 0 if epoch is None else epoch)
+        heading = Heading(
+            snapshot_id.epoch, self._timestamp_before(end_offset), now_ms, self.voters
+        )
+        write_snapshot(
+            self.files, f"{self.log.directory}/{snapshot_id.file_name}", heading, batches
+        )
+        self.snapshots.append(snapshot_id)
+        self._let_go(now_ms)
+        return snapshot_id
+
+    def _timestamp_before(self, end_offset: int) -> int:
+        for batch in self.log.batches(end_offset - 1):
+            return batch.header.max_timestamp
+        return -1
+
+    def _let_go(self, now_ms: int) -> None:
+        needless, kept = self.snapshots[:-SNAPSHOTS_KEPT], self.snapshots[-SNAPSHOTS_KEPT:]
+        remove_snapshots(self.files, self.log.directory, needless)
+        self.snapshots = kept
+        self.log.increment_log_start_offset(kept[0].end_offset)
+        self.log.delete_old_segments(now_ms)
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files."""
+        self.log.close()
+
+
+def _check_topic(files: Files, directory: str) -> None:
+    topic_id = read_partition_metadata(files, directory)
+    if topic_id is None:
+        write_partition_metadata(files, directory, METADATA_TOPIC_ID)
+    elif topic_id != METADATA_TOPIC_ID:
+        raise CorruptLog("the metadata log's directory belongs to a topic", directory=directory)

@@ -1,0 +1,173 @@
+"""Snapshots: everything below an offset of the log, in one file that replaces it.
+
+A file is a control batch that opens it (and names the quorum's protocol and voters), batches of
+records, and a control batch that closes it. Offsets in it count from 0 and mean nothing.
+
+Invariants: a file under its own name is whole and durable, since it is written as `.part`, synced
+and renamed; one without its closing record is CorruptLog, never a shorter snapshot. The name says
+offset and epoch of what comes next, so two replicas with one name have one content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.broker.raft.voters import Voters, voters_after
+from moldau.errors import CorruptLog, CorruptRecord, MalformedMessage
+from moldau.protocol.schemas.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
+from moldau.records import (
+    Batch,
+    ControlType,
+    control_records,
+    encode_control_batch,
+    stamp,
+    walk,
+    whole_bytes,
+)
+
+if TYPE_CHECKING:
+    from moldau.runtime.files import File, Files
+
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+PART: Final = ".part"
+DELETED: Final = ".deleted"
+_SUFFIX: Final = ".checkpoint"
+_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+class SnapshotId(NamedTuple):
+    """The snapshot holds everything below `end_offset`, the last of it from `epoch`."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        """As Kafka calls it."""
+        return f"{self.end_offset:020d}-{self.epoch:010d}{_SUFFIX}"
+
+
+def parse_snapshot_name(name: str) -> SnapshotId | None:
+    """The snapshot that a file of that name holds; None for other files."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else SnapshotId(int(match[1]), int(match[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a file holds; `batches` are those with records, the quorum's own are left out."""
+
+    last_contained_timestamp_ms: int
+    voters: Voters
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What stands in front of a snapshot's records."""
+
+    epoch: int
+    last_contained_timestamp_ms: int
+    now_ms: int
+    voters: Voters
+
+
+def write_snapshot(files: Files, path: str, heading: Heading, batches: Iterable[bytearray]) -> None:
+    """Write a whole snapshot, replacing one of that name; durable on return."""
+    part = path + PART
+    with files.open(part, "write") as file:
+        file.truncate(0)
+        offset = 0
+        for batch in chain((_opening(heading),), batches, (_closing(heading),)):
+            offset = _append(file, batch, offset, heading.epoch)
+        file.sync()
+    files.rename(part, path)
+    files.sync_dir(path.rpartition("/")[0])
+
+
+def _append(file: File, batch: bytearray, offset: int, epoch: int) -> int:
+    stamp(batch, offset, epoch)
+    file.append(batch)
+    last = next(walk(batch)).header.last_offset
+    return last + 1
+
+
+def _opening(heading: Heading) -> bytearray:
+    header = SnapshotHeaderRecord(
+        version=0, last_contained_log_timestamp=heading.last_contained_timestamp_ms
+    )
+    return encode_control_batch(
+        [
+            (ControlType.SNAPSHOT_HEADER, header.encode(0)),
+            *heading.voters.control_records(),
+        ],
+        heading.now_ms,
+    )
+
+
+def _closing(heading: Heading) -> bytearray:
+    footer = SnapshotFooterRecord(version=0)
+    return encode_control_batch([(ControlType.SNAPSHOT_FOOTER, footer.encode(0))], heading.now_ms)
+
+
+def read_snapshot(files: Files, path: str, voters: Voters) -> Snapshot:
+    """The snapshot in that file; `voters` are those of the settings, which count where it names
+    none. CorruptLog unless every byte of it is what was written."""
+    with files.open(path) as file:
+        data = file.read_at(0, file.size)
+    try:
+        return _parse(data, path, voters)
+    except (CorruptRecord, MalformedMessage) as error:
+        raise CorruptLog("the snapshot is damaged", path=path, why=str(error)) from error
+
+
+def _parse(data: bytes, path: str, voters: Voters) -> Snapshot:
+    if whole_bytes(data) != len(data):
+        raise CorruptLog("the snapshot is cut short", path=path, size_bytes=len(data))
+    batches = list(walk(data))
+    for batch in batches:
+        batch.check_crc()
+    if len(batches) < 2 or not _holds(batches[0], ControlType.SNAPSHOT_HEADER):
+        raise CorruptLog("the snapshot does not open as one", path=path)
+    if not _holds(batches[-1], ControlType.SNAPSHOT_FOOTER):
+        raise CorruptLog("the snapshot does not end", path=path)
+    header = SnapshotHeaderRecord.decode(control_records(batches[0])[0].value or b"", 0)
+    for batch in batches:
+        voters = voters_after(voters, batch)
+    return Snapshot(
+        header.last_contained_log_timestamp,
+        voters,
+        tuple(each for each in batches if not each.header.is_control),
+    )
+
+
+def _holds(batch: Batch, wanted: ControlType) -> bool:
+    if not batch.header.is_control:
+        return False
+    return any(record.type == wanted for record in control_records(batch))
+
+
+def list_snapshots(files: Files, directory: str) -> list[SnapshotId]:
+    """The whole snapshots in the directory, oldest first."""
+    found = (parse_snapshot_name(name) for name in files.list(directory))
+    return sorted(each for each in found if each is not None)
+
+
+def remove_leftovers(files: Files, directory: str) -> list[str]:
+    """Remove what a crash left: half written snapshots, and those whose deletion had begun."""
+    gone = [
+        name for name in files.list(directory) if name.endswith((_SUFFIX + PART, _SUFFIX + DELETED))
+    ]
+    for name in gone:
+        files.remove(f"{directory}/{name}")
+    return gone
+
+
+def remove_snapshots(files: Files, directory: str, snapshots: Sequence[SnapshotId]) -> None:
+    """Remove snapshots that newer ones made needless."""
+    for each in snapshots:
+        files.remove(f"{directory}/{each.file_name}")

@@ -1,0 +1,202 @@
+"""Settings changed at run time; codes are those that Apache Kafka 4.3.1 gave."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.protocol.messages import alter_configs as replacing
+from moldau.protocol.messages import incremental_alter_configs as changing
+from moldau.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from moldau.protocol.schemas.metadata_log import ClearElrRecord, ConfigRecord
+from tests.broker.controller.cluster import Cluster, topic
+
+Changes = list[tuple[str, int, str | None]]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster(1)
+    made.create(topic("def"))
+    return made
+
+
+def alter(
+    cluster: Cluster, *wanted: tuple[int, str, Changes], validate_only: bool = False
+) -> list[int]:
+    request = changing.IncrementalAlterConfigsRequest(
+        resources=[
+            changing.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    changing.AlterableConfig(name=key, config_operation=operation, value=value)
+                    for key, operation, value in changes
+                ],
+            )
+            for kind, name, changes in wanted
+        ],
+        validate_only=validate_only,
+    )
+    answer = cluster.ask(request, changing.IncrementalAlterConfigsResponse)
+    cluster.check_fold()
+    return [each.error_code for each in answer.responses]
+
+
+def of_topic(cluster: Cluster) -> dict[str, str]:
+    return dict(cluster.image.configs.of_topic("def"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "changes", "code"),
+    [
+        (2, "def", [("retention.ms", 0, "1000")], 0),
+        (2, "nope", [("retention.ms", 0, "1000")], 3),
+        (2, "def", [("nope", 0, "1000")], 40),
+        (2, "def", [("nope", 1, "")], 0),
+        (2, "def", [("nope", 1, None)], 0),
+        (2, "def", [("retention.ms", 0, None)], 42),
+        (2, "def", [("retention.ms", 2, "5")], 40),
+        (2, "def", [("retention.ms", 0, "abc")], 40),
+        (2, "def", [("cleanup.policy", 2, None)], 42),
+        (2, "def", [], 0),
+        (2, "def", [("retention.ms", 0, "1"), ("retention.ms", 1, None)], 42),
+        (2, "", [("retention.ms", 0, "1")], 42),
+        (2, "bad name", [("retention.ms", 0, "1")], 17),
+        (2, "def", [("segment.bytes", 0, "10")], 40),
+        (2, "def", [("min.insync.replicas", 0, "5")], 0),
+        (2, "def", [("remote.storage.enable", 0, "true")], 40),
+        (2, "def", [("retention.ms", 0, "5"), ("nope", 0, "1")], 40),
+        (4, "1", [("log.cleaner.threads", 0, "2")], 0),
+        (4, "", [("log.cleaner.threads", 0, "2")], 0),
+        (4, "2", [("log.cleaner.threads", 0, "2")], 42),
+        (4, "x", [("log.cleaner.threads", 0, "2")], 42),
+        (4, "1", [("node.id", 0, "2")], 42),
+        (4, "1", [("my.own.thing", 0, "2")], 0),
+        (4, "", [("listeners", 0, "2")], 42),
+        (4, "", [("min.insync.replicas", 0, "2")], 0),
+        (4, "", [("min.insync.replicas", 1, "")], 40),
+        (4, "1", [("min.insync.replicas", 0, "2")], 40),
+        (4, "", [("message.max.bytes", 0, "-5")], 42),
+        (16, "cm", [("interval.ms", 0, "1000")], 0),
+        (16, "cm", [("foo", 0, "1000")], 42),
+        (16, "", [("interval.ms", 0, "1000")], 42),
+        (32, "grp", [("consumer.session.timeout.ms", 0, "50000")], 0),
+        (32, "grp", [("consumer.session.timeout.ms", 0, "1")], 40),
+        (32, "", [("consumer.session.timeout.ms", 0, "50000")], 42),
+        (64, "grp", [("consumer.session.timeout.ms", 0, "50000")], 42),
+        (0, "grp", [("consumer.session.timeout.ms", 0, "50000")], 42),
+    ],
+)
+def test_what_kafka_answers_to_one_change(
+    cluster: Cluster, kind: int, name: str, changes: Changes, code: int
+) -> None:
+    before = len(cluster.log)
+    assert alter(cluster, (kind, name, changes)) == [code]
+    if code:
+        assert len(cluster.log) == before
+
+
+def test_lists_grow_and_shrink(cluster: Cluster) -> None:
+    policies = []
+    for operation, value in ((2, "compact"), (2, "compact"), (3, "delete"), (3, "compact")):
+        assert alter(cluster, (2, "def", [("cleanup.policy", operation, value)])) == [0]
+        policies.append(of_topic(cluster)["cleanup.policy"])
+    assert policies == ["delete,compact", "delete,compact", "compact", ""]
+
+
+def test_a_value_that_is_set_already_is_not_written_again(cluster: Cluster) -> None:
+    change: Changes = [("retention.ms", 0, "9")]
+    assert alter(cluster, (2, "def", change)) == [0]
+    before = len(cluster.log)
+    assert alter(cluster, (2, "def", change)) == [0]
+    assert len(cluster.log) == before
+
+
+def test_a_resource_may_be_there_once_and_others_are_changed(cluster: Cluster) -> None:
+    cluster.create(topic("other"))
+    one: Changes = [("retention.ms", 0, "1")]
+    codes = alter(cluster, (2, "def", one), (2, "other", one), (2, "def", one))
+    assert codes == [42, 0, 42]
+    assert of_topic(cluster) == {}
+
+
+def test_validation_alone_changes_nothing(cluster: Cluster) -> None:
+    assert alter(cluster, (2, "def", [("retention.ms", 0, "1")]), validate_only=True) == [0]
+    assert of_topic(cluster) == {}
+
+
+def test_another_smallest_isr_clears_who_was_eligible(cluster: Cluster) -> None:
+    alter(cluster, (2, "def", [("min.insync.replicas", 0, "5")]))
+    assert cluster.log[-1] == ClearElrRecord(topic_name="def")
+    alter(cluster, (4, "", [("min.insync.replicas", 0, "2")]))
+    assert cluster.log[-1] == ClearElrRecord(topic_name="")
+    assert cluster.image.configs.of(ALL_BROKERS)["min.insync.replicas"] == "2"
+
+
+def replace_all(cluster: Cluster, name: str, configs: dict[str, str | None]) -> int:
+    request = replacing.AlterConfigsRequest(
+        resources=[
+            replacing.AlterConfigsResource(
+                resource_type=2,
+                resource_name=name,
+                configs=[
+                    replacing.AlterableConfig(name=key, value=value)
+                    for key, value in configs.items()
+                ],
+            )
+        ],
+        validate_only=False,
+    )
+    return cluster.ask(request, replacing.AlterConfigsResponse).responses[0].error_code
+
+
+def test_the_older_request_takes_away_what_it_does_not_name(cluster: Cluster) -> None:
+    alter(cluster, (2, "def", [("retention.ms", 0, "1"), ("flush.ms", 0, "2")]))
+    assert replace_all(cluster, "def", {"retention.bytes": "77"}) == 0
+    assert of_topic(cluster) == {"retention.bytes": "77"}
+    assert (
+        ConfigRecord(resource_type=2, resource_name="def", name="flush.ms", value=None)
+        in cluster.log
+    )
+    assert replace_all(cluster, "def", {"retention.bytes": None}) == 42
+    assert replace_all(cluster, "nope", {}) == 3
+    assert replace_all(cluster, "def", {"a": "b"}) == 40
+
+
+def listed(cluster: Cluster, *types: int, version: int = 1) -> list[tuple[int, str]] | int:
+    request = ListConfigResourcesRequest(resource_types=list(types))
+    answer = cluster.ask(request, ListConfigResourcesResponse, version)
+    if answer.error_code:
+        return answer.error_code
+    return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+
+def test_resources_are_listed_by_type(cluster: Cluster) -> None:
+    alter(cluster, (16, "cm", [("interval.ms", 0, "1000")]))
+    alter(cluster, (32, "grp", [("consumer.session.timeout.ms", 0, "50000")]))
+    everything = [(32, "grp"), (16, "cm"), (8, "1"), (4, "1"), (2, "def")]
+    assert listed(cluster) == everything
+    assert listed(cluster, 2, 16) == [(16, "cm"), (2, "def")]
+    assert listed(cluster, 0) == 35
+    assert listed(cluster, 7) == 35
+    assert listed(cluster, version=0) == [(16, "cm")]
+
+
+def test_a_resource_without_settings_is_not_kept(cluster: Cluster) -> None:
+    alter(cluster, (2, "def", [("retention.ms", 0, "1")]))
+    alter(cluster, (2, "def", [("retention.ms", 1, None)]))
+    assert Resource(ResourceType.TOPIC, "def") not in cluster.image.configs.by_resource
+
+
+def test_what_all_brokers_say_is_what_topics_start_from(cluster: Cluster) -> None:
+    ask = cluster.rules.configs.default
+    for value in ("2", "3"):
+        alter(cluster, (4, "", [("min.insync.replicas", 0, value)]))
+        said = cluster.image.configs.of(ALL_BROKERS)
+        assert ask(ResourceType.TOPIC, "min.insync.replicas", said) == value
+    assert ask(ResourceType.TOPIC, "min.insync.replicas", {}) == "1"
+    assert ask(ResourceType.TOPIC, "nope", {}) is None

@@ -1,0 +1,132 @@
+"""Features move between levels; codes are those that Apache Kafka 4.3.1 gave."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.broker.controller.bootstrap import birth_records, bootstrap_records
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.levels import (
+    METADATA_VERSION_NAMES,
+    default_levels,
+    metadata_version_level,
+)
+from moldau.errors import ConfigError
+from moldau.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from tests.broker.controller.cluster import Cluster
+
+NEW = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+
+def update(
+    cluster: Cluster,
+    *updates: tuple[str, int, int],
+    version: int = 2,
+    validate_only: bool = False,
+) -> UpdateFeaturesResponse:
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in updates
+        ],
+        validate_only=validate_only,
+    )
+    answer = cluster.ask(request, UpdateFeaturesResponse, version)
+    cluster.check_fold()
+    return answer
+
+
+def test_a_new_cluster_has_the_levels_of_4_3() -> None:
+    assert Cluster().image.features.levels == NEW
+
+
+def test_the_birth_is_one_transaction_and_happens_once() -> None:
+    cluster = Cluster()
+    assert birth_records(cluster.image, cluster.rules, ()) == []
+    assert type(cluster.log[0]).__name__ == "BeginTransactionRecord"
+    assert type(cluster.log[-1]).__name__ == "EndTransactionRecord"
+    half = Image()
+    half.replay_all(cluster.log[:-1])
+    assert half.features.levels == {}
+    assert half.is_in_transaction
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "code"),
+    [
+        ("metadata.version", 30, 1, 0),
+        ("metadata.version", 31, 1, 95),
+        ("metadata.version", 29, 1, 95),
+        ("metadata.version", 29, 2, 95),
+        ("metadata.version", 6, 3, 95),
+        ("metadata.version", 0, 3, 95),
+        ("metadata.version", 28, 3, 95),
+        ("group.version", 0, 1, 95),
+        ("group.version", 0, 2, 0),
+        ("group.version", 1, 1, 0),
+        ("group.version", 2, 1, 95),
+        ("group.version", -1, 1, 95),
+        ("group.version", 0, 0, 95),
+        ("nope", 1, 1, 95),
+        ("transaction.version", 1, 2, 0),
+        ("kraft.version", 2, 1, 95),
+        ("kraft.version", 0, 2, 95),
+        ("eligible.leader.replicas.version", 0, 2, 0),
+        ("share.version", 0, 3, 0),
+    ],
+)
+def test_what_kafka_answers_to_one_update(name: str, level: int, kind: int, code: int) -> None:
+    cluster = Cluster(1)
+    answer = update(cluster, (name, level, kind))
+    assert answer.error_code == code
+    assert cluster.image.features.level_of(name) == (level if not code else NEW.get(name, 0))
+
+
+def test_one_that_cannot_move_stops_the_others() -> None:
+    cluster = Cluster(1)
+    assert update(cluster, ("group.version", 0, 2), ("nope", 1, 1)).error_code == 95
+    assert cluster.image.features.levels == NEW
+
+
+def test_old_versions_hear_of_each_feature() -> None:
+    answer = update(Cluster(1), ("group.version", 1, 1), version=1)
+    assert [(each.feature, each.error_code) for each in answer.results] == [("group.version", 0)]
+    assert update(Cluster(1), ("group.version", 1, 1)).results == []
+
+
+def test_validation_alone_changes_nothing() -> None:
+    cluster = Cluster(1)
+    assert update(cluster, ("group.version", 0, 2), validate_only=True).error_code == 0
+    assert cluster.image.features.levels == NEW
+
+
+def test_names_of_metadata_versions() -> None:
+    assert METADATA_VERSION_NAMES[7] == "3.3-IV3"
+    assert METADATA_VERSION_NAMES[23] == "4.0-IV1"
+    assert METADATA_VERSION_NAMES[30] == "4.3-IV0"
+    assert metadata_version_level("4.0-IV1") == 23
+    assert metadata_version_level("4.0") == 25
+    assert metadata_version_level("9.9") is None
+    assert default_levels(24) == {
+        "metadata.version": 24,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+
+
+def test_a_level_that_cannot_be_is_refused_before_there_is_a_cluster() -> None:
+    with pytest.raises(ConfigError):
+        bootstrap_records(levels={"group.version": 9})
+    with pytest.raises(ConfigError):
+        bootstrap_records(22, {"eligible.leader.replicas.version": 1})

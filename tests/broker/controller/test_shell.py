@@ -1,0 +1,129 @@
+"""The controller on its log in a simulated world: answers, failures, and a life after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.shell import ActiveController, Observer
+from moldau.broker.raft.quorum import Membership, Quorum
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from moldau.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+)
+from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.runtime import Runtime
+from moldau.runtime.simulated import Options, Simulation
+from tests.broker.controller.cluster import CLUSTER_ID, FEATURES, schema, topic
+
+
+class Node:
+    """A controller, and the image of a broker that hears of what is committed."""
+
+    def __init__(self, runtime: Runtime, snapshot_after_bytes: int = 1 << 30) -> None:
+        self.runtime = runtime
+        self.image = Image()
+        self.failures: list[Exception] = []
+        runtime.files.make_dirs("/data")
+        now_ms = runtime.clock.wall_ms()
+        self.quorum = Quorum.open(runtime.files, "/data", Membership(1, (1,)), now_ms)
+        self.active = ActiveController(
+            runtime,
+            self.quorum,
+            Rules(CLUSTER_ID, 1, schema()),
+            Observer(self.on_committed, self.failures.append),
+            snapshot_after_bytes=snapshot_after_bytes,
+        )
+        self.active.start()
+
+    def on_committed(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
+        assert end_offset <= self.quorum.high_watermark
+        self.image.replay_all(records)
+
+    async def ask(self, request: Request) -> Response | KafkaError:
+        answer: asyncio.Future[Response | KafkaError] = asyncio.get_running_loop().create_future()
+        self.active.request(request, type(request).spec.versions.last, answer.set_result)
+        return await answer
+
+    async def join(self) -> None:
+        registered = await self.ask(
+            BrokerRegistrationRequest(
+                broker_id=1,
+                cluster_id=CLUSTER_ID,
+                incarnation_id=self.runtime.random.randbytes(16),
+                listeners=[],
+                features=[
+                    Feature(name=name, min_supported_version=low, max_supported_version=high)
+                    for name, (low, high) in FEATURES.items()
+                ],
+                rack=None,
+                log_dirs=[b"d" * 16],
+            )
+        )
+        assert isinstance(registered, BrokerRegistrationResponse)
+        assert registered.error_code == 0
+        await self.ask(
+            BrokerHeartbeatRequest(
+                broker_id=1,
+                broker_epoch=registered.broker_epoch,
+                current_metadata_offset=self.quorum.high_watermark,
+                want_fence=False,
+                want_shut_down=False,
+            )
+        )
+
+    async def create(self, *names: str) -> list[int]:
+        answer = await self.ask(CreateTopicsRequest(topics=[topic(each) for each in names]))
+        assert isinstance(answer, CreateTopicsResponse), answer
+        return [each.error_code for each in answer.topics]
+
+
+def test_what_is_answered_is_committed_and_published_and_there_after_power_loss() -> None:
+    lives: list[list[str]] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime, snapshot_after_bytes=400)
+        lives.append(list(node.image.topics.names()))
+        await node.join()
+        made = await asyncio.gather(*(node.create(f"t{len(lives)}-{each}") for each in range(20)))
+        assert made == [[0]] * 20
+        assert node.image == node.active.controller.image
+        assert node.quorum.snapshots, "the log is kept short"
+        await asyncio.Event().wait()
+
+    with Simulation(5, Options()) as world:
+        machine = world.add_node("a", main, start=False)
+        for _ in range(3):
+            machine.start()
+            world.run_for(5)
+            machine.power_loss()
+            world.run_for(1)
+    assert [len(each) for each in lives] == [0, 20, 40]
+
+
+def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime)
+        await node.join()
+        node.quorum.log.take_out_of_service(OSError(5, "gone"))
+        refused = await node.ask(CreateTopicsRequest(topics=[topic("t")]))
+        assert isinstance(refused, KafkaError)
+        assert refused.code == ErrorCode.NOT_CONTROLLER
+        assert len(node.failures) == 1
+        assert node.active.controller.image.topics.by_name("t") is None
+        later = await node.ask(CreateTopicsRequest(topics=[topic("u")]))
+        assert isinstance(later, KafkaError)
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(5)
+    assert done == [True]
