@@ -1,0 +1,159 @@
+"""The acceptor of one listener: makes its connections, and lets them in, has them wait, or not.
+
+Invariants: what `ConnectionLimits` counts is exactly the connections that are here, from the
+moment they came to `lost`; `opened` and `closed` of the service come in pairs, and only for those
+that were let in; who leaves makes room, and then somebody in line comes in, at any listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.broker.network.limits import ConnectionLimits, Verdict, plain_address
+from moldau.broker.network.metrics import ListenerMetrics
+from moldau.broker.network.reason import Reason
+from moldau.broker.network.sender import CHUNK_BYTES
+from moldau.broker.network.shell import Connection
+
+if TYPE_CHECKING:
+    from moldau.broker.network.direct import OpenDirect
+    from moldau.broker.network.options import ListenerOptions
+    from moldau.broker.network.reactor import Reactor
+    from moldau.broker.network.request import Service
+
+Buggify = Callable[[str], bool]
+BUGGY_CHUNK_BYTES = 100
+
+_TURNED_AWAY = {
+    Verdict.ADDRESS_FULL: Reason.ADDRESS_FULL,
+    Verdict.LINE_FULL: Reason.LINE_FULL,
+}
+
+
+class Entrance:
+    """Where the connections of all listeners come in."""
+
+    def __init__(self, reactor: Reactor, open_direct: OpenDirect | None) -> None:
+        self.reactor = reactor
+        self.open_direct = open_direct
+        self.limits: ConnectionLimits[Connection] = ConnectionLimits(reactor.options)
+        self._is_timed = False
+
+    def arrive(self, connection: Connection) -> Verdict:
+        """What becomes of it; who has to wait is let in later."""
+        now = self.reactor.precise_now()
+        verdict = self.limits.arrive(connection, now)
+        if verdict is Verdict.WAITING:
+            self._wait_for_time(now)
+        elif verdict is Verdict.ADMITTED and self.limits.must_yield:
+            self._make_room()
+        return verdict
+
+    def leave(self, connection: Connection) -> None:
+        """It is gone, and somebody in line may come in."""
+        self.limits.leave(connection)
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Lets in who may come in now."""
+        now = self.reactor.precise_now()
+        for connection in self.limits.enter(now):
+            connection.acceptor.let_in(connection)
+        self._wait_for_time(now)
+
+    def _wait_for_time(self, now: float) -> None:
+        """When only time keeps somebody out, time lets him in."""
+        wait = self.limits.wait(now)
+        if wait is not None and not self._is_timed:
+            self._is_timed = True
+            self.reactor.call_later(wait, self._on_time)
+
+    def _on_time(self) -> None:
+        self._is_timed = False
+        self.let_in()
+
+    def _make_room(self) -> None:
+        """Closes the connection that did nothing for the longest, of those that have to yield."""
+        limits = self.limits
+        yielding = [
+            each
+            for each in self.reactor.connections
+            if each.is_admitted and not each.is_ending and not limits.is_protected(each.listener)
+        ]
+        if yielding:
+            oldest = min(yielding, key=lambda each: each.last_active)
+            oldest.abort(Reason.MADE_ROOM)
+
+
+class Acceptor:
+    """One listener's."""
+
+    def __init__(
+        self, entrance: Entrance, options: ListenerOptions, service: Service, buggify: Buggify
+    ) -> None:
+        """`buggify` is the runtime's."""
+        self.reactor = entrance.reactor
+        self.options = options
+        self.open_direct = entrance.open_direct
+        self.service = service
+        self.metrics = ListenerMetrics(entrance.reactor.metrics, options.name)
+        self._entrance = entrance
+        self._limits = entrance.limits
+        self._buggify = buggify
+
+    def __call__(self) -> Connection:
+        """For the event loop: the protocol of a connection that it accepts."""
+        return Connection(self)
+
+    def chunk_bytes(self) -> int:
+        """How much of an answer a connection writes at once."""
+        return BUGGY_CHUNK_BYTES if self._buggify("network.small_chunks") else CHUNK_BYTES
+
+    def in_flight_max(self) -> int:
+        """How many requests of a connection may wait for their answers."""
+        if self._buggify("network.one_in_flight"):
+            return 1
+        return self.reactor.options.in_flight_max
+
+    def arrived(self, connection: Connection) -> None:
+        """A connection stands."""
+        connection.address = plain_address(connection.address)
+        self.reactor.add(connection)
+        verdict = self._entrance.arrive(connection)
+        if verdict is Verdict.ADMITTED:
+            self.let_in(connection)
+        elif verdict is Verdict.WAITING:
+            connection.is_in_line = True
+            connection.wait_in_line()
+        else:
+            reason = _TURNED_AWAY[verdict]
+            self.reactor.log.warn(
+                f"turns a connection away: {reason.value}",
+                listener=connection.listener,
+                peer=f"{connection.address}:{connection.peer_port}",
+            )
+            connection.abort(reason)
+        self.metrics.waiting.value = self._limits.waiting(self.options.name)
+
+    def let_in(self, connection: Connection) -> None:
+        """It is admitted."""
+        connection.is_in_line = False
+        self._count()
+        self.metrics.opened.value += 1
+        connection.enter()
+
+    def lost(self, connection: Connection, reason: Reason) -> None:
+        """It is gone."""
+        self.reactor.remove(connection)
+        self.reactor.metrics.closed.bind(self.options.name, reason.label).value += 1
+        was_admitted = connection.is_admitted
+        if was_admitted or connection.is_in_line:
+            self._entrance.leave(connection)
+        self._count()
+        if was_admitted:
+            self.service.closed(connection)
+
+    def _count(self) -> None:
+        self.metrics.active.value = self._limits.admitted(self.options.name)
+        self.metrics.waiting.value = self._limits.waiting(self.options.name)

@@ -1,0 +1,209 @@
+"""How many connections there may be, how fast they may come, and who waits. A pure core.
+
+A connection that comes is admitted, put in line, or turned away. Too many from one address are
+turned away; when a listener or the node is full, or connections come too fast, they wait in line,
+unserved, as they would in the kernel's accept queue if we stopped accepting. The line is bounded.
+
+Invariants: `connections` counts the admitted and `_by_address` all that are here, in line or not;
+within a listener they enter in the order they came; a protected listener (between brokers) is never
+kept out by the node's limit: then somebody at another listener has to make room.
+
+Why a line and not a stopped accept: an event loop accepts by itself, and the client sees the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from moldau.broker.network.options import ListenerOptions, NetworkOptions
+
+_MAPPED_PREFIX = "::ffff:"
+
+
+class Guest(Protocol):
+    """What a connection has to be, to be counted."""
+
+    listener: str
+    address: str
+    is_admitted: bool
+
+
+G = TypeVar("G", bound=Guest)
+
+
+class Verdict(Enum):
+    """What becomes of a connection that just came."""
+
+    ADMITTED = "admitted"
+    WAITING = "waiting"
+    ADDRESS_FULL = "too many connections from this address"
+    LINE_FULL = "too many connections are waiting"
+
+
+class Rate:
+    """So many a second, with a second's worth at once; tokens grow with time."""
+
+    __slots__ = ("_at", "_tokens", "per_second")
+
+    def __init__(self, per_second: int) -> None:
+        self.per_second = per_second
+        self._tokens = float(max(per_second, 1))
+        self._at = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until there is a token; 0.0 when there is one."""
+        if self.per_second <= 0:
+            return 0.0
+        grown = self._tokens + (now - self._at) * self.per_second
+        self._tokens = min(grown, float(max(self.per_second, 1)))
+        self._at = now
+        # What is missing by rounding alone would make us wait for nothing.
+        missing = 1.0 - self._tokens
+        return missing / self.per_second if missing > 1e-9 else 0.0
+
+    def take(self) -> None:
+        """Uses the token that `wait` promised."""
+        self._tokens -= 1.0
+
+
+class _Door:
+    """One listener's part."""
+
+    __slots__ = ("admitted", "limit", "line", "protected", "rate")
+
+    def __init__(self, options: ListenerOptions) -> None:
+        self.limit = options.connections_max
+        self.rate = Rate(options.connections_per_second)
+        self.protected = options.is_protected
+        self.admitted = 0
+        self.line: deque[Guest] = deque()
+
+
+class ConnectionLimits(Generic[G]):
+    """The doorkeeper of all listeners of a node."""
+
+    def __init__(self, options: NetworkOptions) -> None:
+        self._options = options
+        self._rate = Rate(options.connections_per_second)
+        self._doors: dict[str, _Door] = {}
+        self._by_address: dict[str, int] = {}
+        self.connections = 0
+
+    def update(self, options: NetworkOptions) -> None:
+        """Other limits; who is in stays in."""
+        if options.connections_per_second != self._rate.per_second:
+            self._rate = Rate(options.connections_per_second)
+        self._options = options
+
+    def add_listener(self, options: ListenerOptions) -> None:
+        """A listener through which connections will come."""
+        assert options.name not in self._doors, f"there is a listener {options.name!r} already"
+        self._doors[options.name] = _Door(options)
+
+    def remove_listener(self, name: str) -> None:
+        """Nobody is there and nobody will come."""
+        door = self._doors.pop(name)
+        assert not door.admitted, "somebody is in"
+        assert not door.line, "somebody stands in line"
+
+    def waiting(self, listener: str) -> int:
+        """How many stand in line there."""
+        return len(self._doors[listener].line)
+
+    def admitted(self, listener: str) -> int:
+        """How many are in, at this listener."""
+        return self._doors[listener].admitted
+
+    @property
+    def must_yield(self) -> bool:
+        """Whether more are in than the node allows: a protected listener let one in."""
+        return 0 <= self._options.connections_max < self.connections
+
+    def is_protected(self, listener: str) -> bool:
+        """Whether connections of this listener never make room for others."""
+        return self._doors[listener].protected
+
+    # Coming and going
+
+    def arrive(self, guest: G, now: float) -> Verdict:
+        """Counts a connection that was accepted, unless it is turned away."""
+        here = self._by_address.get(guest.address, 0)
+        if 0 <= self._limit_of(guest.address) <= here:
+            return Verdict.ADDRESS_FULL
+        door = self._doors[guest.listener]
+        if not door.line and self._has_room(door) and not self._wait(door, now):
+            self._by_address[guest.address] = here + 1
+            self._admit(door, guest)
+            return Verdict.ADMITTED
+        if len(door.line) >= self._options.waiting_connections_max:
+            return Verdict.LINE_FULL
+        self._by_address[guest.address] = here + 1
+        door.line.append(guest)
+        return Verdict.WAITING
+
+    def leave(self, guest: G) -> None:
+        """A connection that was admitted or stood in line is gone; ask `enter` who follows."""
+        here = self._by_address[guest.address] - 1
+        if here:
+            self._by_address[guest.address] = here
+        else:
+            del self._by_address[guest.address]
+        door = self._doors[guest.listener]
+        if guest.is_admitted:
+            guest.is_admitted = False
+            door.admitted -= 1
+            self.connections -= 1
+        else:
+            door.line.remove(guest)
+
+    def enter(self, now: float) -> list[G]:
+        """Those in line who may come in now, in order."""
+        entered: list[G] = []
+        for door in self._lines():
+            while door.line and self._has_room(door) and not self._wait(door, now):
+                guest: G = door.line.popleft()  # type: ignore[assignment]
+                self._admit(door, guest)
+                entered.append(guest)
+        return entered
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until `enter` can give somebody because of time alone; None: never."""
+        waits = [self._wait(door, now) for door in self._lines() if self._has_room(door)]
+        return min(waits) if waits else None
+
+    def _lines(self) -> Iterable[_Door]:
+        """The doors with somebody in line, those between brokers first."""
+        return sorted(
+            (door for door in self._doors.values() if door.line),
+            key=lambda door: not door.protected,
+        )
+
+    def _has_room(self, door: _Door) -> bool:
+        if 0 <= door.limit <= door.admitted:
+            return False
+        return door.protected or not 0 <= self._options.connections_max <= self.connections
+
+    def _wait(self, door: _Door, now: float) -> float:
+        # Between brokers only the listener's own rate counts, as only its own limit does.
+        own = door.rate.wait(now)
+        return own if door.protected else max(own, self._rate.wait(now))
+
+    def _admit(self, door: _Door, guest: G) -> None:
+        door.rate.take()
+        if not door.protected:
+            self._rate.take()
+        guest.is_admitted = True
+        door.admitted += 1
+        self.connections += 1
+
+    def _limit_of(self, address: str) -> int:
+        options = self._options
+        return options.connections_max_by_address.get(address, options.connections_max_per_address)
+
+
+def plain_address(address: str) -> str:
+    """An IPv4 address that came through an IPv6 socket, as the IPv4 address that it is."""
+    return address.removeprefix(_MAPPED_PREFIX) if "." in address else address

@@ -1,0 +1,29 @@
+"""Why a connection ended: a word for metrics and log lines."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Reason(Enum):
+    """The first one counts: what follows from it is no reason."""
+
+    PEER = "the other side closed"
+    IDLE = "idle"
+    MALFORMED = "what came is no request"
+    UNKNOWN_API = "unknown API"
+    UNSUPPORTED_VERSION = "unsupported version"
+    STALLED_REQUEST = "half a request, and memory is short"
+    SLOW_READER = "answers are not read"
+    UNREADABLE_FILE = "part of an answer could not be read"
+    ADDRESS_FULL = "too many connections from this address"
+    LINE_FULL = "too many connections are waiting"
+    MADE_ROOM = "made room for a connection between brokers"
+    FAILED = "a bug of ours"
+    SERVICE = "the service closed it"
+    STOPPED = "the server stops"
+
+    @property
+    def label(self) -> str:
+        """As metrics name it."""
+        return self.name.lower()

@@ -1,0 +1,132 @@
+"""The writing half of a connection: as far as the transport takes it, and large slices past it.
+
+Invariants: bytes leave in the order they were added; while `is_blocked` nothing is written; a
+`flush` writes a bounded amount, so that one reader of much cannot keep the others waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.broker.network.direct import (
+    SLICE_BYTES_MIN,
+    DirectSocket,
+    OpenDirect,
+    send_directly,
+)
+from moldau.broker.network.outbox import Outbox
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from moldau.broker.network.reactor import Reactor
+    from moldau.metrics import Counter
+
+# One gathered write; and what one connection may write before the others have their turn.
+CHUNK_BYTES = 256 << 10
+TURN_BYTES = 4 * CHUNK_BYTES
+WRITE_BUFFER_BYTES = 64 << 10
+
+
+def _nobody() -> None:
+    """Is called when the connection is over."""
+
+
+class Sender:
+    """Of one connection. `on_room` is called when it could go on."""
+
+    __slots__ = (
+        "_chunk_bytes",
+        "_direct",
+        "_on_room",
+        "_open_direct",
+        "_reactor",
+        "_sent_bytes",
+        "is_blocked",
+        "outbox",
+        "transport",
+    )
+
+    def __init__(
+        self, reactor: Reactor, sent_bytes: Counter, chunk_bytes: int, on_room: Callable[[], object]
+    ) -> None:
+        self.outbox = Outbox()
+        self.is_blocked = False
+        self.transport: asyncio.Transport | None = None
+        self._reactor = reactor
+        self._sent_bytes = sent_bytes
+        self._chunk_bytes = chunk_bytes
+        self._on_room = on_room
+        self._open_direct: OpenDirect | None = None
+        self._direct: DirectSocket | None = None
+
+    def start(self, transport: asyncio.Transport, open_direct: OpenDirect | None) -> None:
+        """The connection stands."""
+        # There is room when all is sent, and no earlier: then slices may go past the transport.
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES, low=0)
+        self.transport = transport
+        self._open_direct = open_direct
+
+    def stop(self) -> None:
+        """It is over; what was not sent is forgotten."""
+        self.outbox.clear()
+        self.transport = None
+        # The connection that it calls refers to it: without this both would wait for the collector.
+        self._on_room = _nobody
+        if self._direct is not None:
+            self._reactor.wait_no_more(self._direct.fileno())
+            self._direct.close()
+            self._direct = None
+
+    def flush(self) -> None:
+        """Writes until all is written, or the transport has enough, or it is the others' turn.
+
+        ConnectionError when the other side is gone; any other OSError: a slice cannot be read.
+        """
+        transport, outbox = self.transport, self.outbox
+        if transport is None:
+            return
+        room = TURN_BYTES
+        try:
+            while outbox.size and not self.is_blocked and room > 0:
+                before = outbox.size
+                if before == outbox.held_bytes or not self._flush_directly(room):
+                    parts = outbox.take(self._chunk_bytes)
+                    if len(parts) == 1:
+                        transport.write(parts[0])
+                    else:
+                        transport.writelines(parts)
+                room -= before - outbox.size
+        finally:
+            self._sent_bytes.value += TURN_BYTES - room
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits here and in the transport."""
+        transport = self.transport
+        return self.outbox.size + (transport.get_write_buffer_size() if transport else 0)
+
+    def _flush_directly(self, size_max: int) -> bool:
+        """Whether something went past the transport, or waits to."""
+        transport, outbox = self.transport, self.outbox
+        assert transport is not None
+        if self._open_direct is None or not outbox.leads_to_slice(SLICE_BYTES_MIN):
+            return False
+        if transport.get_write_buffer_size() or transport.is_closing():
+            return False
+        if self._direct is None:
+            self._direct = self._open_direct(transport)
+            if self._direct is None:
+                self._open_direct = None
+                return False
+        if send_directly(outbox, self._direct, size_max):
+            self.is_blocked = True
+            self._reactor.wait_for_room(self._direct.fileno(), self._on_direct_room)
+        return True
+
+    def _on_direct_room(self) -> None:
+        if self._direct is not None:
+            self._reactor.wait_no_more(self._direct.fileno())
+            self.is_blocked = False
+            self._on_room()

@@ -1,0 +1,110 @@
+"""The server: binds listeners, and ends them with their connections. The door of this package.
+
+    server = SocketServer(runtime, NetworkOptions(), NetworkMetrics(registry), log)
+    bound = await server.listen(ListenerOptions("PLAINTEXT", port=9092), service)
+    ...
+    await server.aclose(grace_seconds=5)
+
+Invariant: after `aclose` no port is bound, and every connection that was let in was `closed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.broker.network.acceptor import Acceptor, Entrance
+from moldau.broker.network.reactor import Reactor
+from moldau.broker.network.reason import Reason
+
+if TYPE_CHECKING:
+    from moldau.broker.network.direct import OpenDirect
+    from moldau.broker.network.metrics import NetworkMetrics
+    from moldau.broker.network.options import ListenerOptions, NetworkOptions
+    from moldau.broker.network.request import Service
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+    from moldau.runtime.interface import Listener
+
+
+class SocketServer:
+    """All listeners of a node; belongs to the event loop that runs when it is made."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        options: NetworkOptions,
+        metrics: NetworkMetrics,
+        log: Logger,
+        open_direct: OpenDirect | None = None,
+    ) -> None:
+        """`open_direct` is the way to sendfile, where the system has one."""
+        self._runtime = runtime
+        self._reactor = Reactor(asyncio.get_running_loop(), runtime.clock, options, metrics, log)
+        self._entrance = Entrance(self._reactor, open_direct)
+        self._listeners: dict[str, Listener] = {}
+        self._log = log
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are, those in line included."""
+        return len(self._reactor.connections)
+
+    @property
+    def queued_request_bytes(self) -> int:
+        """Of requests that are here and not served yet."""
+        return self._reactor.memory.used
+
+    async def listen(self, options: ListenerOptions, service: Service) -> Listener:
+        """Binds a listener and serves who connects. OSError when it cannot be bound."""
+        limits = self._entrance.limits
+        limits.add_listener(options)
+        acceptor = Acceptor(self._entrance, options, service, self._runtime.buggify)
+        try:
+            listener = await self._runtime.network.listen(
+                acceptor, options.host, options.port, backlog=options.backlog, tls=options.tls
+            )
+        except OSError:
+            limits.remove_listener(options.name)
+            raise
+        self._listeners[options.name] = listener
+        self._log.info("listens", listener=options.name, port=listener.port)
+        return listener
+
+    def update(self, options: NetworkOptions) -> None:
+        """Other options from now on. Who is in stays in; who waits may come in at once."""
+        self._reactor.update(options)
+        self._entrance.limits.update(options)
+        self._entrance.let_in()
+
+    def stop_listening(self) -> None:
+        """Frees the ports; connections live on."""
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()
+
+    async def aclose(self, grace_seconds: float = 10.0) -> None:
+        """Stops listening and serving. Requests that are being served have some time to be
+        answered and their answers to be sent; what is left then is cut off."""
+        self.stop_listening()
+        reactor = self._reactor
+        for connection in list(reactor.connections):
+            connection.drain()
+        await self._wait_until_empty(grace_seconds)
+        for connection in list(reactor.connections):
+            connection.abort(Reason.STOPPED)
+        await self._wait_until_empty(None)
+
+    async def _wait_until_empty(self, seconds: float | None) -> None:
+        reactor = self._reactor
+        if not reactor.connections:
+            return
+        emptied = asyncio.Event()
+        reactor.on_empty = emptied.set
+        try:
+            async with asyncio.timeout(seconds):
+                await emptied.wait()
+        except TimeoutError:
+            return
+        finally:
+            reactor.on_empty = None

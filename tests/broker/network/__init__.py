@@ -1,0 +1,1 @@
+"""Listeners and connections, on real sockets and in the simulator."""

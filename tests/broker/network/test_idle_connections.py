@@ -1,0 +1,140 @@
+"""Who does nothing is closed in time, who does something is not. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from moldau.broker.network import NetworkOptions, Request
+from moldau.runtime import Runtime
+from tests.broker.network.arena import ScriptedService, answer, ask, echo, serving
+from tests.runtime.arena import play
+
+
+async def after(seconds: float) -> None:
+    """So much virtual time passes."""
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None)
+    await passed
+
+
+def test_a_connection_that_does_nothing_is_closed_when_its_time_is_over() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        async with serving(runtime, service) as server:
+            idle, busy = await server.connect(), await server.connect()
+            for _ in range(13):
+                await after(50)
+                busy.send(ask("here"))
+                assert await busy.text() == "here"
+            assert await idle.is_closed()
+            began = runtime.clock.monotonic()
+            assert await busy.is_closed()
+
+            assert 599 <= runtime.clock.monotonic() - began <= 603
+            assert server.count("connections.closed", "OUT", "idle") == 2
+
+    play("simulated", scenario)
+
+
+def test_without_a_limit_a_connection_may_be_idle_for_ever() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        async with serving(runtime, service, NetworkOptions(idle_ms_max=-1)) as server:
+            client = await server.connect()
+            await after(3_000)
+            client.send(ask("still here"))
+            assert await client.text() == "still here"
+
+    play("simulated", scenario)
+
+
+def test_a_request_that_is_served_keeps_its_connection_open() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService(Request.keep)
+        async with serving(runtime, service, NetworkOptions(idle_ms_max=10_000)) as server:
+            client = await server.connect()
+            client.send(ask("wait"))
+            await after(1000)
+            service.requests[0].answer(answer("at last"))
+
+            assert await client.text() == "at last"
+            assert await client.is_closed()
+
+    play("simulated", scenario)
+
+
+def test_a_byte_now_and_then_is_activity_and_costs_nobody_else_anything() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        async with serving(runtime, service, NetworkOptions(idle_ms_max=10_000)) as server:
+            slow = [await server.connect() for _ in range(50)]
+            honest = await server.connect()
+            data = next(iter([client.frames("a") for client in slow]))
+            for at in range(len(data)):
+                for client in slow:
+                    client.writer.write(data[at : at + 1])
+                honest.send(ask("quick"))
+                asked = runtime.clock.monotonic()
+                assert await honest.text() == "quick"
+                assert runtime.clock.monotonic() - asked < 0.1
+                await after(9)
+            assert server.count("connections.active", "OUT") == 51
+            assert [await client.text() for client in slow] == ["a"] * 50
+
+    play("simulated", scenario)
+
+
+def test_a_reader_that_never_reads_is_cut_off() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService(lambda request: request.answer(answer("x" * 30_000)))
+        options = NetworkOptions(idle_ms_max=10_000, unsent_bytes_pause=100_000)
+        async with serving(runtime, service, options) as server:
+            client = await server.connect()
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.writer.write(client.frames(*["x"] * 1000))
+            await service.until(lambda: bool(service.lost))
+
+            assert runtime.clock.monotonic() < 60
+            assert server.count("connections.closed", "OUT", "slow_reader") == 1
+            assert len(service.requests) < 100
+
+    play("simulated", scenario)
+
+
+def test_half_requests_that_stop_are_given_up_when_memory_is_short() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        async with serving(
+            runtime, service, NetworkOptions(queued_request_bytes_max=99_000)
+        ) as server:
+            stalled = [await server.connect() for _ in range(8)]
+            for client in stalled:
+                client.writer.write(client.frames("x" * 30_000)[:25_000])
+            await after(1)
+            honest = await server.connect()
+            data = honest.frames("y" * 30_000)
+            honest.writer.write(data[:20_000])
+            await after(0.1)
+            honest.writer.write(data[20_000:])
+            assert await honest.text() == "y" * 30_000
+
+            closed = server.count("connections.closed", "OUT", "stalled_request")
+            assert 1 <= closed < 8, "only as many as it takes"
+            assert runtime.clock.monotonic() < 30
+
+    play("simulated", scenario)
+
+
+def test_connections_that_come_too_fast_come_in_later() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService(echo)
+        async with serving(runtime, service, NetworkOptions(connections_per_second=10)) as server:
+            clients = [await server.connect() for _ in range(30)]
+            for number, client in enumerate(clients):
+                client.send(ask(f"{number}"))
+            assert [await client.text() for client in clients] == [f"{n}" for n in range(30)]
+
+            assert 1.9 < runtime.clock.monotonic() < 2.2
+
+    play("simulated", scenario)
