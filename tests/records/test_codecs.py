@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import time
+import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
+from random import Random
 
 import cramjam
 import lz4.block
@@ -198,12 +201,110 @@ def test_a_snappy_block_that_claims_too_much_allocates_nothing() -> None:
         decompress(Codec.SNAPPY, claim)
 
 
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_a_thousand_empty_frames_are_refused(codec: Codec) -> None:
-    empty = bytes(compress(codec, b""))
-    assert decompress(codec, empty * 200) == b""
+@pytest.mark.parametrize("claim", [23 * 8, 100_000, (1 << 20) - 1])
+def test_a_snappy_block_claims_no_more_than_its_bytes_can_hold(claim: int) -> None:
+    """Below the limit too, where the claim alone would make it allocate."""
+    size = bytes([claim & 0x7F | 0x80, claim >> 7 & 0x7F | 0x80, claim >> 14])
+    block = size + b"\0\0\0\0\0"
+    for packed in (block, XERIAL + len(block).to_bytes(4, "big") + block):
+        with memory_stays_below(1 << 16), pytest.raises(CorruptRecord, match="claims more"):
+            decompress(Codec.SNAPPY, packed, 1 << 20)
+
+
+EMPTY = {
+    Codec.GZIP: gzip.compress(b""),
+    Codec.SNAPPY: b"\0\0\0\1\0",
+    Codec.LZ4: bytes(compress(Codec.LZ4, b"")),
+    Codec.ZSTD: bytes(compress(Codec.ZSTD, b"")),
+}
+
+
+@pytest.mark.parametrize("codec", EMPTY)
+def test_empty_frames_are_read_until_they_are_too_many(codec: Codec) -> None:
+    start = XERIAL if codec is Codec.SNAPPY else b""
+    assert decompress(codec, start + EMPTY[codec] * 1000) == b""
+    packed = start + EMPTY[codec] * 400_000
+    with (
+        memory_stays_below(2 << 20),
+        pytest.raises(CorruptRecord, match="too many frames") as caught,
+    ):
+        decompress(codec, packed)
+    frames = caught.value.context["frames"]
+    assert isinstance(frames, int)
+    assert frames < 2000
+
+
+def test_xerial_streams_of_nothing_are_read_until_they_are_too_many() -> None:
+    assert decompress(Codec.SNAPPY, XERIAL * 1000) == b""
     with pytest.raises(CorruptRecord, match="too many frames"):
-        decompress(codec, empty * 1000)
+        decompress(Codec.SNAPPY, XERIAL * 10_000)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_any_number_of_frames_with_something_in_them_is_read(codec: Codec) -> None:
+    packed = bytes(compress(codec, TEXT[:100])) * 20_000
+    assert decompress(codec, packed) == TEXT[:100] * 20_000
+
+
+def test_any_number_of_xerial_blocks_with_something_in_them_is_read() -> None:
+    packed = bytes(compress(Codec.SNAPPY, TEXT[:100])).removeprefix(XERIAL) * 20_000
+    assert decompress(Codec.SNAPPY, XERIAL + packed) == TEXT[:100] * 20_000
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def growth(small: Callable[[], object], large: Callable[[], object], enough: float) -> float:
+    """How many times as long `large` takes, by the best of several rounds.
+
+    A busy neighbour only ever adds to a time, so what is once below `enough` is so.
+    """
+    rounds: list[tuple[float, float]] = []
+    ratio = float("inf")
+    while ratio >= enough and len(rounds) < 12:
+        rounds.append((cpu_seconds(small), cpu_seconds(large)))
+        ratio = min(times[1] for times in rounds) / min(times[0] for times in rounds)
+    return ratio
+
+
+def refuse(codec: Codec, packed: bytes) -> None:
+    with pytest.raises(CorruptRecord):
+        decompress(codec, packed)
+
+
+@pytest.mark.parametrize("codec", EMPTY)
+def test_what_follows_an_empty_frame_is_not_copied_for_each_of_them(codec: Codec) -> None:
+    """250 frames in front of 4 KiB of junk are as soon refused as those in front of 4 MiB."""
+    start = (XERIAL if codec is Codec.SNAPPY else b"") + EMPTY[codec] * 250
+    little, much = start + b"\x80" * (4 << 10), start + b"\x80" * (4 << 20)
+    assert growth(lambda: refuse(codec, little), lambda: refuse(codec, much), 20) < 20
+
+
+INCOMPRESSIBLE = Random(5).randbytes(1 << 20)
+
+
+def incompressible(codec: Codec, mebibytes: int) -> bytes:
+    data = INCOMPRESSIBLE * mebibytes
+    return zlib.compress(data, 0, 31) if codec is Codec.GZIP else bytes(compress(codec, data))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_work_grows_with_the_bytes_and_not_with_their_square(codec: Codec) -> None:
+    """Twice the bytes take twice as long, not four times. Both are so large that the allocator
+    treats them alike."""
+    small, large = (incompressible(codec, mebibytes) for mebibytes in (34, 68))
+    assert growth(lambda: decompress(codec, small), lambda: decompress(codec, large), 2.8) < 2.8
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_work_grows_with_the_number_of_frames_and_not_with_its_square(codec: Codec) -> None:
+    """Four times as many: about 4, and 16 by the square."""
+    frame = bytes(compress(codec, INCOMPRESSIBLE[:1000]))
+    few, many = frame * 2000, frame * 8000
+    assert growth(lambda: decompress(codec, few), lambda: decompress(codec, many), 9) < 9
 
 
 @pytest.mark.parametrize("codec", PACKED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,7 +131,8 @@ LIES = [
     ({"record_count": 5}, "more records than offsets"),
     ({"record_count": 5, "last_offset_delta": 4}, "record is|record length|cut short"),
     ({"record_count": 3, "last_offset_delta": 2}, "bytes follow"),
-    ({"record_count": 2**31 - 1, "last_offset_delta": 2**31 - 2}, "record count"),
+    ({"record_count": 1000, "last_offset_delta": 999}, "record count is out of bounds"),
+    ({"record_count": 2**31 - 1, "last_offset_delta": 2**31 - 2}, "more records than the limit"),
     ({"record_count": 2**31 - 1, "last_offset_delta": 2**31 - 1}, "does not match"),
 ]
 
@@ -258,9 +260,87 @@ def test_a_count_that_lies_allocates_nothing(kernel: Any, records: Any) -> None:
 
 def test_a_batch_of_too_many_records_for_its_limit_is_not_made_into_objects(records: Any) -> None:
     batch = records.open_batch(records.encode_batch([(NOW, None, None, ())] * 1000))
-    assert len(batch.records(32_000)) == 1000
-    with pytest.raises(CorruptRecord, match="more records than the limit allows"):
-        batch.records(31_999)
+    assert len(batch.records(128_000)) == 1000
+    for read in READERS:
+        with pytest.raises(CorruptRecord, match="more records than the limit allows"):
+            getattr(batch, read)(127_999)
+
+
+def test_a_kernel_that_is_told_no_limit_takes_that_of_a_batch(modules: dict[str, Any]) -> None:
+    diagnosis = modules["diagnosis"]
+    limit = modules["codecs"].DECOMPRESSED_BYTES_MAX
+    assert limit == diagnosis.OBJECTS_MAX * diagnosis.OBJECT_BYTES
+
+
+def header_bomb(records: Any, record_count: int, headers_each: int) -> Any:
+    """A batch of few bytes: many headers, each of two bytes and without any content."""
+    rows = [(NOW, None, None, (("", None),) * headers_each)] * record_count
+    return records.open_batch(records.encode_batch(rows, codec=records.Codec.ZSTD))
+
+
+READERS = ["records", "columns", "entries"]
+
+
+@pytest.mark.parametrize(("record_count", "headers_each"), [(1, 999), (10, 99), (500, 1)])
+def test_headers_are_counted_like_records(
+    records: Any, record_count: int, headers_each: int
+) -> None:
+    batch = header_bomb(records, record_count, headers_each)
+    rules = records.Rules(decompressed_bytes_max=128_000)
+    records.validate(batch.data, rules)
+    for read in READERS:
+        assert getattr(batch, read)(128_000)
+        with pytest.raises(CorruptRecord, match="more headers than the limit allows") as caught:
+            getattr(batch, read)(127_999)
+        assert caught.value.context["record"] == record_count - 1
+    with pytest.raises(records.InvalidRecord, match="more headers than the limit allows"):
+        records.validate(batch.data, replace(rules, decompressed_bytes_max=127_999))
+
+
+def test_a_batch_of_a_few_bytes_does_not_become_gigabytes_of_headers(records: Any) -> None:
+    batch = header_bomb(records, 1, 500_000)
+    assert len(batch.data) < 300
+    for read in READERS:
+        with (
+            memory_stays_below(2 << 20),
+            pytest.raises(CorruptRecord, match="more headers than the limit allows"),
+        ):
+            getattr(batch, read)(1 << 20)
+
+
+SHAPES = {
+    "records of nothing": (1.0, (None, None, ())),
+    "records": (1.0, (b"kk", b"vv", ())),
+    "records with a header": (0.5, (b"kk", b"vv", (("hh", b"vv"),))),
+    "a record of headers of nothing": (0, (None, None, (("", None),))),
+    "a record of headers": (0, (None, None, (("hh", b"vv"),))),
+    "a record of headers beyond Latin": (0, (None, None, (("\U0001f600", b"vv"),))),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_read_takes_a_small_multiple_of_the_limit(records: Any, shape: str) -> None:
+    share, (key, value, headers) = SHAPES[shape]
+    limit = 1 << 20
+    count = limit // 128
+    if share:
+        rows = [(NOW + at * 50, key, value, headers) for at in range(int(count * share))]
+    else:
+        rows = [(NOW, key, value, headers * (count - 1))]
+    batch = records.open_batch(records.encode_batch(rows, codec=records.Codec.ZSTD))
+    for read in READERS:
+        with memory_stays_below(3 * limit):
+            assert getattr(batch, read)(limit)
+
+
+def test_compiled_and_pure_count_what_several_records_have_used(kernel: Any, records: Any) -> None:
+    one = record(b"\0\0", b"\0", NULL, NULL, b"\4\0\1\0\1")
+    two = record(b"\0\0", b"\2", NULL, NULL, b"\4\0\1\0\1")
+    header = section_header(records, len(one + two), 2)
+    assert len(kernel.decode(one + two, header, 6)) == 2
+    with pytest.raises(CorruptRecord, match="more headers") as caught:
+        kernel.decode(one + two, header, 5)
+    assert caught.value.context == {"record": 1, "at": len(one) + 6, "count": 2, "room": 1}
 
 
 def test_the_rows_of_the_golden_batches_are_well_formed(records: Any) -> None:

@@ -129,19 +129,29 @@ def test_both_judge_noise_alike(section: bytes, count: int) -> None:
     assert (judged[:1] == ("corrupt",)) == carefully(section, header, 0)
 
 
-def carefully(section: bytes, header: Any, rules: int) -> bool:
+def carefully(section: bytes, header: Any, rules: int, objects_max: int = 1 << 20) -> bool:
     """Whether the walker that explains errors finds one."""
     diagnosis = edition("pure")["diagnosis"]
-    position, previous = 0, -1
     try:
-        diagnosis.check_count(len(section), header)
-        for index in range(header.record_count):
-            position, previous = diagnosis.check_record(
-                section, header, index, position, previous, rules
-            )
+        room = diagnosis.check_count(len(section), header, objects_max)
+        reached = diagnosis.Reached(0, 0, -1, room)
+        for _ in range(header.record_count):
+            reached = diagnosis.check_record(section, header, reached, rules)
     except CorruptRecord:
         return True
-    return position != len(section)
+    return bool(reached.position != len(section))
+
+
+@given(damaged_sections(), st.integers(-1, 12))
+def test_both_stop_at_the_same_object(damaged: tuple[bytes, int], objects_max: int) -> None:
+    section, count = damaged
+    header = section_header(edition("pure")[""], len(section), count)
+    expected = carefully(section, header, 0, objects_max)
+    for name in ("decode", "columns", "entries"):
+        judged = both(name, section, header, objects_max)
+        assert (judged[:1] == ("corrupt",)) == expected
+    judged = both("scan", section, header, 0, objects_max)
+    assert (judged[:1] == ("corrupt",)) == expected
 
 
 @given(

@@ -12,12 +12,13 @@ once at its end.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from moldau.records.diagnosis import DENSE, KEYED, check_count, explain
+from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_count, explain
 from moldau.records.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Buffer
 from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row
 
@@ -254,10 +255,10 @@ def _read_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
     raise ValueError
 
 
-def _skip_headers(data: bytes, position: int, end: int) -> int:
-    """Where the headers end; ValueError where one is not inside."""
+def _skip_headers(data: bytes, position: int, end: int, room: int) -> tuple[int, int]:
+    """(how many headers, where they end); ValueError where one is not inside, or too many are."""
     count, position = _read_varint(data, position, 32)
-    if count < 0 or count * 2 > end - position:
+    if count < 0 or count * 2 > end - position or count > room:
         raise ValueError
     for _ in range(count):
         length, position = _read_varint(data, position, 32)
@@ -268,7 +269,7 @@ def _skip_headers(data: bytes, position: int, end: int) -> int:
             raise ValueError
         if length > 0:
             position += length
-    return position
+    return count, position
 
 
 def _decode_headers(data: bytes, position: int) -> Headers:
@@ -310,14 +311,14 @@ def _key_and_value(data: bytes, position: int) -> tuple[int, int, int, int, int]
     raise ValueError
 
 
-def _walk(data: bytes, header: BatchHeader, rules: int = 0) -> Iterator[Fields]:
+def _walk(data: bytes, header: BatchHeader, objects_max: int, rules: int = 0) -> Iterator[Fields]:
     """The fields of each record, as positions in `data`; checks all that there is to check.
 
     A position that leads out of the data ends in IndexError, one that leads out of the record in
     an end that is not the record's.
     """
     size, base = len(data), header.base_timestamp
-    check_count(size, header)
+    room = check_count(size, header, objects_max)
     last_delta = min(header.last_offset_delta, _INT64_MAX - header.base_offset)
     keyed, dense = rules & KEYED, rules & DENSE
     position, start, previous, index = 0, 0, -1, 0
@@ -350,32 +351,32 @@ def _walk(data: bytes, header: BatchHeader, rules: int = 0) -> Iterator[Fields]:
             if not previous < delta <= last_delta or not _INT64_MIN <= timestamp <= _INT64_MAX:
                 raise ValueError
             key, key_end, value, value_end, headers = _key_and_value(data, position)
-            if number := data[headers]:
-                headers_end = _skip_headers(data, headers, end)
-            else:
-                headers_end = headers + 1
+            count, headers_end = 0, headers + 1
+            if data[headers]:
+                count, headers_end = _skip_headers(data, headers, end, room)
             if headers_end != end or (keyed and key < 0) or (dense and delta != index):
                 raise ValueError
             previous, position = delta, end
+            room -= count
             yield delta, timestamp, key, key_end, value, value_end, headers, start, tail, end
         if position != size:
             start, index = position, header.record_count
             raise ValueError
     except (ValueError, IndexError):
-        explain(data, header, index, start, previous, rules)
+        explain(data, header, Reached(index, start, previous, room), rules)
 
 
 def _bytes(buffer: Buffer) -> bytes:
     return buffer if buffer.__class__ is bytes else bytes(memoryview(buffer))
 
 
-def _plain_rows(data: bytes, header: BatchHeader) -> list[_Row]:
+def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
     """The records' fields where all varints have one or two bytes, as nearly always.
 
     Refuses whatever is in doubt with IndexError or ValueError: `_walk` then decides. A third byte
     leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends elsewhere.
     """
-    check_count(len(data), header)
+    room = check_count(len(data), header, objects_max)
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
     if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _TABLE:
         raise ValueError
@@ -420,8 +421,9 @@ def _plain_rows(data: bytes, header: BatchHeader) -> list[_Row]:
             raise ValueError
         headers: Headers = ()
         if data[position]:
-            stop = _skip_headers(data, position, end)
+            count, stop = _skip_headers(data, position, end, room)
             headers, position = _decode_headers(data, position), stop
+            room -= count
         else:
             position += 1
         if position != end:
@@ -432,40 +434,47 @@ def _plain_rows(data: bytes, header: BatchHeader) -> list[_Row]:
     return rows
 
 
-def _rows(data: bytes, header: BatchHeader) -> list[_Row]:
-    try:
-        rows = _plain_rows(data, header)
-    except (IndexError, ValueError):
-        base = header.base_offset
-        rows = [
-            (
-                base + delta,
-                timestamp,
-                data[key:key_end] if key >= 0 else None,
-                data[value:value_end] if value >= 0 else None,
-                _decode_headers(data, headers) if data[headers] else (),
-            )
-            for delta, timestamp, key, key_end, value, value_end, headers, *_ in _walk(data, header)
-        ]
+def _careful_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
+    base = header.base_offset
+    return [
+        (
+            base + delta,
+            timestamp,
+            data[key:key_end] if key >= 0 else None,
+            data[value:value_end] if value >= 0 else None,
+            _decode_headers(data, headers) if data[headers] else (),
+        )
+        for delta, timestamp, key, key_end, value, value_end, headers, *_ in _walk(
+            data, header, objects_max
+        )
+    ]
+
+
+def _rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
+    rows = None
+    with suppress(IndexError, ValueError):  # and so let go of what the attempt has made
+        rows = _plain_rows(data, header, objects_max)
+    if rows is None:
+        rows = _careful_rows(data, header, objects_max)
     if header.attributes & LOG_APPEND_TIME:
         stamp = header.max_timestamp
         rows = [(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
     return rows
 
 
-def decode(buffer: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of an uncompressed section."""
-    return list(map(_new_record, _rows(_bytes(buffer), header)))
+def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Record]:
+    """The records of an uncompressed section; they and their headers are at most `objects_max`."""
+    return list(map(_new_record, _rows(_bytes(buffer), header, objects_max)))
 
 
-def columns(buffer: Buffer, header: BatchHeader) -> Columns:
+def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> Columns:
     """The same as parallel lists."""
-    rows = _rows(_bytes(buffer), header)
+    rows = _rows(_bytes(buffer), header, objects_max)
     return Columns(*map(list, zip(*rows, strict=True))) if rows else Columns([], [], [], [], [])
 
 
-def entries(buffer: Buffer, header: BatchHeader) -> list[Entry]:
-    """Where each record stands; for compaction."""
+def entries(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Entry]:
+    """Where each record stands; for compaction. Headers count here too, though none is made."""
     data, base = _bytes(buffer), header.base_offset
     stamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     return [
@@ -479,16 +488,18 @@ def entries(buffer: Buffer, header: BatchHeader) -> list[Entry]:
             end,
         )
         for delta, timestamp, key, key_end, value, value_end, _, start, tail, end in _walk(
-            data, header
+            data, header, objects_max
         )
     ]
 
 
-def scan(buffer: Buffer, header: BatchHeader, rules: int) -> tuple[int, int, int]:
+def scan(
+    buffer: Buffer, header: BatchHeader, rules: int, objects_max: int = OBJECTS_MAX
+) -> tuple[int, int, int]:
     """(oldest timestamp, newest timestamp, offset delta of the newest), as the records have them;
-    (-1, -1, -1) where there are none."""
+    (-1, -1, -1) where there are none. Refuses what `decode` would refuse."""
     oldest, newest, newest_delta = _INT64_MAX, _INT64_MIN - 1, -1
-    for delta, timestamp, *_ in _walk(_bytes(buffer), header, rules):
+    for delta, timestamp, *_ in _walk(_bytes(buffer), header, objects_max, rules):
         if timestamp > newest:
             newest, newest_delta = timestamp, delta
         if timestamp < oldest:

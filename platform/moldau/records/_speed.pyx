@@ -39,7 +39,14 @@ from libc.string cimport memcpy, memset
 
 cimport cython
 
-from moldau.records.diagnosis import DENSE as _DENSE, KEYED as _KEYED, check_count, explain
+from moldau.records.diagnosis import (
+    DENSE as _DENSE,
+    KEYED as _KEYED,
+    OBJECTS_MAX,
+    Reached,
+    check_count,
+    explain,
+)
 from moldau.records.record import Columns, Entry
 
 cdef extern from "Python.h":
@@ -396,8 +403,8 @@ cdef inline bint skip_headers(Cursor* cursor, int64_t count) noexcept nogil:
     return True
 
 
-cdef inline bint get_record(Cursor* cursor, Fields* fields) noexcept nogil:
-    """Read one record that ends where it says."""
+cdef inline bint get_record(Cursor* cursor, Fields* fields, int64_t room) noexcept nogil:
+    """Read one record that ends where it says and has headers for which there is room."""
     cdef int64_t length
     cdef Cursor body
     if not get_varint(cursor, &length, 32) or length < 6 or length > cursor.end - cursor.position:
@@ -416,7 +423,9 @@ cdef inline bint get_record(Cursor* cursor, Fields* fields) noexcept nogil:
     fields.headers = body.position
     if not get_varint(&body, &fields.header_count, 32):
         return False
-    if fields.header_count and not skip_headers(&body, fields.header_count):
+    if fields.header_count and (
+        fields.header_count > room or not skip_headers(&body, fields.header_count)
+    ):
         return False
     return body.position == body.end
 
@@ -430,16 +439,17 @@ cdef class Section:
     cdef object header
     cdef int rules
     cdef int64_t base_offset, base_timestamp, last_delta, previous, index, count
+    cdef int64_t room  # for headers
     cdef int64_t append_time
     cdef bint has_append_time
     cdef Cursor cursor
     cdef const uint8_t* start  # of the current record
     cdef Fields fields
 
-    def __cinit__(self, buffer, header, int rules):
+    def __cinit__(self, buffer, header, int rules, int64_t objects_max):
         PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
         self.is_open = True
-        check_count(self.view.len, header)
+        self.room = check_count(self.view.len, header, objects_max)
         self.header, self.rules, self.count = header, rules, header.record_count
         self.base_offset, self.base_timestamp = header.base_offset, header.base_timestamp
         self.last_delta = header.last_offset_delta
@@ -463,7 +473,7 @@ cdef class Section:
                 self.refuse()
             return False
         cdef Fields* fields = &self.fields
-        if not get_record(&self.cursor, fields):
+        if not get_record(&self.cursor, fields, self.room):
             self.refuse()
         cdef int64_t stamp = fields.timestamp, base = self.base_timestamp
         if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
@@ -477,13 +487,15 @@ cdef class Section:
         ):
             self.refuse()
         self.previous = fields.delta
+        self.room -= fields.header_count
         self.index += 1
         return True
 
     cdef int refuse(self) except -1:
         cdef Py_ssize_t position = self.start - <const uint8_t*> self.view.buf
         data = PyBytes_FromStringAndSize(<const char*> self.view.buf, self.view.len)
-        explain(data, self.header, self.index, position, self.previous, self.rules)
+        reached = Reached(self.index, position, self.previous, self.room)
+        explain(data, self.header, reached, self.rules)
         return -1
 
     cdef inline int64_t timestamp(self) noexcept:
@@ -525,9 +537,9 @@ cdef tuple read_headers(Fields* fields, const uint8_t* end):
     return tuple(headers)
 
 
-def decode(buffer, header):
-    """The records of an uncompressed section."""
-    cdef Section section = Section(buffer, header, 0)
+def decode(buffer, header, int64_t objects_max=OBJECTS_MAX):
+    """The records of an uncompressed section; they and their headers are at most `objects_max`."""
+    cdef Section section = Section(buffer, header, 0, objects_max)
     cdef list records = []
     cdef Record record
     while section.next():
@@ -541,9 +553,9 @@ def decode(buffer, header):
     return records
 
 
-def columns(buffer, header):
+def columns(buffer, header, int64_t objects_max=OBJECTS_MAX):
     """The same as parallel lists."""
-    cdef Section section = Section(buffer, header, 0)
+    cdef Section section = Section(buffer, header, 0, objects_max)
     cdef list offsets = [], timestamps = [], keys = [], values = [], headers = []
     while section.next():
         offsets.append(section.base_offset + section.fields.delta)
@@ -554,9 +566,9 @@ def columns(buffer, header):
     return Columns(offsets, timestamps, keys, values, headers)
 
 
-def entries(buffer, header):
-    """Where each record stands; for compaction."""
-    cdef Section section = Section(buffer, header, 0)
+def entries(buffer, header, int64_t objects_max=OBJECTS_MAX):
+    """Where each record stands; for compaction. Headers count here too, though none is made."""
+    cdef Section section = Section(buffer, header, 0, objects_max)
     cdef const uint8_t* first = <const uint8_t*> section.view.buf
     cdef list found = []
     while section.next():
@@ -568,10 +580,10 @@ def entries(buffer, header):
     return found
 
 
-def scan(buffer, header, int rules):
+def scan(buffer, header, int rules, int64_t objects_max=OBJECTS_MAX):
     """(oldest timestamp, newest timestamp, offset delta of the newest), as the records have them;
-    (-1, -1, -1) where there are none."""
-    cdef Section section = Section(buffer, header, rules)
+    (-1, -1, -1) where there are none. Refuses what `decode` would refuse."""
+    cdef Section section = Section(buffer, header, rules, objects_max)
     cdef int64_t oldest = INT64_MAX, newest = INT64_MIN, newest_delta = -1, stamp
     while section.next():
         stamp = section.fields.timestamp

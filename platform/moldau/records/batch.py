@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from crc32c import crc32c
 
 from moldau.errors import CorruptRecord
 from moldau.records import kernel
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, codec_of, decompress
+from moldau.records.diagnosis import OBJECT_BYTES, check_objects
 from moldau.records.header import (
     ATTRIBUTES_AT,
     CRC_AT,
@@ -29,10 +29,6 @@ from moldau.records.header import (
     read_header,
 )
 from moldau.records.record import Columns, Entry
-
-RECORD_OBJECT_BYTES: Final = 32
-"""Records become objects of a multiple of their size: a batch may not hold more of them than its
-limit of bytes divided by this."""
 
 _put_offset = struct.Struct(">q").pack_into
 _put_epoch = struct.Struct(">i").pack_into
@@ -84,22 +80,24 @@ class Batch:
         return decompress(codec, section, limit)
 
     def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> list[kernel.Record]:
-        """All records; the checksum is not looked at."""
-        return kernel.decode(self._objects(limit), self.header)
+        """All records, whose bytes and whose objects, headers included, take at most `limit` each;
+        the checksum is not looked at."""
+        return kernel.decode(self._section(limit), self.header, limit // OBJECT_BYTES)
 
     def columns(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Columns:
         """All records as parallel lists; the checksum is not looked at."""
-        return kernel.columns(self._objects(limit), self.header)
+        return kernel.columns(self._section(limit), self.header, limit // OBJECT_BYTES)
 
     def entries(self, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Entry]:
         """Where each record stands in `section()`; the checksum is not looked at."""
-        return kernel.entries(self._objects(limit), self.header)
+        return kernel.entries(self._section(limit), self.header, limit // OBJECT_BYTES)
 
-    def _objects(self, limit: int) -> Buffer:
-        if self.header.record_count > limit // RECORD_OBJECT_BYTES:
-            raise CorruptRecord(
-                "more records than the limit allows", count=self.header.record_count, limit=limit
-            )
+    def scan(self, rules: int, limit: int = DECOMPRESSED_BYTES_MAX) -> tuple[int, int, int]:
+        """The kernel's `scan`: what it lets through, the others read under the same limit."""
+        return kernel.scan(self._section(limit), self.header, rules, limit // OBJECT_BYTES)
+
+    def _section(self, limit: int) -> Buffer:
+        check_objects(self.header, limit // OBJECT_BYTES)
         return self.section(limit)
 
 

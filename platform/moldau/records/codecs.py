@@ -3,6 +3,8 @@
 Invariants:
 - `decompress` never gives more than `limit` bytes and never allocates in proportion to a claim that
   the input is too short to keep; a bomb ends at the limit.
+- The work is in proportion to the bytes that go in and come out: input is given in slices and never
+  copied as a rest, and pieces (members, frames, blocks) that hold next to nothing are counted.
 - Bad input is CorruptRecord, whatever the library underneath makes of it.
 - What `compress` writes, Java's clients read: xerial snappy, lz4 frames of independent blocks.
 
@@ -28,7 +30,12 @@ from moldau.records.header import Buffer
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 
-_MEMBERS_MAX: Final = 256  # of frames in one batch; each costs a copy of what follows it
+_PIECES_FREE: Final = 1024
+_PIECE_BYTES: Final = 64
+"""Beyond the free ones, a member, frame or block has to stand for this many bytes of input and
+output together. Whoever has something to say has more; nothing costs more than that many bytes."""
+
+_GZIP_STEP_BYTES: Final = 64 << 10
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
@@ -97,8 +104,12 @@ def _cut_short(codec: Codec) -> CorruptRecord:
     return CorruptRecord("compressed records are cut short", codec=codec.name)
 
 
-def _too_many_members(codec: Codec) -> CorruptRecord:
-    return CorruptRecord("compressed records have too many frames", codec=codec.name)
+def _check_pieces(codec: Codec, pieces: int, done_bytes: int) -> None:
+    """Refuse more pieces than the bytes read and written so far are worth."""
+    if pieces > _PIECES_FREE + done_bytes // _PIECE_BYTES:
+        raise CorruptRecord(
+            "compressed records have too many frames", codec=codec.name, frames=pieces
+        )
 
 
 def _join(parts: list[bytes]) -> bytes:
@@ -121,24 +132,30 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     """Members one behind another, as RFC 1952 allows."""
+    view = memoryview(data)
     parts: list[bytes] = []
-    room = limit
-    for _ in range(_MEMBERS_MAX):
+    position, room, members = 0, limit, 0
+    while True:
+        members += 1
+        _check_pieces(Codec.GZIP, members, position + limit - room)
         member = zlib.decompressobj(wbits=31)
-        try:
-            part = member.decompress(data, room + 1)
-        except zlib.error as error:
-            raise _corrupt(Codec.GZIP, error) from error
-        room -= len(part)
-        if room < 0:
-            raise _too_large(Codec.GZIP, limit)
-        if not member.eof:
-            raise _cut_short(Codec.GZIP)
-        parts.append(part)
-        data = member.unused_data
-        if not data:
+        while not member.eof:
+            piece = view[position : position + _GZIP_STEP_BYTES]
+            if not piece:
+                raise _cut_short(Codec.GZIP)
+            try:
+                part = member.decompress(piece, room + 1)
+            except zlib.error as error:
+                raise _corrupt(Codec.GZIP, error) from error
+            position += len(piece)
+            room -= len(part)
+            if room < 0:
+                raise _too_large(Codec.GZIP, limit)
+            if part:
+                parts.append(part)
+        position -= len(member.unused_data)
+        if position == len(view):
             return _join(parts)
-    raise _too_many_members(Codec.GZIP)
 
 
 def _compress_snappy(data: Buffer, level: int | None) -> bytes:
@@ -150,7 +167,7 @@ def _compress_snappy(data: Buffer, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
+def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
     """Raw (librdkafka, kafkajs) or in xerial's framing (Java, Python), told apart by the magic.
 
     Several xerial streams may stand one behind another.
@@ -158,9 +175,11 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, limit, limit)
-    parts: list[Buffer] = []
-    position, room = 0, limit
+    content = bytearray()
+    position, pieces = 0, 0
     while position < len(view):
+        pieces += 1
+        _check_pieces(Codec.SNAPPY, pieces, position + len(content))
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             continue
@@ -168,12 +187,10 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
         position = start + int.from_bytes(view[position:start], "big")
         if position > len(view) or start > len(view):
             break
-        part = _decompress_snappy_block(view[start:position], room, limit)
-        room -= len(part)
-        parts.append(part)
+        content += _decompress_snappy_block(view[start:position], limit - len(content), limit)
     if position != len(view):
         raise _cut_short(Codec.SNAPPY)
-    return b"".join(parts)
+    return content
 
 
 def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> bytearray:
@@ -205,28 +222,36 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> bytes:
-    """Frames one behind another, with whatever their flags ask for."""
+    """Frames one behind another, with whatever their flags ask for.
+
+    Not through `LZ4FrameDecompressor`, which copies all that is left of its input at every step.
+    """
+    view = memoryview(data)
     parts: list[bytes] = []
-    room = limit
-    step = min(max(4 * len(data), _LZ4_STEP_BYTES_MIN), _LZ4_STEP_BYTES_MAX)
-    for _ in range(_MEMBERS_MAX):
-        frame = lz4.frame.LZ4FrameDecompressor()
-        while not frame.eof:
+    position, room, frames = 0, limit, 0
+    step = min(max(4 * len(view), _LZ4_STEP_BYTES_MIN), _LZ4_STEP_BYTES_MAX)
+    while True:
+        frames += 1
+        _check_pieces(Codec.LZ4, frames, position + limit - room)
+        context = lz4.frame.create_decompression_context()
+        is_done = False
+        while not is_done:
             try:
-                part = frame.decompress(data, min(step, room + 1))
+                part, read, is_done = lz4.frame.decompress_chunk(
+                    context, view[position:], max_length=min(step, room + 1)
+                )
             except (RuntimeError, ValueError) as error:
                 raise _corrupt(Codec.LZ4, error) from error
+            position += read
             room -= len(part)
             if room < 0:
                 raise _too_large(Codec.LZ4, limit)
-            parts.append(part)
-            if not frame.eof and (frame.needs_input or not part):
+            if part:
+                parts.append(part)
+            elif not read and not is_done:
                 raise _cut_short(Codec.LZ4)
-            data = b""
-        data = frame.unused_data or b""
-        if not data:
+        if position == len(view):
             return _join(parts)
-    raise _too_many_members(Codec.LZ4)
 
 
 _zstd_compressors: dict[int, list[zstandard.ZstdCompressor]] = {}
@@ -284,8 +309,10 @@ def _decompress_zstd_frames(
     view = memoryview(data)
     piece_bytes = max(limit // (4 * _ZSTD_RATIO_MAX), 16)
     parts: list[bytes] = []
-    position, room = 0, limit
-    for _ in range(_MEMBERS_MAX):
+    position, room, frames = 0, limit, 0
+    while True:
+        frames += 1
+        _check_pieces(Codec.ZSTD, frames, position + limit - room)
         claim = _zstd_claim(view[position:])
         if claim is not None and claim > room:
             raise _too_large(Codec.ZSTD, limit)
@@ -307,7 +334,6 @@ def _decompress_zstd_frames(
             raise _corrupt(Codec.ZSTD, "a frame is not as large as it says")
         if position == len(view):
             return _join(parts)
-    raise _too_many_members(Codec.ZSTD)
 
 
 def _zstd_claim(frame: memoryview) -> int | None:

@@ -7,11 +7,14 @@ The kernels are fast because they only ask "is this record fine?". When the answ
 over the failing record, so that the compiled kernel and its pure twin raise the very same errors,
 and neither has to carry messages. Only the failing record is walked again: a lying batch of a
 million records costs no more than a good one.
+
+Records and their headers also have to stay within a number of objects. Two bytes on the wire make a
+header, some seventy in memory, and a few kilobytes decompress to millions of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from moldau.errors import CorruptRecord
 
@@ -27,18 +30,33 @@ DENSE: Final = 1
 KEYED: Final = 2
 """Rule: no key is null (a compacted topic)."""
 
+OBJECT_BYTES: Final = 128
+"""What a record or a header is taken to cost besides its content: about CPython's true sizes, keys
+and values being objects too. A limit in bytes, divided by this, is a number of objects."""
+OBJECTS_MAX: Final = (128 << 20) // OBJECT_BYTES
+
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
+
+
+class Reached(NamedTuple):
+    """How far a kernel has come: it stands before the record of that number."""
+
+    record: int
+    position: int
+    previous: int  # offset delta
+    room: int  # for headers, after all records of the batch were counted
 
 
 class _Reader:
     """Reads the fields of record `index` and knows where it stands."""
 
-    def __init__(self, data: bytes, position: int, index: int) -> None:
+    def __init__(self, data: bytes, reached: Reached) -> None:
         self.data = data
-        self.position = position
+        self.position = reached.position
         self.end = len(data)
-        self.index = index
+        self.index = reached.record
+        self.room = reached.room
 
     def fail(self, reason: str, at: int, **context: object) -> NoReturn:
         raise CorruptRecord(reason, record=self.index, at=at, **context)
@@ -85,24 +103,37 @@ class _Reader:
         count = self.varint("header count")
         if count < 0 or count * HEADER_BYTES_MIN > self.end - self.position:
             self.fail("header count is out of bounds", start, count=count)
+        if count > self.room:
+            self.fail("more headers than the limit allows", start, count=count, room=self.room)
+        self.room -= count
         for _ in range(count):
             self.skip_bytes("header key", nullable=False)
             self.skip_bytes("header value", nullable=True)
 
 
-def check_count(size: int, header: BatchHeader) -> None:
-    """Refuse a record count that `size` bytes cannot hold, before anything is allocated for it."""
+def check_objects(header: BatchHeader, objects_max: int) -> None:
+    """Refuse a record count that makes too many objects, before anything is decompressed."""
+    if header.record_count > objects_max:
+        raise CorruptRecord(
+            "more records than the limit allows", count=header.record_count, objects_max=objects_max
+        )
+
+
+def check_count(size: int, header: BatchHeader, objects_max: int) -> int:
+    """Refuse a record count that `size` bytes cannot hold, before anything is allocated for it;
+    how many headers there may be beside the records."""
     if header.record_count < 0 or header.record_count * RECORD_BYTES_MIN > size:
         raise CorruptRecord(
             "record count is out of bounds", count=header.record_count, size_bytes=size
         )
+    check_objects(header, objects_max)
+    return objects_max - header.record_count
 
 
-def check_record(
-    data: bytes, header: BatchHeader, index: int, position: int, previous: int, rules: int
-) -> tuple[int, int]:
-    """Walk record `index` at `position`; its end and its offset delta, or CorruptRecord."""
-    reader = _Reader(data, position, index)
+def check_record(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> Reached:
+    """Walk the next record; where that leads, or CorruptRecord."""
+    index, _, previous, _ = reached
+    reader = _Reader(data, reached)
     reader.enter_record()
     at = reader.position
     timestamp = header.base_timestamp + reader.varint("timestamp delta", 64)
@@ -123,15 +154,14 @@ def check_record(
     reader.skip_headers()
     if reader.position != reader.end:
         reader.fail("record is longer than its fields", reader.position, end=reader.end)
-    return reader.end, delta
+    return Reached(index + 1, reader.end, delta, reader.room)
 
 
-def explain(
-    data: bytes, header: BatchHeader, index: int, position: int, previous: int, rules: int
-) -> NoReturn:
-    """Raise what is wrong at record `index`, where a kernel stopped at `position`."""
-    check_count(len(data), header)
-    if index == header.record_count:
-        raise CorruptRecord("bytes follow the last record", at=position, size_bytes=len(data))
-    check_record(data, header, index, position, previous, rules)
-    raise AssertionError(f"a kernel refused a good record: index={index} position={position}")
+def explain(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> NoReturn:
+    """Raise what is wrong with the record before which a kernel stopped."""
+    if reached.record == header.record_count:
+        raise CorruptRecord(
+            "bytes follow the last record", at=reached.position, size_bytes=len(data)
+        )
+    check_record(data, header, reached, rules)
+    raise AssertionError(f"a kernel refused a good record: {reached}")

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
 from moldau.errors import CorruptRecord
-from moldau.records import kernel
 from moldau.records.batch import Batch, open_batch
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec
 from moldau.records.diagnosis import DENSE, KEYED
@@ -40,7 +39,7 @@ class Rules:
                         Otherwise it is a batch of a log (a follower's fetch, recovery, a snapshot),
                         where compaction may have left gaps or nothing at all.
     `timestamp_ms_min`, `timestamp_ms_max`   what CreateTime may be, both inclusive.
-    `decompressed_bytes_max`   where decompression gives up.
+    `decompressed_bytes_max`   where decompression gives up, and reading under the same limit would.
     """
 
     needs_keys: bool = False
@@ -81,8 +80,7 @@ def validate(buffer: Buffer, rules: Rules = PRODUCED) -> Validated:
         _check_claims(header)
     asked = (DENSE if rules.from_client else 0) | (KEYED if rules.needs_keys else 0)
     try:
-        section = batch.section(rules.decompressed_bytes_max)
-        oldest, newest, newest_delta = kernel.scan(section, header, asked)
+        oldest, newest, newest_delta = batch.scan(asked, rules.decompressed_bytes_max)
     except CorruptRecord as error:
         raise InvalidRecord(
             error.reason, base_offset=header.base_offset, **error.context
