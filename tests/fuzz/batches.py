@@ -19,7 +19,6 @@ from moldau.errors import CorruptRecord
 from moldau.records import (
     HEADER_BYTES,
     LOGGED,
-    PRODUCED,
     Batch,
     Codec,
     ControlType,
@@ -47,10 +46,11 @@ from tests.fuzz.target import MEBIBYTE, Finding, Target
 
 LIMIT = 256 * 1024
 REPAIR = 1
+OBJECTS_MAX = 2048
 RULES = (
-    PRODUCED,
-    LOGGED,
-    Rules(needs_keys=True),
+    Rules(decompressed_bytes_max=LIMIT),
+    Rules(decompressed_bytes_max=LIMIT, from_client=False),
+    Rules(decompressed_bytes_max=LIMIT, needs_keys=True),
     Rules(timestamp_ms_min=10, timestamp_ms_max=1 << 50, decompressed_bytes_max=4096),
 )
 
@@ -87,8 +87,6 @@ def _repair(buffer: bytearray) -> None:
 
 def _same_in_both_kernels(batch: Batch) -> None:
     section = batch.section(LIMIT)
-    if batch.header.record_count > LIMIT // 32:
-        return
     for ask in (_decoded, _columns, _entries, _scanned(0), _scanned(DENSE), _scanned(KEYED)):
         answers = [_answer(ask, each, section, batch.header) for each in kernels()]
         if any(answer != answers[0] for answer in answers):
@@ -97,8 +95,6 @@ def _same_in_both_kernels(batch: Batch) -> None:
 
 def _judge(batch: Batch, rules: Rules) -> None:
     validated = validate(batch.data, rules)
-    if batch.header.record_count > LIMIT // 32:
-        return
     try:
         count = len(batch.records(LIMIT))
         kept = retain(batch, lambda entry: entry.offset % 2 == 0, keep_empty=True, limit=LIMIT)
@@ -125,20 +121,20 @@ def _answer(ask: Callable[..., Any], *arguments: Any) -> object:
 def _decoded(each: Any, section: Any, header: Any) -> list[tuple[Any, ...]]:
     return [
         (record.offset, record.timestamp, record.key, record.value, record.headers)
-        for record in each.decode(section, header)
+        for record in each.decode(section, header, OBJECTS_MAX)
     ]
 
 
 def _columns(each: Any, section: Any, header: Any) -> tuple[Any, ...]:
-    return tuple(each.columns(section, header))
+    return tuple(each.columns(section, header, OBJECTS_MAX))
 
 
 def _entries(each: Any, section: Any, header: Any) -> list[tuple[Any, ...]]:
-    return [tuple(entry) for entry in each.entries(section, header)]
+    return [tuple(entry) for entry in each.entries(section, header, OBJECTS_MAX)]
 
 
 def _scanned(rules: int) -> Callable[..., Any]:
-    return lambda each, section, header: each.scan(section, header, rules)
+    return lambda each, section, header: each.scan(section, header, rules, OBJECTS_MAX)
 
 
 def compression(data: bytes) -> None:

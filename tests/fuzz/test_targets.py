@@ -75,7 +75,7 @@ def test_a_decoder_that_invents(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(kernel.KERNEL == "pure", reason="there is only one kernel here")
 def test_kernels_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     scan = pure.scan
-    monkeypatch.setattr(pure, "scan", lambda section, header, rules: scan(section, header, 0))
+    monkeypatch.setattr(pure, "scan", lambda section, header, rules, most: scan(section, header, 0))
 
     assert finds(TARGETS["records"])
 
