@@ -132,6 +132,8 @@ class Server:
         if ready.records:
             self._store.append(ready.records)
         if ready.changes_log:
+            if self._runtime.buggify("sync-waits", 0.05):
+                await asyncio.sleep(self._runtime.random.uniform(0, 0.1))
             await self._runtime.run_blocking(self._store.sync)
 
     def publish(self, ready: Ready) -> None:
@@ -150,6 +152,8 @@ class Server:
         if self._alarm is not None:
             self._alarm.cancel()
         delay_s = (deadline_ms - self._now_ms()) / 1000
+        if self._runtime.buggify("early-alarm"):
+            delay_s = self._runtime.random.uniform(0, delay_s)
         self._alarm_ms = deadline_ms
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -572,3 +573,52 @@ def story(seed: int) -> list[object]:
 def test_the_same_seed_tells_the_same_story() -> None:
     assert story(1) == story(1)
     assert story(1) != story(2)
+
+
+def test_caches_can_be_dropped_while_a_file_is_mapped() -> None:
+    disk = SimulatedDisk(Random(1))
+    with disk.files(Incarnation("a")).open("/log", "write") as file:
+        file.append(b"x" * 700)
+        for seed in range(20):
+            disk.random.seed(seed)
+            file.write_at(0, b"x" * 700)
+            disk.fail_next("sync")
+            with pytest.raises(OSError, match="Errno"):
+                file.sync()
+        with closing(file.map(700)) as mapped:
+            disk.drop_caches()
+            assert len(mapped.buffer) == file.size == 700
+
+
+def test_what_a_failed_sync_gave_up_is_gone_after_a_remount() -> None:
+    lost = 0
+    for seed in range(20):
+        disk = SimulatedDisk(Random(seed))
+        with disk.files(Incarnation("a")).open("/log", "write") as file:
+            file.append(b"old")
+            file.sync()
+            file.write_at(0, b"new")
+            disk.fail_next("sync")
+            with pytest.raises(OSError, match="Errno"):
+                file.sync()
+        disk.kill()
+        disk.remount()
+        assert not disk.needs_remount
+        lost += disk.contents("/log") == b"old"
+    assert 0 < lost < 20
+
+
+def test_what_was_cut_off_and_never_arrived_does_not_come_back() -> None:
+    disk = SimulatedDisk(Random(1), sector_bytes=32)
+    with disk.files(Incarnation("a")).open("/log", "write") as file:
+        file.append(b"a" * 96)
+        file.sync()
+        file.write_at(0, b"b" * 96)
+        disk.fail_next("sync")
+        with pytest.raises(OSError, match="Errno"):
+            file.sync()
+        file.truncate(0)
+        file.append(b"c" * 96)
+        file.sync()
+        disk.drop_caches()
+        assert file.read_at(0, 96) == b"c" * 96

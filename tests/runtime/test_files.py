@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -442,3 +443,29 @@ def test_remove_tree_does_not_follow_links(tmp_path: Path) -> None:
     RealFiles().remove_tree(str(inside))
     assert (outside / "kept").exists()
     assert not inside.exists()
+
+
+def test_views_of_larger_items_are_stored_whole(files: Files, path: str) -> None:
+    four = memoryview(b"abcdefgh").cast("I")
+    with files.open(path, "write") as file:
+        assert file.append(four) == 0
+        assert file.append(b"!") == 8
+        assert file.append_parts([four, b"?", four]) == 9
+        file.write_at(26, four)
+        assert file.size == 34
+        assert file.append(b".") == 34
+        found = bytearray(8)
+        assert file.read_into(0, memoryview(found).cast("I")) == 8
+        assert bytes(found) == b"abcdefgh"
+        assert file.read_at(0, 99) == b"abcdefgh!abcdefgh?abcdefghabcdefgh."
+        with closing(file.map(35, writable=True)) as mapped:
+            mapped.write(1, four)
+            assert bytes(mapped.buffer[:10]) == b"aabcdefgha"
+
+
+def test_memory_with_gaps_is_refused(file: File) -> None:
+    gaps = memoryview(b"abcdefgh")[::2]
+    for act in (lambda: file.append(gaps), lambda: file.write_at(0, gaps)):
+        with pytest.raises(BufferError):
+            act()
+    assert file.size == 0

@@ -13,7 +13,7 @@ import pytest
 from moldau.runtime import Runtime
 from moldau.runtime.process import GC_THRESHOLDS, has_uvloop, new_event_loop, tune_process
 from moldau.runtime.real import RealRuntime, run
-from tests.runtime.arena import REAL_ARENAS
+from tests.runtime.arena import REAL_ARENAS, simulate
 
 
 def test_spawned_tasks_survive_collections_although_nobody_refers_to_them() -> None:
@@ -173,3 +173,68 @@ def test_an_exception_of_main_comes_out() -> None:
 
     with pytest.raises(LookupError, match="local"):
         run(main)
+
+
+def test_the_end_of_a_runtime_ends_what_dying_tasks_start() -> None:
+    ended: list[str] = []
+
+    async def main() -> None:
+        async with RealRuntime() as runtime:
+
+            async def last() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ended.append("last")
+
+            async def first() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    runtime.spawn(last(), name="last")
+                    await asyncio.sleep(0)
+                    ended.append("first")
+
+            runtime.spawn(first(), name="first")
+            await asyncio.sleep(0)
+        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+    asyncio.run(main())
+
+    assert ended == ["first", "last"]
+
+
+def test_the_end_of_a_runtime_waits_for_its_threads() -> None:
+    done: list[str] = []
+    begun, gate = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        gate.wait()
+        done.append("work")
+
+    async def main() -> None:
+        async with RealRuntime() as runtime:
+            runtime.spawn(runtime.run_blocking(work), name="work")
+            await asyncio.to_thread(begun.wait)
+            asyncio.get_running_loop().call_later(0.01, gate.set)
+        assert done == ["work"]
+
+    asyncio.run(main())
+
+
+def test_blocking_work_cannot_stop_its_caller_from_hearing() -> None:
+    async def main(runtime: Runtime) -> None:
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await runtime.run_blocking(next, iter(()))
+        with pytest.raises(Unusual):
+            await runtime.run_blocking(fail)
+
+    class Unusual(BaseException):
+        pass
+
+    def fail() -> None:
+        raise Unusual
+
+    run(main)
+    simulate(main)

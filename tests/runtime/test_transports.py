@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -657,3 +660,90 @@ def test_every_address_can_be_listened_on(arena: str) -> None:
             await near.lost.wait()
 
     play(arena, scenario)
+
+
+def test_a_half_closed_end_that_writes_learns_that_its_peer_is_gone(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> tuple[list[str], Exception | None]:
+        near, far = await pair(runtime, Recorder, lambda: Recorder(stay_open=True))
+        near.transport.close()
+        await far.ended.wait()
+        lost = runtime.spawn(far.lost.wait(), name="lost")
+        for _ in range(1000):
+            far.transport.write(b"is anybody there?")
+            if (await asyncio.wait([lost], timeout=0.01))[0]:
+                break
+        else:
+            lost.cancel()
+        return far.calls, far.error
+
+    calls, error = play(arena, scenario)
+
+    assert calls == ["made", "eof", "lost"]
+    assert isinstance(error, BrokenPipeError | ConnectionResetError)
+
+
+def test_a_stream_that_only_writes_learns_that_its_reader_is_gone(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> bool:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.close()
+
+        pause = asyncio.Event()
+        async with await runtime.network.serve_streams(serve, HOST, 0) as listener:
+            _, writer = await runtime.network.open_streams(HOST, listener.port)
+            try:
+                for _ in range(1000):
+                    writer.write(b"y" * 1000)
+                    await writer.drain()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(pause.wait(), timeout=0.01)
+            except OSError:
+                return True
+            return False
+
+    assert play(arena, scenario)
+
+
+def test_options_can_be_set_on_the_socket_of_a_transport(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        near, far = await pair(runtime)
+        end = near.transport.get_extra_info("socket")
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        assert end.family == socket.AF_INET
+        assert end.getsockname() == near.transport.get_extra_info("sockname")
+        assert end.getpeername() == near.transport.get_extra_info("peername")
+        near.transport.close()
+        await far.lost.wait()
+        await near.lost.wait()
+
+    play(arena, scenario)
+
+
+def test_waiting_for_ever_is_a_timeout_like_any_other(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> str:
+        never = asyncio.wait_for(asyncio.Event().wait(), timeout=math.inf)
+        sleeper = runtime.spawn(never, name="sleeper")
+        async with asyncio.timeout(math.inf):
+            await asyncio.wait([sleeper], timeout=0.001)
+        async with asyncio.timeout(1e17):
+            await asyncio.wait([sleeper], timeout=0.001)
+        return "waits" if sleeper.cancel() else f"ended: {sleeper.exception()!r}"
+
+    assert play(arena, scenario) == "waits"
+
+
+def test_bare_coroutines_are_waited_for_as_asyncio_does(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> list[int]:
+        async def answer(number: int) -> int:
+            return number
+
+        bare = answer(1)
+        with pytest.raises(TypeError, match="forbidden"):
+            await asyncio.wait([bare])  # type: ignore[type-var]
+        bare.close()
+        known = asyncio.create_task(answer(2))
+        ended = asyncio.as_completed([answer(3), known, known, answer(4)])
+        return sorted([await each for each in ended])
+
+    assert play(arena, scenario) == [2, 3, 4]

@@ -7,6 +7,7 @@ node has promised. Its cost is in proportion to what changed, not to what exists
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,9 @@ from examples.replicated_log.messages import NO_OFFSET, NOBODY, Record
 from examples.replicated_log.replica import Ready, Replica, Role, Vote
 from examples.replicated_log.server import Server
 from examples.replicated_log.store import Store
+
+DISK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS)
+"""By these a node may end: its disk cannot be trusted any more."""
 
 
 class Violation(AssertionError):
@@ -209,13 +213,17 @@ def watched(checker: Checker, server_class: type[Server], records_per_request: i
 
         async def run(self) -> None:
             self._store.number = self.number
-            await super().run()
+            try:
+                await super().run()
+            except OSError as error:
+                if error.errno not in DISK_ERRORS:
+                    raise
 
         def take_ready(self) -> Ready:
             ready: Ready = super().take_ready()
             assert self.replica is not None
             checker.on_step(self.replica, ready)
-            if ready.changes_log:
+            if ready.needs_disk:
                 checker.on_write(self.number, ready)
             return ready
 

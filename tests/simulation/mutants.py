@@ -90,6 +90,17 @@ class SavesItsVoteCarelessly(Store):
         self._files.rename(temporary, self._vote_path)
 
 
+class WritesItsVoteInPlace(Store):
+    """The old vote is gone before the new one is there."""
+
+    def save_vote(self, vote: Vote) -> None:
+        with self._files.open(self._vote_path, "write") as file:
+            file.truncate(0)
+            file.append(f"{vote.epoch} {vote.candidate}\n".encode())
+            file.sync()
+        self._files.sync_dir(self._directory)
+
+
 class NeverSyncs(Store):
     def sync(self) -> None:
         pass
@@ -127,6 +138,7 @@ SEEDS_TO_KILL: dict[type[Server], int] = {
     PromisesBeforeTheSync: 30,
     with_store(ForgetsItsVote): 30,
     with_store(SavesItsVoteCarelessly): 60,
+    with_store(WritesItsVoteInPlace): 60,
     with_store(NeverSyncs): 30,
     with_store(TrustsThePageCache): 150,
     with_store(KeepsTheEndOfTheFile): 60,

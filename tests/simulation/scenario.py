@@ -40,6 +40,8 @@ KINDS = {
     "one_way": 30.0,
     "blackout": 15.0,
     "write_back": 45.0,
+    "disk_error": 30.0,
+    "no_space": 15.0,
 }
 """Faults a minute: many more than usual, since runs are short."""
 
@@ -167,19 +169,27 @@ class Run:
 
     def _strike_in_the_middle(self, number: int, ready: Ready) -> None:
         """A node is about to write and to sync; things happen just then, and again soon."""
-        is_rare = ready.truncate_to is None
-        if self.is_ending or self.random.random() >= (0.05 if is_rare else 0.5):
+        is_common = ready.truncate_to is None and ready.vote is None
+        if self.is_ending or self.random.random() >= (0.05 if is_common else 0.5):
             return
         node = self.cluster.nodes[number]
         at_s = self.random.uniform(0, 2 * self.sync_s)
         if self.random.random() < 0.5:
-            self.world.after(at_s, node.restart)
+            self.world.after(at_s, self._restart, node)
             at_s += self.random.uniform(0, 10 * self.sync_s)
         self.world.after(at_s, node.power_loss)
         self.world.after(at_s + self.random.uniform(0, 1), self._start, node)
 
+    def _restart(self, node: Node) -> None:
+        if node.is_alive:
+            node.crash()
+        self._start(node)
+
     def _start(self, node: Node) -> None:
+        """As an operator does: a disk that failed is mounted anew before anything trusts it."""
         if not node.is_alive:
+            if node.disk.needs_remount:
+                node.disk.remount()
             node.start()
 
     def all_agree(self) -> bool:
@@ -199,7 +209,7 @@ class Run:
             epochs=checker.epochs,
             cuts=checker.cuts,
             steps=checker.steps,
-            faults=self.faults.counts,
+            faults=self.faults.counts + world.buggify.activations,
         )
 
 

@@ -35,6 +35,16 @@ from typing import Literal, Self, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+
+def flat(view: memoryview) -> memoryview:
+    """The same memory as single bytes, whatever its items are; BufferError when it has gaps."""
+    if view.format == "B" and view.ndim == 1 and view.contiguous:
+        return view
+    if not view.c_contiguous:
+        raise BufferError("the memory is not contiguous")
+    return view.cast("B")
+
+
 Mode: TypeAlias = Literal["read", "update", "write", "create"]
 """How a file is opened.
 

@@ -80,26 +80,40 @@ class RealRuntime(Runtime):
 
     async def run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:
         """Runs `function` on one of the runtime's threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, _call, function, args
+        )
 
     def buggify(self, name: str, probability: float = 0.05) -> bool:
         """Never, in production."""
         return False
 
     async def aclose(self) -> None:
-        """Cancels the tasks that still run, waits for them, and ends the threads."""
+        """Cancels the tasks that still run, and those that these start, and waits for them all.
+
+        What a thread has begun is waited for too: its effects do not come after this.
+        """
         mine = asyncio.current_task()
-        living = [task for task in self._tasks if task is not mine]
-        for task in living:
-            task.cancel()
-        await asyncio.gather(*living, return_exceptions=True)
+        while living := [task for task in self._tasks if task is not mine]:
+            for task in living:
+                task.cancel()
+            await asyncio.wait(living)
         self._threads.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._threads.shutdown)
 
     async def __aenter__(self) -> RealRuntime:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """On a thread. A future takes no StopIteration: it would wait for ever."""
+    try:
+        return function(*args)
+    except StopIteration as stop:
+        raise RuntimeError("blocking work raised StopIteration") from stop
 
 
 def run(

@@ -18,7 +18,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
-from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode
+from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode, flat
 
 _FLAGS: dict[Mode, int] = {
     "read": os.O_RDONLY,
@@ -62,6 +62,8 @@ class RealMappedFile(MappedFile):
 
     def write(self, position: int, data: Buffer) -> None:
         file = self._opened()
+        if type(data) is memoryview:
+            data = flat(data)
         end = position + len(data)
         if not self._writable:
             raise _refused(errno.EBADF, file.path)
@@ -125,10 +127,10 @@ class RealFile(File):
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
         if position < 0:  # preadv takes -1 for "where the cursor is"
             raise _refused(errno.EINVAL, self.path)
-        rest = memoryview(buffer)
-        filled = 0
+        rest = flat(memoryview(buffer))
+        filled, size = 0, len(rest)
         try:
-            while filled < len(buffer):
+            while filled < size:
                 count = _read_some(self._fd, rest, position + filled)
                 if not count:
                     break
@@ -139,6 +141,8 @@ class RealFile(File):
         return filled
 
     def write_at(self, position: int, data: Buffer) -> None:
+        if type(data) is memoryview:
+            data = flat(data)
         end = position + len(data)
         if end > self._end:
             self._refuse_while_mapped()
@@ -156,10 +160,13 @@ class RealFile(File):
         start = self._end
         try:
             if len(parts) == 1:
-                written = os.pwrite(self._fd, parts[0], start)
-                if written < len(parts[0]):
-                    _write_rest(self._fd, memoryview(parts[0])[written:], start + written)
-                self._end = start + len(parts[0])
+                part = parts[0]
+                if type(part) is memoryview:
+                    part = flat(part)
+                written = os.pwrite(self._fd, part, start)
+                if written < len(part):
+                    _write_rest(self._fd, memoryview(part)[written:], start + written)
+                self._end = start + len(part)
             else:
                 for first in range(0, len(parts), _PARTS_MAX):
                     self._end += _write_parts(
@@ -359,6 +366,7 @@ def _write_rest(fd: int, rest: memoryview, position: int) -> None:
 
 def _write_parts(fd: int, parts: Sequence[Buffer], position: int) -> int:
     """Write `_PARTS_MAX` parts or fewer, in one call where there is one; returns their length."""
+    parts = [flat(part) if type(part) is memoryview else part for part in parts]
     length = sum(map(len, parts))
     written = os.pwritev(fd, parts, position) if hasattr(os, "pwritev") else 0
     if written < length:

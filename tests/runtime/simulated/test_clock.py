@@ -122,3 +122,44 @@ def test_the_loop_of_a_drifting_node_and_its_deadlines_agree() -> None:
         world.run_for(100)
 
     assert rounds[0] <= 420
+
+
+@pytest.mark.parametrize("ppm", [-100_000, 100_000])
+def test_timers_that_are_pending_move_when_the_rate_changes(ppm: int) -> None:
+    woken: list[tuple[float, float]] = []
+
+    async def main(runtime: Runtime) -> None:
+        deadline = runtime.clock.monotonic() + 10
+        await asyncio.sleep(10)
+        woken.append((runtime.clock.monotonic() - deadline, world.now))
+
+    with Simulation(1) as world:
+        world.add_node("other", tick)
+        node = world.add_node("node", main)
+        world.run_for(5)
+        node.clock.drift(ppm)
+        world.run_for(20)
+
+    early, when = woken[0]
+    assert 0 <= early < 1e-6
+    assert when == pytest.approx(5 + 5 / (1 + ppm / 1e6), abs=1e-6)
+
+
+def test_only_the_timers_of_the_clock_that_changes_move() -> None:
+    woken: list[tuple[str, float]] = []
+
+    async def main(runtime: Runtime) -> None:
+        await asyncio.sleep(10)
+        woken.append((runtime.node, world.now))
+
+    with Simulation(1) as world:
+        node = world.add_node("slow", main)
+        world.add_node("right", main)
+        world.after(10, lambda: woken.append(("world", world.now)))
+        world.run_for(5)
+        node.clock.drift(-500_000)
+        world.run_for(4)
+        node.clock.drift(0)
+        world.run_for(20)
+
+    assert sorted(woken) == [("right", 10), ("slow", 12), ("world", 10)]

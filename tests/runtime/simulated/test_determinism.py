@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import subprocess
 import sys
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
+from moldau.runtime import Runtime
 from moldau.runtime.simulated import Fingerprint, NotRepeatable, Simulation, run_seeds
+from moldau.runtime.simulated.incarnation import CURRENT, Incarnation
+from moldau.runtime.simulated.loop import SimulatedLoop
 from tests.runtime.simulated.cluster import play
 
 ROOT = Path(__file__).parents[3]
@@ -83,10 +88,6 @@ def test_milestones_tell_where_runs_parted() -> None:
 
 
 def test_payloads_are_part_of_the_digest() -> None:
-    import asyncio
-
-    from moldau.runtime import Runtime
-
     def digest(payload: bytes) -> str:
         async def server(runtime: Runtime) -> None:
             await runtime.network.listen(asyncio.Protocol, "", 1)
@@ -106,3 +107,36 @@ def test_payloads_are_part_of_the_digest() -> None:
 
     assert digest(b"one") == digest(b"one")
     assert digest(b"one") != digest(b"two")
+
+
+def test_which_node_runs_is_part_of_the_digest() -> None:
+    def digest(number: int) -> int:
+        loop = SimulatedLoop()
+        context = copy_context()
+        context.run(CURRENT.set, Incarnation("node", 1, number))
+        loop.call_later(1, lambda: None, context=context)
+        loop.drive(2 * 10**9)
+        loop.close()
+        return loop.trace.digest
+
+    assert digest(1) == digest(1)
+    assert digest(1) != digest(2)
+
+
+def test_what_gather_returns_has_one_order_in_a_set() -> None:
+    def order() -> list[int]:
+        seen: list[int] = []
+
+        async def driver() -> None:
+            made = [asyncio.gather(asyncio.sleep(1)) for _ in range(50)]
+            seen.extend(made.index(each) for each in set(made))
+            await asyncio.gather(*made)
+
+        with Simulation(1) as world:
+            world.run(driver)
+        return seen
+
+    first = order()
+    noise = [bytearray(size * 37) for size in range(500)]
+    assert first == order()
+    assert noise

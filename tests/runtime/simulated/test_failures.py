@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import NodeKilled, Options, Simulation, SimulationFailed
+from moldau.runtime.simulated import NodeKilled, Options, Simulation, SimulationFailed, State
 
 
 def failure_of(run: Callable[[], object]) -> SimulationFailed:
@@ -268,3 +268,98 @@ def test_the_collector_is_given_back() -> None:
         assert not gc.isenabled()
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
+
+
+async def serve_for_ever(runtime: Runtime) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with await runtime.network.serve_streams(serve, "", 1):
+        await asyncio.Event().wait()
+
+
+async def stay_connected(runtime: Runtime) -> None:
+    await asyncio.sleep(0.1)
+    kept = await runtime.network.open_streams("server", 1)
+    await asyncio.Event().wait()
+    assert kept
+
+
+def test_stopping_a_server_of_streams_with_an_open_connection_is_no_failure() -> None:
+    with Simulation(1) as world:
+        node = world.add_node("server", serve_for_ever)
+        world.add_node("client", stay_connected)
+        world.run_for(1)
+        node.stop()
+        world.run_for(5)
+        assert node.state is State.EXITED
+
+
+def test_a_callback_of_the_program_that_is_cancelled_is_a_failure() -> None:
+    async def main(runtime: Runtime) -> None:
+        future = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda done: done.result())
+        future.cancel()
+        await asyncio.Event().wait()
+
+    with Simulation(1) as world:
+        world.add_node("node", main)
+        assert "exception in callback" in str(failure_of(lambda: world.run_for(1)))
+
+
+@pytest.mark.parametrize("way", ["shielded", "detached"])
+def test_a_killed_node_that_gathers_is_no_failure(way: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        gathered = asyncio.gather(asyncio.sleep(100), asyncio.sleep(100))
+        if way == "shielded":
+            await asyncio.shield(gathered)
+        await asyncio.sleep(100)
+
+    with Simulation(1) as world:
+        node = world.add_node("node", main)
+        world.run_for(1)
+        node.crash()
+        world.run_for(1)
+        gc.collect()
+        world.run_for(1)
+        assert node.state is State.CRASHED
+
+
+def test_a_gathered_failure_of_a_living_node_fails_the_run() -> None:
+    async def main(runtime: Runtime) -> None:
+        async def fail() -> None:
+            raise ValueError("forgotten")
+
+        gathered = asyncio.gather(fail())
+        await asyncio.sleep(1)
+        del gathered
+        await asyncio.Event().wait()
+
+    with Simulation(1) as world:
+        world.add_node("node", main)
+        assert "forgotten" in str(failure_of(lambda: world.run_for(5)))
+
+
+def test_using_the_runtime_of_a_dead_node_is_a_failure_of_the_living() -> None:
+    runtimes: list[Runtime] = []
+
+    async def first(runtime: Runtime) -> None:
+        runtimes.append(runtime)
+        await asyncio.Event().wait()
+
+    async def second(runtime: Runtime) -> None:
+        async def look() -> None:
+            await asyncio.sleep(5)
+            runtimes[0].clock.monotonic()
+
+        runtime.spawn(look(), name="look")
+        await asyncio.Event().wait()
+
+    with Simulation(1) as world:
+        node = world.add_node("first", first)
+        world.add_node("second", second)
+        world.run_for(1)
+        node.crash()
+        report = str(failure_of(lambda: world.run_for(10)))
+
+    assert "used dead first's runtime (task second/look)" in report

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import FaultPlan, FaultScheduler, Simulation, State
+from moldau.runtime.simulated import FaultPlan, FaultScheduler, Options, Simulation, State
 from moldau.runtime.simulated.disk_faults import DiskFaults
 from moldau.runtime.simulated.faults import RATES_PER_MINUTE
+from moldau.runtime.simulated.node import Node
 from tests.runtime.simulated.cluster import NODES, gossip
 
 
@@ -120,3 +122,178 @@ def test_a_test_can_bring_faults_of_its_own() -> None:
 def test_a_fault_that_nobody_knows_is_refused() -> None:
     with Simulation(6) as world, pytest.raises(AssertionError, match="no such faults: meteor"):
         FaultScheduler(world, FaultPlan({"meteor": 1.0}))
+
+
+def network_is_whole(world: Simulation) -> bool:
+    names = list(world.nodes)
+    return not any(world.network.link(a, b).stopped for a in names for b in names)
+
+
+@pytest.mark.parametrize("kind", ["isolate", "one_way", "clog"])
+def test_faults_that_overlap_undo_only_themselves(kind: str) -> None:
+    with Simulation(7) as world:
+        for number in range(4):
+            world.add_node(f"n{number}", idle)
+        before = world.loop.now_ns
+        faults = FaultScheduler(world, FaultPlan(), down_max=2)
+        undos = [undo for _ in range(2) if (undo := faults._faults[kind]()) is not None]
+        assert len(undos) == 2
+        undos[0]()
+        assert not network_is_whole(world)
+        undos[1]()
+        assert network_is_whole(world)
+        assert world.loop.now_ns == before
+
+
+def test_a_block_lasts_until_each_is_taken_back() -> None:
+    with Simulation(8) as world:
+        world.add_node("a", idle)
+        world.add_node("b", idle)
+        network = world.network
+        network.block("a", "b")
+        network.clog("a", "b")
+        network.block("a", "b")
+        network.unblock("a", "b")
+        network.unclog("a", "b")
+        assert network.link("a", "b").blocked
+        assert not network.link("a", "b").clogged
+        network.heal()
+        network.unblock("a", "b")
+        network.block("a", "b")
+        network.unblock("a", "b")
+        assert not network.link("a", "b").stopped
+
+
+async def careful(runtime: Runtime) -> None:
+    """Writes, and ends by the first failure of its disk."""
+    files, number = runtime.files, 0
+    while True:
+        await runtime.run_blocking(files.write_text_atomic, "/number", "x" * 100 * number)
+        number += 1
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", ["disk_error", "no_space"])
+def test_nodes_that_end_by_their_disk_count_as_down_and_come_back(kind: str) -> None:
+    down_seen = set()
+    with Simulation(9) as world:
+        nodes = [world.add_node(f"n{number}", careful) for number in range(3)]
+        for node in nodes:
+            node.fails_run = False
+        faults = FaultScheduler(world, FaultPlan({kind: 60.0}, seconds_mean=5))
+
+        def count_down() -> None:
+            down_seen.add(sum(node.state is not State.RUNNING for node in nodes))
+
+        world.add_invariant(count_down)
+        faults.start()
+        world.run_for(200)
+        faults.heal()
+        assert down_seen == {0, 1}
+        assert not any(node.disk.is_read_only or node.disk.needs_remount for node in nodes)
+        assert all(node.disk.faults == DiskFaults() for node in nodes)
+        assert sum(node.starts for node in nodes) > 6
+        world.run_for(1)
+        assert all(node.state is State.RUNNING for node in nodes)
+
+
+def test_a_read_only_disk_is_mounted_anew_when_all_is_healed() -> None:
+    async def stubborn(runtime: Runtime) -> None:
+        while True:
+            with suppress(OSError):
+                runtime.files.write_text_atomic("/number", "1")
+            await asyncio.sleep(0.1)
+
+    with Simulation(10) as world:
+        node = world.add_node("node", stubborn)
+        faults = FaultScheduler(world, FaultPlan())
+        faults.start()
+        world.run_for(1)
+        node.disk.faults.sync_error = 1.0
+        world.run_for(1)
+        node.disk.is_read_only = True
+        node.disk.faults.sync_error = 0.0
+        faults.heal()
+        assert not node.disk.is_read_only
+        world.run_for(1)
+        assert node.disk.contents("/number") == b"1"
+
+
+def test_who_failed_by_itself_takes_the_place_of_a_fault() -> None:
+    async def fail(runtime: Runtime) -> None:
+        raise LookupError("a bug")
+
+    async def finish(runtime: Runtime) -> None:
+        """Done."""
+
+    for main, strikes in ((fail, False), (finish, True)):
+        with Simulation(11) as world:
+            early = world.add_node("early", main)
+            early.fails_run = False
+            world.add_node("other", idle)
+            faults = FaultScheduler(world, FaultPlan({"crash": 60.0}))
+            faults.start()
+            world.run_for(60)
+            assert bool(faults.counts["crash"]) == strikes
+            faults.heal()
+            assert early.starts == (1 if strikes else 2)
+
+
+def test_healing_ends_rare_paths_too() -> None:
+    with Simulation(12, Options(buggify_share=1.0)) as world:
+        node = world.add_node("node", idle)
+        faults = FaultScheduler(world, FaultPlan())
+        assert node.runtime is not None
+        assert node.runtime.buggify("rare", 1.0)
+        faults.heal()
+        assert not node.runtime.buggify("rare", 1.0)
+
+
+@pytest.mark.parametrize("kind", ["slow", "refuse", "resolver", "drift", "slow_sync"])
+def test_what_happens_to_a_node_once_is_not_undone_by_another(kind: str) -> None:
+    def trouble(node: Node) -> bool:
+        assert node.incarnation is not None
+        return {
+            "slow": node.incarnation.gate is not None,
+            "refuse": not node.host.accepts,
+            "resolver": not node.host.resolver_works,
+            "drift": node.clock.drifts,
+            "slow_sync": node.disk.faults.slow_sync > 0,
+        }[kind]
+
+    with Simulation(13) as world:
+        node = world.add_node("node", idle)
+        faults = FaultScheduler(world, FaultPlan())
+        world.run_for(1)
+        undo = faults._faults[kind]()
+        assert undo is not None
+        assert trouble(node)
+        assert faults._faults[kind]() is None
+        if kind != "drift":  # what a clock has lost it does not get back
+            undo()
+            world.run_for(1)
+            assert not trouble(node)
+
+
+def test_a_slow_sync_and_a_drift_can_be_felt() -> None:
+    with Simulation(14) as world:
+        node = world.add_node("node", careful)
+        faults = FaultScheduler(world, FaultPlan({"slow_sync": 30.0, "drift": 30.0}))
+        faults.start()
+        world.run_for(120)
+        assert node.disk.fault_counts["slow_sync"] > 0
+        assert node.clock.local_ns() != world.loop.now_ns
+
+
+def test_rot_and_stray_writes_change_what_is_on_the_disk() -> None:
+    kinds = {"bit_rot": 60.0, "misdirected_write": 60.0}
+    with Simulation(15) as world:
+        node = world.add_node("node", careful)
+        with_log = node.disk
+        with_log.put("/log", bytes(4096))
+        faults = FaultScheduler(world, FaultPlan(kinds))
+        faults.start()
+        world.run_for(60)
+        assert faults.counts.keys() == kinds.keys()
+        assert with_log.contents("/log") != bytes(4096)
+        assert node.disk.fault_counts["bit_rot"] > 5

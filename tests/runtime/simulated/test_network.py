@@ -531,3 +531,137 @@ def test_a_factory_that_fails_ends_the_connection() -> None:
 
     assert [what for _, what in ends] == ["ConnectionResetError"]
     assert [str(error) for error in handled] == ["no protocol for you"]
+
+
+def test_connecting_while_only_the_way_back_is_blocked_times_out() -> None:
+    outcomes: list[tuple[float, str]] = []
+    ends: list[tuple[float, str]] = []
+
+    async def server(runtime: Runtime) -> None:
+        await runtime.network.listen(lambda: Quiet(world, Talk(), ends), "", 1)
+        await asyncio.Event().wait()
+
+    async def client(runtime: Runtime) -> None:
+        try:
+            await runtime.network.connect(asyncio.Protocol, "server", 1)
+        except TimeoutError:
+            outcomes.append((world.now, "timed out"))
+        await asyncio.Event().wait()
+
+    with Simulation(1) as world:
+        nodes = [world.add_node("server", server), world.add_node("client", client, start=False)]
+        world.network.block("server", "client")
+        world.run_for(1)
+        nodes[1].start()
+        world.run_for(300)
+        assert [what for _, what in outcomes] == ["timed out"]
+        assert 120 < outcomes[0][0] < 130
+        world.network.heal()
+        world.run_for(10)
+        assert [what for _, what in ends] == ["ConnectionResetError"]
+        assert not any(node.host.connections for node in nodes)
+
+
+def test_what_had_arrived_before_a_connection_was_severed_can_be_read() -> None:
+    received: list[bytes] = []
+
+    async def server(runtime: Runtime) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            received.append(await reader.readexactly(5))
+
+        await runtime.network.serve_streams(serve, "", 1)
+        await asyncio.Event().wait()
+
+    async def client(runtime: Runtime) -> None:
+        await asyncio.sleep(0.1)
+        _, writer = await runtime.network.open_streams("server", 1)
+        await asyncio.sleep(1)
+        writer.write(b"early")
+        await asyncio.Event().wait()
+
+    with Simulation(1) as world:
+        node = world.add_node("server", server)
+        world.add_node("client", client)
+        world.run_for(1)
+        node.pause()
+        world.run_for(1)
+        world.network.sever("client", "server")
+        node.resume()
+        world.run_for(1)
+
+    assert received == [b"early"]
+
+
+def test_a_byte_that_was_under_way_when_its_connection_was_severed_times_out() -> None:
+    link = LinkOptions(latency_min_ns=500_000_000)
+    with talking(count=1, options=Options(link=link)) as (world, talk):
+        world.network.retransmit_timeout_ns = 20 * 10**9
+        world.run_until(lambda: talk.sent, within=10)
+        world.network.sever("client", "server")
+        world.run_for(19)
+        assert talk.client_end == []
+        world.run_for(2)
+
+    assert [what for _, what in talk.client_end] == ["TimeoutError"]
+    assert talk.received == []
+
+
+def test_one_object_sent_twice_is_two_segments_with_a_deadline_each() -> None:
+    with talking(interval=8) as (world, talk):
+        world.network.retransmit_timeout_ns = 20 * 10**9
+        world.run_for(0.1)
+        world.network.block("client", "server")
+        world.run_for(8.1)
+        world.network.unblock("client", "server")
+        world.run_for(2)
+        world.network.block("client", "server")
+        world.run_for(19)
+        assert talk.client_end == [], "the second has waited for less than its time"
+
+
+@pytest.mark.parametrize(("loses_power", "arrives"), [(True, False), (False, True)])
+def test_a_machine_without_power_sends_nothing_again(loses_power: bool, arrives: bool) -> None:
+    async def silent(runtime: Runtime) -> None:
+        await asyncio.Event().wait()
+
+    with talking(interval=5) as (world, talk):
+        world.run_for(1)
+        world.network.block("client", "server")
+        world.run_for(5)
+        assert (talk.sent, len(talk.bytes_received())) == (2, 1)
+        client = world.nodes["client"]
+        if loses_power:
+            client.power_loss()
+            client.start(silent)
+        else:
+            client.crash()
+        world.run_for(10)
+        world.network.heal()
+        world.run_for(10)
+        assert len(talk.bytes_received()) == 1 + arrives
+
+
+def test_a_crash_with_unread_bytes_resets_the_peer_and_one_without_ends_it() -> None:
+    outcomes: list[str] = []
+    for interval, expected in ((0.1, "ConnectionResetError"), (1000, "closed")):
+        with talking(interval=interval) as (world, talk):
+            world.run_for(1)
+            world.nodes["server"].pause()
+            world.run_for(1)
+            world.nodes["server"].crash()
+            world.run_for(1)
+            outcomes += [what for _, what in talk.client_end]
+            assert outcomes[-1] == expected
+
+    assert outcomes == ["ConnectionResetError", "closed"]
+
+
+def test_what_is_lost_comes_after_a_retransmission() -> None:
+    def delay(loss: float) -> float:
+        link = LinkOptions(loss=loss, retransmit_ns=200_000_000)
+        with talking(count=1, options=Options(link=link)) as (world, talk):
+            world.run_until(lambda: talk.received, within=30)
+            return talk.received[0][0]
+
+    assert delay(0.0) < 0.1
+    assert delay(1.0) > 0.01 + 0.2 * 3, "the connect, its answer and the byte are each lost once"

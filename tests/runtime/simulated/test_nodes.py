@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any
 
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import NodeKilled, Simulation, SimulationFailed, State
+from moldau.runtime.simulated import NodeKilled, Options, Simulation, SimulationFailed, State
 
 FOREVER = 10**9
 
@@ -504,12 +504,12 @@ def test_blocking_work_may_happen_although_nobody_hears_of_it() -> None:
 
     for step in range(60):
         heard.append(False)
-        with Simulation(3) as world:
+        with Simulation(step) as world:
             node = world.add_node("node", main)
             world.run_for(1 + step * 0.00003)
             node.crash()
             world.run_for(1)
-            wrote.append("written" in "".join(node.disk.paths()))
+            wrote.append("/written" in node.disk.paths())
 
     outcomes = set(zip(wrote, heard, strict=True))
     assert outcomes == {(False, False), (True, False), (True, True)}
@@ -549,7 +549,12 @@ def test_waiting_for_blocking_work_can_be_cancelled_at_any_moment(step: int) -> 
         world.add_node("node", main)
         world.run_for(5)
 
-    assert outcomes in (["cancelled"], ["ran", "cancelled"], ["ran", "done"])
+    assert outcomes in (
+        ["cancelled"],
+        ["cancelled", "ran"],
+        ["ran", "cancelled"],
+        ["ran", "done"],
+    )
 
 
 def test_blocking_work_can_be_awaited_late_and_by_several() -> None:
@@ -583,6 +588,7 @@ def test_blocking_work_takes_as_long_as_the_disk_says() -> None:
         with runtime.files.open("/log", "create") as file:
             for _ in range(1000):
                 file.append(b"x" * 100_000)
+            await asyncio.sleep(0)
             before = runtime.clock.monotonic()
             await runtime.run_blocking(lambda: None)
             took.append(runtime.clock.monotonic() - before)
@@ -597,3 +603,146 @@ def test_blocking_work_takes_as_long_as_the_disk_says() -> None:
 
     assert took[0] < 0.001, "what was written inline before is not this call's bill"
     assert 3 < took[1] < 4
+
+
+async def count_greetings(runtime: Runtime, greetings: list[bytes]) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        greetings.append(await reader.read())
+        writer.close()
+
+    await runtime.network.serve_streams(serve, "", 1)
+    await idle(runtime)
+
+
+async def greet() -> None:
+    _, writer = await asyncio.open_connection("server", 1)
+    writer.write(b"from the dead")
+    writer.close()
+
+
+@pytest.mark.parametrize("held_by", ["a cycle", "a timer"])
+def test_what_a_dead_node_leaves_to_the_collector_has_no_effect(held_by: str) -> None:
+    greetings: list[bytes] = []
+    finalized: list[str] = []
+
+    class Bomb:
+        me: Bomb | None = None
+
+        def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+            self.loop = loop
+
+        def __del__(self) -> None:
+            finalized.append("tried")
+            greeting = greet()
+            try:
+                self.loop.create_task(greeting)
+            finally:
+                greeting.close()
+
+    async def victim(runtime: Runtime) -> None:
+        loop = asyncio.get_running_loop()
+        bomb = Bomb(loop)
+        if held_by == "a cycle":
+            bomb.me = bomb
+        else:
+            loop.call_later(2, str, bomb)
+        del bomb
+        await asyncio.Event().wait()
+
+    async def busy(runtime: Runtime) -> None:
+        for _ in range(FOREVER):
+            await asyncio.sleep(0.001)
+
+    with Simulation(1) as world:
+        world.add_node("server", lambda runtime: count_greetings(runtime, greetings))
+        node = world.add_node("victim", victim)
+        world.run_for(1)
+        node.crash()
+        world.add_node("busy", busy)
+        world.run_for(400)
+
+    assert finalized == ["tried"]
+    assert greetings == []
+
+
+def test_a_context_of_ones_own_does_not_lead_out_of_the_node() -> None:
+    greetings: list[bytes] = []
+    ran: list[str] = []
+
+    async def haunt() -> None:
+        while True:
+            await asyncio.sleep(1)
+            await greet()
+
+    async def main(runtime: Runtime) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(haunt(), context=Context())
+        loop.call_later(2, ran.append, "later", context=Context())
+        future = loop.create_future()
+        future.add_done_callback(lambda _: loop.call_later(2, ran.append, "x"), context=Context())
+        future.set_result(None)
+        loop.call_soon(ran.append, "soon", context=Context())
+        await task
+
+    with Simulation(1) as world:
+        world.add_node("server", lambda runtime: count_greetings(runtime, greetings))
+        node = world.add_node("node", main)
+        world.run_for(1.5)
+        assert greetings == [b"from the dead"]
+        node.crash()
+        world.run_for(5)
+
+    assert ran == ["soon"]
+    assert len(greetings) == 1
+
+
+def test_a_node_sees_its_own_tasks_and_no_others() -> None:
+    cancelled: list[str] = []
+    everybodys = asyncio.all_tasks
+
+    async def bystander(runtime: Runtime) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(runtime.node)
+            raise
+
+    async def shut_down(runtime: Runtime) -> None:
+        for number in range(3):
+            runtime.spawn(bystander(runtime), name=str(number))
+        await asyncio.sleep(1)
+        assert len(asyncio.all_tasks()) == 4
+        assert len(asyncio.all_tasks(asyncio.get_running_loop())) == 4
+        for task in asyncio.all_tasks():
+            if task is not asyncio.current_task():
+                task.cancel()
+        await asyncio.sleep(1)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with Simulation(1) as world:
+        world.add_node("other", bystander)
+        world.add_node("node", shut_down)
+        world.run_for(5)
+        assert cancelled == ["node"] * 3
+
+    assert asyncio.all_tasks is everybodys, "asyncio is as it was"
+
+
+def test_callbacks_of_a_dead_node_do_not_run_before_it_is_cleared_away() -> None:
+    ran: list[str] = []
+
+    async def main(runtime: Runtime) -> None:
+        while True:
+            await asyncio.sleep(0)
+            ran.append(runtime.node)
+
+    for seed in range(20):
+        with Simulation(seed, Options(shuffle=True)) as world:
+            node = world.add_node("node", main)
+            world.add_node("other", main)
+            world.run_until(lambda: len(ran) > 50, within=1)
+            node.crash()
+            ran.clear()
+            world.run_until(lambda: len(ran) > 50, within=1)
+            assert "node" not in ran
+            ran.clear()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Simulation, SimulationFailed
+from moldau.runtime.simulated import RealWorldRefused, Simulation, SimulationFailed
 from tests.runtime.arena import HOST, simulate
 from tests.runtime.test_transports import BIG, Frames, Recorder, pair
 
@@ -184,3 +184,52 @@ def test_a_listener_that_closes_resets_what_it_never_accepted() -> None:
         world.run_for(1)
 
     assert isinstance(ends[0].error, ConnectionResetError)
+
+
+def test_a_socket_has_no_descriptor() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        near, _ = await pair(runtime)
+        with pytest.raises(RealWorldRefused, match="descriptor"):
+            near.transport.get_extra_info("socket").fileno()
+        server = await asyncio.start_server(lambda *_: None, HOST, 0)
+        with pytest.raises(OSError, match="not connected"):
+            server.sockets[0].getpeername()
+        assert server.sockets[0].getsockopt(1, 2) == 0
+
+    simulate(scenario)
+
+
+def test_a_factory_that_fails_on_connect_ends_the_connection() -> None:
+    async def scenario(runtime: Runtime) -> Exception | None:
+        ends: list[Recorder] = []
+
+        def accept() -> Recorder:
+            ends.append(Recorder())
+            return ends[-1]
+
+        def fail() -> asyncio.Protocol:
+            raise LookupError("no protocol for you")
+
+        async with await runtime.network.listen(accept, HOST, 0) as listener:
+            with pytest.raises(LookupError):
+                await runtime.network.connect(fail, HOST, listener.port)
+            await asyncio.sleep(1)
+        await asyncio.wait_for(ends[0].lost.wait(), timeout=1)
+        return ends[0].error
+
+    assert isinstance(simulate(scenario), ConnectionResetError)
+
+
+def test_a_protocol_that_fails_with_an_error_of_sockets_still_ends_its_peer() -> None:
+    class Failing(Recorder):
+        def data_received(self, data: bytes) -> None:
+            raise TimeoutError("its own, and not the network's")
+
+    async def scenario(runtime: Runtime) -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        near, _ = await pair(runtime, Recorder, Failing)
+        near.transport.write(b"x")
+        await asyncio.wait_for(near.lost.wait(), timeout=10)
+        return near.calls
+
+    assert simulate(scenario) == ["made", "eof", "lost"]

@@ -4,7 +4,8 @@ Invariants: time is whole nanoseconds inside; `monotonic` never goes back, whate
 the wall clock may jump in both directions and is offset and drifts apart from the other nodes'.
 
 A drifting node sees its own timers drift as well: the loop asks `local_ns` for the time and
-`instant_ns` for when a local deadline comes, so timeouts are early or late with the clock.
+`instant_ns` for when a local deadline comes, so timeouts are early or late with the clock. When the
+rate changes, the timers that are pending move with it.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class NodeClock:
         self._anchor_ns = self._loop.now_ns
         self._rate_ppm = ppm
         self.drifts = ppm != 0 or self._anchor_ns != self._local_anchor_ns
+        self._loop.reschedule(self)
 
     def jump_wall(self, milliseconds: int) -> None:
         """Moves the wall clock as an operator or a time daemon would; timers do not notice."""

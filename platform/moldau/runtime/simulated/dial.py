@@ -3,7 +3,7 @@
 Invariants: the future is resolved exactly once: with a transport that both sides see as open, or
 with the OSError that a socket would give (refused, timed out). A request to connect that the
 network swallows, or that finds the accept queue full, is sent again with growing pauses until the
-system's time is up.
+system's time is up; so is one whose answer the network swallows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Dial:
 
     def send(self) -> None:
         """Sends the request to connect, for the first time or again."""
-        if self.answer.done() or self._joined or self._caller_is_dead:
+        if self.answer.done() or self._caller_is_dead:
             return
         now_ns = self._loop.now_ns
         if now_ns - self._began_ns >= self._fabric.connect_timeout_ns:
@@ -65,6 +65,8 @@ class Dial:
         self._retry = Turn(self.send, (), world_context())
         self._loop.schedule(now_ns + self._pause_ns, self._retry)
         self._pause_ns *= 2
+        if self._joined:
+            return  # the other machine has it, and its answer is on the way or stuck
         if self._there.clogged:
             self._there.when_open(self._leave)
         elif not self._there.blocked:

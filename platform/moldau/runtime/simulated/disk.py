@@ -25,9 +25,13 @@ from moldau.runtime.simulated.disk_faults import DiskCosts, DiskFaults, Operatio
 from moldau.runtime.simulated.disk_files import SimulatedFiles
 from moldau.runtime.simulated.disk_names import Directory, Node, split_path
 from moldau.runtime.simulated.disk_power import PowerLoss
-from moldau.runtime.simulated.incarnation import Incarnation
+from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
 
 _UNLIMITED_BYTES = 1 << 40
+_FOREVER_NS = 1 << 62
+
+BUSY_NS = 100_000
+"""Calls beside blocking work that cost less than this in sum are free; more keeps the node busy."""
 
 
 class SimulatedDisk:
@@ -52,7 +56,15 @@ class SimulatedDisk:
         self._dirty_dirs: list[Directory] = []
         self._opened: list[CachedFile] = []
         self._planned: list[tuple[Operation, int, str]] = []
+        self.calls = 0
+        """How many calls blocking work has made."""
+        self.next_is_slow: bool | None = None
+        """Whether the next sync is a slow one; None lets it draw."""
         self._latency_ns = 0
+        self._latency_ns_max = self._inline_ns_max = _FOREVER_NS
+        self._on_busy: Callable[[int], object] | None = None
+        self._dies_in = 0
+        self._worker: Incarnation | None = None
         self._used_bytes: int | None = None
 
     def files(self, incarnation: Incarnation) -> Files:
@@ -92,10 +104,54 @@ class SimulatedDisk:
         self._dirty_dirs.clear()
         self.is_read_only = False
 
+    @property
+    def needs_remount(self) -> bool:
+        """Whether it went read-only, or the page cache shows what never reached the platter."""
+        return self.is_read_only or any(file.diverged for file in self._dirty_files)
+
+    def remount(self) -> None:
+        """Unmounted and mounted again, between two processes: the platter is what counts.
+
+        What was dirty is written first, and what a failed sync gave up is gone. A disk that went
+        read-only can write nothing: this is then a loss of power.
+        """
+        assert not self._opened, "files are open: end the process first"
+        if self.is_read_only:
+            self.power_loss()
+            return
+        for directory in self._dirty_dirs:
+            directory.sync()
+        for file in self._dirty_files:
+            file.sync()
+            file.drop_cache()
+
     def take_latency_ns(self) -> int:
         """The virtual time that calls cost since this was last asked."""
         latency_ns, self._latency_ns = self._latency_ns, 0
         return latency_ns
+
+    def tell_busy(self, on_busy: Callable[[int], object]) -> None:
+        """Who hears of the nanoseconds that the node itself spends in calls and not its threads."""
+        self._on_busy = on_busy
+        self._latency_ns_max = self._inline_ns_max = BUSY_NS
+
+    # Blocking work.
+
+    def begin_work(self) -> None:
+        """Calls belong to blocking work from now on."""
+        self._latency_ns = self.calls = 0
+        self._latency_ns_max = _FOREVER_NS
+
+    def die_in(self, calls: int, owner: Incarnation | None) -> None:
+        """The owner of the work that begins dies in the call to the disk of that number."""
+        self._dies_in, self._worker = calls, owner
+
+    def end_work(self) -> int:
+        """The work is over; returns what its `calls` cost, in nanoseconds."""
+        bill_ns, self._latency_ns = self._latency_ns, 0
+        self._latency_ns_max = self._inline_ns_max
+        self._dies_in, self.next_is_slow = 0, None
+        return bill_ns
 
     # Faults by hand.
 
@@ -237,23 +293,33 @@ class SimulatedDisk:
         if capacity is None:
             return _UNLIMITED_BYTES
         if self._used_bytes is None:
-            named = dict.fromkeys(file for _, file in _walk("", self.root))
-            named.update(dict.fromkeys(self._opened))
-            self._used_bytes = sum(file.charged_bytes for file in named)
+            self._used_bytes = self.used_bytes()
         return max(0, capacity - self._used_bytes)
+
+    def used_bytes(self) -> int:
+        """Room that the files take, with those that have no name any more."""
+        named = dict.fromkeys(file for _, file in _walk("", self.root))
+        named.update(dict.fromkeys(self._opened))
+        return sum(file.charged_bytes for file in named)
 
     def begin(self, operation: Operation, path: str, size: int = 0) -> None:
         """Account for a call that reads or changes `size` bytes; EIO, EROFS or what was planned."""
         costs, faults = self.costs, self.faults
-        self._latency_ns += costs.call_ns + (size * costs.kibibyte_ns >> 10)
+        latency_ns = self._latency_ns + costs.call_ns + (size * costs.kibibyte_ns >> 10)
+        self.calls = calls = self.calls + 1
+        if calls == self._dies_in:
+            self._die()
         if operation == "sync":
-            self._latency_ns += costs.sync_ns
-            if faults.slow_sync and self.random.random() < faults.slow_sync:
-                self.count("slow_sync")
-                self._latency_ns += costs.slow_sync_ns
+            latency_ns += costs.sync_ns
+            if faults.slow_sync and self._sync_is_slow():
+                latency_ns += costs.slow_sync_ns
             rate = faults.sync_error
         else:
             rate = faults.read_error if operation == "read" else faults.write_error
+        if latency_ns > self._latency_ns_max and self._on_busy is not None:
+            self._on_busy(latency_ns)
+            latency_ns = 0
+        self._latency_ns = latency_ns
         if self.is_read_only and operation != "read":
             raise disk_error(errno.EROFS, path)
         if self._planned:
@@ -265,6 +331,20 @@ class SimulatedDisk:
     def count(self, fault: str) -> None:
         """One more of these has happened."""
         self.fault_counts[fault] = self.fault_counts.get(fault, 0) + 1
+
+    def _die(self) -> None:
+        """The node dies while this call is under way; its maker sees to what is left of it."""
+        assert self._worker is not None
+        self._worker.poison()
+        raise NodeKilled(self._worker.name)
+
+    def _sync_is_slow(self) -> bool:
+        is_slow, self.next_is_slow = self.next_is_slow, None
+        if is_slow is None:
+            is_slow = self.random.random() < self.faults.slow_sync
+        if is_slow:
+            self.count("slow_sync")
+        return is_slow
 
     def _fail_as_planned(self, operation: Operation, path: str) -> None:
         for plan in self._planned:

@@ -128,9 +128,11 @@ class CachedFile:
         """Forget clean sectors: the next read gets what the platter holds."""
         size = len(self.data)
         for sector, image in self.diverged.items():
-            self._put(sector, image)
+            start = sector * self.sector_bytes
+            end = min(start + self.sector_bytes, size)
+            if start < end:  # within what there is: a mapping forbids any other size
+                self.data[start:end] = image[: end - start].ljust(end - start, b"\0")
         self.diverged.clear()
-        del self.data[size:]
 
     def end_process(self) -> None:
         """The process died: handles, locks and mappings are gone, the cache is not."""

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode
+from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode, flat
 from moldau.runtime.simulated.disk_cache import CachedFile
 from moldau.runtime.simulated.disk_faults import disk_error
 from moldau.runtime.simulated.disk_names import Directory, split_path
+from moldau.runtime.simulated.incarnation import NodeKilled
 
 if TYPE_CHECKING:
     from moldau.runtime.simulated.disk import SimulatedDisk
@@ -42,6 +43,8 @@ class SimulatedMappedFile(MappedFile):
 
     def write(self, position: int, data: Buffer) -> None:
         file = self._opened()
+        if type(data) is memoryview:
+            data = flat(data)
         if not self._writable:
             raise disk_error(errno.EBADF, file.path)
         if position < 0 or position + len(data) > self._size:
@@ -99,6 +102,7 @@ class SimulatedFile(File):
         return bytes(memoryview(self.cached.data)[position : position + size])
 
     def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
+        buffer = flat(memoryview(buffer))
         self._begin_read(position, len(buffer))
         found = memoryview(self.cached.data)[position : position + len(buffer)]
         buffer[: len(found)] = found
@@ -106,6 +110,8 @@ class SimulatedFile(File):
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._check_write()
+        if type(data) is memoryview:
+            data = flat(data)
         if position < 0:
             raise disk_error(errno.EINVAL, self.path)
         if position + len(data) > len(self.cached.data):
@@ -116,7 +122,11 @@ class SimulatedFile(File):
         self._check_write()
         self._refuse_while_mapped()
         start = len(self.cached.data)
-        self._store(start, parts[0] if len(parts) == 1 else b"".join(parts))
+        if len(parts) != 1:
+            data: Buffer = b"".join(parts)
+        elif type(data := parts[0]) is memoryview:
+            data = flat(data)
+        self._store(start, data)
         return start
 
     def truncate(self, size: int) -> None:
@@ -149,6 +159,9 @@ class SimulatedFile(File):
         disk, cached = self.disk, self.cached
         try:
             disk.begin("sync", self.path, len(cached.unsynced) * cached.sector_bytes)
+        except NodeKilled:
+            cached.write_back(disk.random)
+            raise
         except OSError:
             cached.fail_sync(disk.random)
             raise
@@ -208,7 +221,7 @@ class SimulatedFile(File):
         disk, cached = self.disk, self.cached
         try:
             disk.begin("write", self.path, len(data))
-        except OSError:
+        except (OSError, NodeKilled):
             self._store_prefix(position, data, disk.random.randrange(len(data) + 1))
             raise
         end = position + len(data)

@@ -2,11 +2,13 @@
 
 Invariants: machines, links and connections are kept in the order in which they appeared, so that a
 fault which hits "all connections" hits them in the same order in each run; every fault can be taken
-back by `heal`, except what it did to connections.
+back by `heal`, except what it did to connections; a link that was blocked or clogged several times
+opens when that was taken back as often, so that faults which overlap do not end each other.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from errno import ECONNRESET
@@ -40,6 +42,8 @@ class Fabric:
         self._by_address: dict[str, Host] = {}
         self._aliases: dict[str, str] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self._blocks: Counter[tuple[str, str]] = Counter()
+        self._clogs: Counter[tuple[str, str]] = Counter()
         self._random = random
 
     # Machines and names
@@ -105,12 +109,14 @@ class Fabric:
     def block(self, source: str, target: str) -> None:
         """From now on the network swallows what `source` sends to `target` (one way only)."""
         self._note("block", source, target)
+        self._blocks[source, target] += 1
         self.link(source, target).set_state(blocked=True)
 
     def unblock(self, source: str, target: str) -> None:
         """Takes `block` back: retransmissions get through, some time later."""
         self._note("unblock", source, target)
-        self.link(source, target).set_state(blocked=False)
+        left = self._blocks[source, target] = max(0, self._blocks[source, target] - 1)
+        self.link(source, target).set_state(blocked=left > 0)
 
     def partition(self, left: Iterable[str], right: Iterable[str]) -> None:
         """Blocks both directions between two groups of nodes."""
@@ -127,16 +133,20 @@ class Fabric:
     def clog(self, source: str, target: str) -> None:
         """From now on everything from `source` to `target` waits on the way."""
         self._note("clog", source, target)
+        self._clogs[source, target] += 1
         self.link(source, target).set_state(clogged=True)
 
     def unclog(self, source: str, target: str) -> None:
         """Takes `clog` back: what waited comes out, connections in any order."""
         self._note("unclog", source, target)
-        self.link(source, target).set_state(clogged=False)
+        left = self._clogs[source, target] = max(0, self._clogs[source, target] - 1)
+        self.link(source, target).set_state(clogged=left > 0)
 
     def heal(self) -> None:
         """Opens every link and every door; connections that were broken stay broken."""
         self._note("heal")
+        self._blocks.clear()
+        self._clogs.clear()
         for host in self.hosts.values():
             host.accepts = True
             host.resolver_works = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from moldau.runtime.simulated.incarnation import CURRENT, Incarnation, NodeKilled
@@ -28,7 +29,13 @@ class Failures:
         self._handlers: dict[Incarnation | None, Handler] = {}
 
     def in_callback(self, turn: Turn, error: BaseException) -> None:
-        """A callback raised; it is reported as the node it belongs to."""
+        """A callback raised; it is reported as the node it belongs to.
+
+        asyncio's own callbacks raise CancelledError when a task that they ask is cancelled, for
+        example the server's for each open stream when a node is stopped; real loops only log that.
+        """
+        if isinstance(error, asyncio.CancelledError) and turn.is_machinery:
+            return
         facts = {"message": f"exception in callback {turn!r}", "exception": error}
         turn._context.run(self._loop.call_exception_handler, facts)
 
@@ -36,11 +43,15 @@ class Failures:
         """Something failed; `context` is as asyncio describes it."""
         owner = self._owner(context)
         error = context.get("exception")
-        if isinstance(error, NodeKilled) or (owner is not None and not owner.alive):
+        if owner is not None and not owner.alive:
             return
+        if isinstance(error, NodeKilled):
+            context = {**context, "message": f"code of another node used dead {error}'s runtime"}
         handler = self._handlers.get(owner)
         if handler is not None:
-            handler(self._loop, context)
+            as_owner = copy_context()
+            as_owner.run(CURRENT.set, owner)
+            as_owner.run(handler, self._loop, context)
         else:
             self._loop.default_exception_handler(context)
 

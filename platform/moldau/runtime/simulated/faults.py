@@ -1,7 +1,8 @@
 """Random faults from the seed, within what the system under test promises to survive.
 
-Invariants: at most `down_max` nodes are crashed, paused, cut off or on a bad disk at one time; each
-fault has an end, at which what it did is undone; `heal` ends them all and no new one comes.
+Invariants: at most `down_max` nodes are crashed, paused, cut off or on a bad disk at one time, and
+a node that has ended by itself, by a failure, counts as one of them; each fault has an end, at
+which what it did, and only that, is undone; `heal` ends them all and no new one comes.
 
 A run has two phases. Safety: faults everywhere, nothing bad may happen. Liveness: all is healed,
 and something good must happen in bounded time; uniform faults alone never find a system that cannot
@@ -13,14 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from moldau.runtime.simulated.disk_faults import DiskFaults
 from moldau.runtime.simulated.node import State
 
 if TYPE_CHECKING:
+    from moldau.runtime.simulated.disk_faults import DiskFaults
     from moldau.runtime.simulated.node import Node
     from moldau.runtime.simulated.simulation import Simulation
     from moldau.runtime.simulated.turn import Turn
@@ -43,9 +44,20 @@ RATES_PER_MINUTE: Mapping[str, float] = {
     "wall_jump": 3.0,
     "drift": 2.0,
     "slow_sync": 3.0,
+    "half_open": 3.0,
 }
-"""The kinds that a drawn plan chooses from. `lose_disk` and `disk_error` are for plans by hand:
-they break promises that most systems make for a whole disk only."""
+"""The kinds that a drawn plan chooses from."""
+
+BY_HAND_PER_MINUTE: Mapping[str, float] = {
+    "disk_error": 2.0,
+    "no_space": 2.0,
+    "bit_rot": 1.0,
+    "misdirected_write": 1.0,
+    "lose_disk": 0.5,
+}
+"""Kinds for plans by hand, since not every system promises to survive them. The first two say so:
+calls fail, and a node may end by it; it is started again when the fault is over. The others do not:
+what was durable is silently changed or gone. A checksum can find that out, a copy can mend it."""
 
 KIND_SHARE = 0.5
 
@@ -89,7 +101,7 @@ class FaultScheduler:
         self._names = list(nodes if nodes is not None else world.nodes)
         self._down_max = down_max
         self._down: dict[str, None] = {}
-        self._bad_disks: dict[str, DiskFaults] = {}
+        self._under_way: set[tuple[str, str]] = set()
         self._random = world.random("faults")
         self._undos: dict[int, Undo] = {}
         self._next_undo = 0
@@ -111,7 +123,11 @@ class FaultScheduler:
             "wall_jump": self._wall_jump,
             "drift": self._drift,
             "slow_sync": self._slow_sync,
+            "half_open": self._half_open,
             "disk_error": self._disk_error,
+            "no_space": self._no_space,
+            "bit_rot": self._bit_rot,
+            "misdirected_write": self._misdirected_write,
             **(own or {}),
         }
         unknown = sorted(set(plan.per_minute) - set(self._faults))
@@ -159,7 +175,8 @@ class FaultScheduler:
         self._world.buggify.enabled = False
         for node in self._nodes():
             node.clock.set_right()
-            if not node.is_alive:
+            self._mend(node)
+            if self._is_gone(node):
                 node.start()
 
     # Choosing
@@ -169,11 +186,32 @@ class FaultScheduler:
 
     def _victim(self) -> Node | None:
         """A running node that may go down now."""
-        if len(self._down) >= self._down_max:
+        gone = [node.name for node in self._nodes() if self._is_gone(node)]
+        if len(self._down.keys() | gone) >= self._down_max:
             return None
         able = [node for node in self._nodes() if node.state is State.RUNNING]
         able = [node for node in able if node.name not in self._down]
         return self._random.choice(able) if able else None
+
+    @staticmethod
+    def _is_gone(node: Node) -> bool:
+        """Whether there should be a process: one that returned has done its work."""
+        if node.is_alive or not node.starts:
+            return False
+        return node.state is not State.EXITED or node.has_failed
+
+    def _once(self, kind: str, node: Node, undo: Undo) -> Undo | None:
+        """One fault of a kind at a time for each node; None when there is one already."""
+        key = kind, node.name
+        if key in self._under_way:
+            return None
+        self._under_way.add(key)
+
+        def end() -> None:
+            self._under_way.discard(key)
+            undo()
+
+        return end
 
     def _take_down(self, node: Node, undo: Undo) -> Undo:
         self._down[node.name] = None
@@ -229,8 +267,10 @@ class FaultScheduler:
 
     def _slow(self) -> Undo | None:
         node = self._any()
-        node.slow_down(self._random.randrange(20_000, 2_000_000))
-        return lambda: node.slow_down(0)
+        end = self._once("slow", node, lambda: node.slow_down(0))
+        if end is not None:
+            node.slow_down(self._random.randrange(20_000, 2_000_000))
+        return end
 
     # Network
 
@@ -275,15 +315,23 @@ class FaultScheduler:
         two = self._two()
         return self._nothing if two and self._world.network.sever(*two) else None
 
+    def _half_open(self) -> Undo | None:
+        two = self._two()
+        return self._nothing if two and self._world.network.drop_end(*two) else None
+
     def _refuse(self) -> Undo | None:
-        name = self._any().name
-        self._world.network.set_accepting(name, False)
-        return lambda: self._world.network.set_accepting(name, True)
+        node, network = self._any(), self._world.network
+        end = self._once("refuse", node, lambda: network.set_accepting(node.name, True))
+        if end is not None:
+            network.set_accepting(node.name, False)
+        return end
 
     def _resolver(self) -> Undo | None:
-        name = self._any().name
-        self._world.network.set_resolver(name, False)
-        return lambda: self._world.network.set_resolver(name, True)
+        node, network = self._any(), self._world.network
+        end = self._once("resolver", node, lambda: network.set_resolver(node.name, True))
+        if end is not None:
+            network.set_resolver(node.name, False)
+        return end
 
     # Clocks and disks
 
@@ -294,28 +342,72 @@ class FaultScheduler:
         return lambda: clock.jump_wall(-milliseconds)
 
     def _drift(self) -> Undo | None:
-        clock = self._any().clock
-        clock.drift(self._random.randrange(-100_000, 100_000))
-        return lambda: clock.drift(0)
+        node = self._any()
+        end = self._once("drift", node, lambda: node.clock.drift(0))
+        if end is not None:
+            node.clock.drift(self._random.randrange(-100_000, 100_000))
+        return end
 
     def _slow_sync(self) -> Undo | None:
-        return self._bad_disk(self._any(), DiskFaults(slow_sync=0.5))
+        return self._bad_disk(self._any(), lambda now: replace(now, slow_sync=0.5))
 
     def _disk_error(self) -> Undo | None:
         node = self._victim()
         if node is None:
             return None
-        rates = DiskFaults(read_error=0.02, write_error=0.05, sync_error=0.1)
-        mend = self._bad_disk(node, rates)
-        return None if mend is None else self._take_down(node, mend)
+        mend = self._bad_disk(
+            node, lambda now: replace(now, read_error=0.02, write_error=0.05, sync_error=0.1)
+        )
+        return None if mend is None else self._take_down(node, self._started_again(node, mend))
 
-    def _bad_disk(self, node: Node, rates: DiskFaults) -> Undo | None:
-        if node.name in self._bad_disks:
+    def _no_space(self) -> Undo | None:
+        node = self._victim()
+        if node is None:
             return None
-        self._bad_disks[node.name] = node.disk.faults
-        node.disk.faults = rates
+        full = node.disk.used_bytes() + self._random.randrange(4096)
+        mend = self._bad_disk(node, lambda now: replace(now, capacity_bytes=full))
+        return None if mend is None else self._take_down(node, self._started_again(node, mend))
+
+    def _bit_rot(self) -> Undo | None:
+        disk = self._any().disk
+        paths = [path for path in disk.paths() if disk.contents(path)]
+        if not paths:
+            return None
+        disk.rot(self._random.choice(paths))
+        return self._nothing
+
+    def _misdirected_write(self) -> Undo | None:
+        return self._bad_disk(self._any(), lambda now: replace(now, misdirected_write=0.2))
+
+    def _bad_disk(self, node: Node, worse: Callable[[DiskFaults], DiskFaults]) -> Undo | None:
+        """The disk is worse until the end, which puts back what it was."""
+        before = node.disk.faults
 
         def mend() -> None:
-            node.disk.faults = self._bad_disks.pop(node.name)
+            node.disk.faults = before
 
-        return mend
+        end = self._once("disk", node, mend)
+        if end is not None:
+            node.disk.faults = worse(before)
+        return end
+
+    def _started_again(self, node: Node, mend: Undo) -> Undo:
+        """The disk is repaired, and a process that ended by it is started."""
+
+        def end() -> None:
+            mend()
+            self._mend(node)
+            if not node.is_alive:
+                node.start()
+
+        return end
+
+    @staticmethod
+    def _mend(node: Node) -> None:
+        """A disk that failed is mounted anew, for which no process may have files open."""
+        if node.disk.is_read_only and node.is_alive:
+            node.crash()
+            node.disk.remount()
+            node.start()
+        elif not node.is_alive and node.disk.needs_remount:
+            node.disk.remount()

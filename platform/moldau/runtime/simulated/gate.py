@@ -1,8 +1,8 @@
-"""What stands before the callbacks of a node that is paused, slow or dead.
+"""What stands before the callbacks of a node that is paused, slow, busy or dead.
 
 Invariants: held callbacks keep their order; a paused node runs nothing while time passes, and when
-it goes on it acts on what it knew before; a slow node runs one callback per `cost_ns`; a dead one
-never runs anything again.
+it goes on it acts on what it knew before; a slow node runs one callback per `cost_ns`; a busy one
+runs nothing until it has done what it does; a dead one never runs anything again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRAVE = Grave()
 
 
 class Pace:
-    """Before the callbacks of a node that is paused or slow."""
+    """Before the callbacks of a node that is paused, slow or busy."""
 
     def __init__(self, loop: SimulatedLoop, incarnation: Incarnation) -> None:
         self._loop = loop
@@ -61,6 +61,12 @@ class Pace:
         self._incarnation.gate = self
         self._go_on()
 
+    def be_busy(self, nanoseconds: int) -> None:
+        """The callback that runs now takes so much longer; those after it wait."""
+        self._busy_until_ns = max(self._busy_until_ns, self._loop.now_ns) + nanoseconds
+        self._incarnation.gate = self
+        self._arrange()
+
     def hold(self, turn: Turn) -> None:
         """Keeps a callback until it may run."""
         self._held.append(turn)
@@ -74,21 +80,28 @@ class Pace:
     def _go_on(self) -> None:
         if self._paused:
             return
-        if self._cost_ns:
+        if self._cost_ns or self._busy_until_ns > self._loop.now_ns:
             self._arrange()
             return
-        for turn in self.take():
+        # What is ready already came after what was held.
+        for turn in self.take() + self._loop.take_ready(self._incarnation):
             self._loop.make_ready(turn)
         self._incarnation.gate = None
 
     def _arrange(self) -> None:
-        if self._held and not self._paused and not self._waking:
+        if self._paused or self._waking:
+            return
+        if self._held or not self._cost_ns:
             self._waking = True
             when_ns = max(self._loop.now_ns, self._busy_until_ns)
             self._loop.schedule(when_ns, Turn(self._wake, (), world_context()))
 
     def _wake(self) -> None:
         self._waking = False
+        if not self._cost_ns or self._busy_until_ns > self._loop.now_ns:
+            if self._incarnation.alive:
+                self._go_on()
+            return
         if self._paused or not self._held:
             return
         self._busy_until_ns = self._loop.now_ns + self._cost_ns

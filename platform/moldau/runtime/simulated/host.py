@@ -27,12 +27,25 @@ class Host:
     def __init__(self, name: str, address: str) -> None:
         self.name = name
         self.address = address
-        self.is_up = True
+        self.power_losses = 0
+        """How often the machine has gone off; with it goes what its kernel meant to send again."""
         self.resolver_works = True
         self.accepts = True
         self.connections: dict[SimulatedTransport, None] = {}
         self._servers: dict[tuple[str, int], SimulatedServer] = {}
         self._next_port = FIRST_EPHEMERAL_PORT
+        self._is_up = True
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the machine has power."""
+        return self._is_up
+
+    @is_up.setter
+    def is_up(self, is_up: bool) -> None:
+        if self._is_up and not is_up:
+            self.power_losses += 1
+        self._is_up = is_up
 
     def ephemeral_port(self) -> int:
         """A port for an outgoing connection, or for a server that asked for 0."""

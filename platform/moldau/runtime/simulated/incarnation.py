@@ -12,12 +12,13 @@ asyncio itself hands on to every callback and task.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import asyncio
 
+    from moldau.runtime.simulated.blocking import Work
     from moldau.runtime.simulated.clock import NodeClock
     from moldau.runtime.simulated.disk import SimulatedDisk
     from moldau.runtime.simulated.turn import Turn
@@ -42,7 +43,18 @@ class Gate(Protocol):
 class Incarnation:
     """The identity of one life of a node; what belongs to it is dead as soon as it is."""
 
-    __slots__ = ("alive", "clock", "disk", "gate", "name", "number", "tasks", "trace_number")
+    __slots__ = (
+        "alive",
+        "clock",
+        "disk",
+        "gate",
+        "name",
+        "number",
+        "tasks",
+        "thread_context",
+        "trace_number",
+        "works",
+    )
 
     def __init__(self, name: str, number: int = 1, trace_number: int = 0) -> None:
         self.alive = True
@@ -53,6 +65,11 @@ class Incarnation:
         self.disk: SimulatedDisk | None = None
         self.gate: Gate | None = None
         self.tasks: list[asyncio.Task[Any]] = []
+        self.works: list[Work] = []
+        """Blocking work that has not run yet."""
+        self.thread_context = Context()
+        """What the node's threads know of context variables: whose they are, and nothing else."""
+        self.thread_context.run(CURRENT.set, self)
 
     def check(self) -> None:
         """Raises NodeKilled when this life is over."""

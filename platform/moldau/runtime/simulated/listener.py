@@ -14,6 +14,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from moldau.runtime.interface import Listener
+from moldau.runtime.simulated.endpoint import Endpoint
 from moldau.runtime.simulated.incarnation import CURRENT, Incarnation
 from moldau.runtime.simulated.turn import Turn
 
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
     from moldau.runtime.simulated.host import Host
     from moldau.runtime.simulated.loop import SimulatedLoop
     from moldau.runtime.simulated.transport import SimulatedTransport
-
-
-class BoundSocket:
-    """As much of a socket as people ask a server for."""
-
-    def __init__(self, address: str, port: int) -> None:
-        self._name = (address, port)
-
-    def getsockname(self) -> tuple[str, int]:
-        """(address, port)."""
-        return self._name
 
 
 class SimulatedServer(asyncio.AbstractServer):
@@ -104,9 +94,9 @@ class SimulatedServer(asyncio.AbstractServer):
     # asyncio's server interface
 
     @property
-    def sockets(self) -> tuple[BoundSocket, ...]:
+    def sockets(self) -> tuple[Endpoint, ...]:
         """The bound ports; empty once closed."""
-        return () if self._closed else tuple(BoundSocket(*bound) for bound in self._bound)
+        return () if self._closed else tuple(Endpoint(bound) for bound in self._bound)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """The simulated loop."""

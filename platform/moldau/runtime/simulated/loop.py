@@ -22,9 +22,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from moldau.runtime.simulated.blocking import BlockingWork
-from moldau.runtime.simulated.determinism import Garbage, deterministic_asyncio
+from moldau.runtime.simulated.determinism import Garbage, deterministic_asyncio, quiet_graves
 from moldau.runtime.simulated.failures import Failures, FailureSink
 from moldau.runtime.simulated.generators import AsyncGenerators
+from moldau.runtime.simulated.guard import GUARD
 from moldau.runtime.simulated.incarnation import CURRENT, Incarnation, NodeKilled
 from moldau.runtime.simulated.refusal import RefusingLoop
 from moldau.runtime.simulated.tasks import SimulatedFuture, SimulatedTask, new_future
@@ -32,6 +33,7 @@ from moldau.runtime.simulated.trace import Trace
 from moldau.runtime.simulated.turn import Turn
 
 if TYPE_CHECKING:
+    from moldau.runtime.simulated.clock import NodeClock
     from moldau.runtime.simulated.sockets import Sockets
 
 T = TypeVar("T")
@@ -41,6 +43,8 @@ FOREVER_NS = 1 << 62
 EVENTS_BETWEEN_CHECKS = 20_000
 CHECKS_WITHOUT_TIME = 25
 EVENTS_MAX = 1 << 62
+REFUSALS_MAX = 10_000
+"""How often a dead incarnation is told so before its code is left waiting instead."""
 
 
 class Deadlock(Exception):
@@ -53,6 +57,12 @@ class Livelock(Exception):
 
 class EventBudgetSpent(Exception):
     """The run took more events than it was given."""
+
+
+def deadline_ns(when: float) -> int:
+    """Seconds as the whole nanoseconds at which they have passed."""
+    when_ns = ceil(when * 1e9)
+    return when_ns if when_ns / 1e9 >= when else when_ns + 1
 
 
 class SimulatedLoop(RefusingLoop):
@@ -86,6 +96,7 @@ class SimulatedLoop(RefusingLoop):
         self._events_max = events_max
         self._next_check = EVENTS_BETWEEN_CHECKS
         self._still = (0, 0)
+        self._refusals: dict[Incarnation, int] = {}
         self._garbage = Garbage()
         self._generators = AsyncGenerators(self)
         self._failures = Failures(self)
@@ -108,7 +119,11 @@ class SimulatedLoop(RefusingLoop):
         context: Context | None = None,
     ) -> Turn:
         """Runs the callback after all that is already ready."""
-        turn = Turn(callback, args, copy_context() if context is None else context)
+        if context is None:
+            context = copy_context()
+        elif CURRENT not in context:
+            context.run(CURRENT.set, CURRENT.get())
+        turn = Turn(callback, args, context)
         self._ready.append(turn)
         return turn
 
@@ -119,6 +134,8 @@ class SimulatedLoop(RefusingLoop):
         context = copy_context()
         context.run(CURRENT.set, None)
         self._ready.appendleft(Turn(callback, args, context))
+        # It belongs before the batch whose order is drawn next.
+        self._batch += 1
 
     def call_later(
         self,
@@ -138,22 +155,39 @@ class SimulatedLoop(RefusingLoop):
         context: Context | None = None,
     ) -> Turn:
         """Runs the callback at `when` on the clock of the calling node."""
+        incarnation = CURRENT.get()
         if context is None:
             context = copy_context()
+        elif CURRENT not in context:
+            context.run(CURRENT.set, incarnation)
+        turn = Turn(callback, args, context, when)
         # Rounded up: code that sleeps until a deadline must find that it has passed.
-        when_ns = ceil(when * 1e9)
+        try:
+            when_ns = ceil(when * 1e9)
+        except OverflowError:
+            return turn  # infinity never comes
         if when_ns / 1e9 < when:
             when_ns += 1
-        incarnation = CURRENT.get()
         if incarnation is not None:
             if not incarnation.alive:
-                raise NodeKilled(incarnation.name)
+                self.refuse(incarnation)
+                return turn
             clock = incarnation.clock
             if clock is not None and clock.drifts:
                 when_ns = clock.instant_ns(when_ns)
-        turn = Turn(callback, args, context, when)
         self.schedule(when_ns, turn)
         return turn
+
+    def reschedule(self, clock: NodeClock) -> None:
+        """Moves the timers of a node whose clock goes at another rate from now on."""
+        timers = self._timers
+        for index, (_, tie, sequence, turn) in enumerate(timers):
+            owner = turn._context.get(CURRENT)
+            # What the network and the disk scheduled has no deadline on the node's clock.
+            if turn._when and owner is not None and owner.clock is clock and not turn._cancelled:
+                when_ns = max(self.now_ns, clock.instant_ns(deadline_ns(turn._when)))
+                timers[index] = (when_ns, tie, sequence, turn)
+        heapify(timers)
 
     def schedule(self, when_ns: int, turn: Turn) -> None:
         """Puts a turn on the time line; equal times keep their order unless they are shuffled."""
@@ -186,6 +220,8 @@ class SimulatedLoop(RefusingLoop):
         **options: Any,
     ) -> asyncio.Task[T]:
         """A task that its incarnation keeps alive until it is done."""
+        if context is not None and CURRENT not in context:
+            context.run(CURRENT.set, CURRENT.get())
         incarnation = CURRENT.get() if context is None else context.get(CURRENT)
         if incarnation is not None and not incarnation.alive:
             coro.close()
@@ -215,6 +251,22 @@ class SimulatedLoop(RefusingLoop):
     def get_task_factory(self) -> None:
         """There is never one."""
         return
+
+    # The dead
+
+    def refuse(self, incarnation: Incarnation) -> None:
+        """Raises NodeKilled; to code that will not hear it, returns: let that wait for ever.
+
+        A loop that swallows everything would otherwise never give the thread back. What waits for
+        ever is found when its node is cleared away, and named.
+        """
+        self._refusals[incarnation] = refusals = self._refusals.get(incarnation, 0) + 1
+        if refusals <= REFUSALS_MAX:
+            raise NodeKilled(incarnation.name)
+
+    def bury(self, incarnation: Incarnation) -> None:
+        """Forgets a dead incarnation that has been cleared away."""
+        self._refusals.pop(incarnation, None)
 
     # Executor
 
@@ -266,7 +318,7 @@ class SimulatedLoop(RefusingLoop):
         asyncio.events._set_running_loop(self)
         try:
             self._garbage.begin()
-            with self._generators, deterministic_asyncio(self):
+            with self._generators, deterministic_asyncio(self), quiet_graves(), GUARD:
                 self._turn_over(until_ns)
         finally:
             asyncio.events._set_running_loop(None)
@@ -292,6 +344,8 @@ class SimulatedLoop(RefusingLoop):
             elif timers:
                 when_ns = timers[0][0]
                 if when_ns > until_ns:
+                    if until_ns == FOREVER_NS:
+                        raise Deadlock("nothing is left to do before the end of time")
                     self.now_ns = until_ns
                     return
                 turn = heappop(timers)[3]
@@ -309,7 +363,11 @@ class SimulatedLoop(RefusingLoop):
             if incarnation is None:
                 number = 0
             elif incarnation.gate is not None:
-                incarnation.gate.hold(turn)
+                if incarnation.alive:
+                    incarnation.gate.hold(turn)
+                else:
+                    # Here, so that the finalizers of what it held are the dead node's as well.
+                    context.run(turn.cancel)
                 continue
             else:
                 number = incarnation.trace_number

@@ -38,7 +38,7 @@ class SimulatedNetwork(Network):
         tls: ssl.SSLContext | None = None,
     ) -> Listener:
         """Accepts connections on the node's address."""
-        self._incarnation.check()
+        await self._sockets.admit(self._incarnation)
         server = await self._sockets.create_server(
             protocol_factory, host, port, backlog=backlog, ssl=tls
         )
@@ -58,7 +58,7 @@ class SimulatedNetwork(Network):
         server_name: str | None = None,
     ) -> tuple[asyncio.Transport, P]:
         """Connects to another node by name or address."""
-        self._incarnation.check()
+        await self._sockets.admit(self._incarnation)
         transport, protocol = await self._sockets.create_connection(
             protocol_factory, host, port, ssl=tls
         )
@@ -66,5 +66,5 @@ class SimulatedNetwork(Network):
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
         """The address of a node."""
-        self._incarnation.check()
+        await self._sockets.admit(self._incarnation)
         return [entry[4] for entry in await self._sockets.getaddrinfo(host, port)]

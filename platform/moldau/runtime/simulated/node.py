@@ -50,9 +50,12 @@ class Node:
         self.host = world.network.add_host(name)
         self.clock = NodeClock(world.loop)
         self.disk = SimulatedDisk(world.random(f"disk/{name}"), now_ms=self.clock.wall_ms)
+        self.disk.tell_busy(self._be_busy)
         self.incarnation: Incarnation | None = None
         self.runtime: SimulatedRuntime | None = None
         self.starts = 0
+        self.has_failed = False
+        """Whether the last process ended by a failure of its main."""
         self.fails_run = True
         """Whether a failure of this node's code fails the simulation (else the node just exits)."""
         self._world = world
@@ -85,6 +88,7 @@ class Node:
         assert self.incarnation is None, f"{self.name} is running already"
         self.main = main or self.main
         self.starts += 1
+        self.has_failed = False
         self.host.is_up = True
         incarnation = Incarnation(self.name, self.starts, self._index + NODES_MAX * self.starts)
         incarnation.clock = self.clock
@@ -145,6 +149,10 @@ class Node:
             self._note("slow-down", cost_ns)
             self._pace.slow_down(cost_ns)
 
+    def _be_busy(self, nanoseconds: int) -> None:
+        if self._pace is not None:
+            self._pace.be_busy(nanoseconds)
+
     def stop(self) -> None:
         """Asks the process to end, as SIGTERM would: main is cancelled and may clean up."""
         if self._main_task is not None and not self._main_task.done():
@@ -157,6 +165,7 @@ class Node:
             self.host.is_up = self.host.is_up and not power
             return
         self._note(kind)
+        self._world.loop.blocking.last_moments(incarnation, is_killed=True)
         incarnation.poison()
         self.incarnation = self.runtime = self._pace = self._main_task = None
         self._end = end
@@ -175,6 +184,7 @@ class Node:
             return
         error = None if task.cancelled() else task.exception()
         if error is not None:
+            self.has_failed = True
             self._note("main-failed", type(error).__name__)
             if self.fails_run:
                 self._world.fail(f"{self.name}: main failed", error)
@@ -195,6 +205,7 @@ class Node:
 
     def _exit(self, incarnation: Incarnation) -> None:
         self._note("exit")
+        self._world.loop.blocking.last_moments(incarnation, is_killed=False)
         incarnation.poison()
         self.incarnation = self.runtime = self._pace = self._main_task = None
         self._end = State.EXITED

@@ -47,8 +47,10 @@ class Pipe:
 
     __slots__ = (
         "_held",
+        "_holds",
         "_last_ns",
         "_loop",
+        "_power_losses",
         "_segments",
         "_severed",
         "_turn",
@@ -79,6 +81,8 @@ class Pipe:
         self.in_flight = 0
         self._segments: deque[tuple[int, bytes | Signal]] = deque()
         self._held: deque[bytes | Signal] = deque()
+        self._holds = 0
+        self._power_losses: int | None = None
         self._last_ns = 0
         self._severed = False
         self._turn = Turn(self.deliver, (), world_context())
@@ -118,13 +122,22 @@ class Pipe:
 
     def _hold(self, item: bytes | Signal) -> None:
         self._held.append(item)
-        if len(self._held) > 1:
-            return
-        if not self._severed:
-            self.link.when_open(self._release)
-        if self._severed or self.link.blocked:
-            deadline_ns = self._loop.now_ns + self.retransmit_timeout_ns
-            self._loop.schedule(deadline_ns, Turn(self._give_up, (item,), world_context()))
+        if len(self._held) == 1:
+            self._holds += 1
+            self._power_losses = None
+            if not self._severed:
+                self.link.when_open(self._release)
+        if self._power_losses is None and (self._severed or self.link.blocked):
+            # It is the sender's kernel that keeps these, and sends them again.
+            self._power_losses = self._source_power_losses()
+            self._schedule_giving_up()
+
+    def _source_power_losses(self) -> int:
+        return 0 if self.source is None else self.source.host.power_losses
+
+    def _schedule_giving_up(self) -> None:
+        deadline_ns = self._loop.now_ns + self.retransmit_timeout_ns
+        self._loop.schedule(deadline_ns, Turn(self._give_up, (self._holds,), world_context()))
 
     def _release(self) -> None:
         """The link is open again: what waited arrives after one more retransmission."""
@@ -133,23 +146,37 @@ class Pipe:
         if self._severed or not held:
             self._held = held
             return
+        if self._power_losses not in (None, self._source_power_losses()):
+            return  # the machine that kept them has been without power
         delay_ns = link.random.randrange(link.options.retransmit_ns * 4 + 1)
         self._last_ns = max(self._last_ns, self._loop.now_ns + delay_ns)
         for item in held:
             self._put(item)
 
-    def _give_up(self, item: bytes | Signal) -> None:
+    def _give_up(self, hold: int) -> None:
         """Nothing was acknowledged for so long that the sender's kernel calls it off."""
-        if self._held and self._held[0] is item and (self._severed or self.link.blocked):
+        if self._held and self._holds == hold and (self._severed or self.link.blocked):
             self._held.clear()
-            self._segments.clear()
             if self.source is not None:
                 self.source.fail(TimeoutError(ETIMEDOUT, "connection timed out"))
 
     def sever(self) -> None:
-        """From now on nothing arrives any more, and nobody is told."""
+        """From now on nothing arrives any more, and nobody is told.
+
+        What has arrived can still be read. What is under way is never acknowledged: in the end its
+        sender gives up.
+        """
         self._severed = True
-        self._segments.clear()
+        now_ns = self._loop.now_ns
+        under_way = [item for when_ns, item in self._segments if when_ns > now_ns]
+        for _ in under_way:
+            self._segments.pop()
+        if not (under_way or self._held):
+            return
+        self._held.extendleft(reversed(under_way))
+        self._holds += 1
+        self._power_losses = self._source_power_losses()
+        self._schedule_giving_up()
 
     def discard(self) -> None:
         """Drops all that is under way."""
@@ -212,7 +239,7 @@ class Pipe:
         else:
             if target.waiting_bytes and self.reset_has_arrived():
                 # It does not read, but it writes, and that fails.
-                target.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+                target.fail_to_write()
             return
         if segments and segments[0][0] <= now_ns:
             self._loop.make_ready(self._turn)
@@ -262,11 +289,12 @@ class Pipe:
         if self.target_host.is_up:
             self.source.inbound.signal(Signal.RESET)
         else:
-            self._retransmit(self._loop.now_ns, self.link.options.retransmit_ns)
+            power_losses = self._source_power_losses()
+            self._retransmit(self._loop.now_ns, self.link.options.retransmit_ns, power_losses)
 
-    def _retransmit(self, since_ns: int, delay_ns: int) -> None:
+    def _retransmit(self, since_ns: int, delay_ns: int, power_losses: int) -> None:
         """The machine is off: the sender's kernel tries again until it answers or time is up."""
-        if self.source is None:
+        if self.source is None or power_losses != self._source_power_losses():
             return
         now_ns = self._loop.now_ns
         if self.target_host.is_up and not self.link.stopped:
@@ -274,5 +302,5 @@ class Pipe:
         elif now_ns - since_ns >= self.retransmit_timeout_ns:
             self.source.fail(TimeoutError(ETIMEDOUT, "connection timed out"))
         else:
-            turn = Turn(self._retransmit, (since_ns, delay_ns * 2), world_context())
+            turn = Turn(self._retransmit, (since_ns, delay_ns * 2, power_losses), world_context())
             self._loop.schedule(now_ns + delay_ns, turn)

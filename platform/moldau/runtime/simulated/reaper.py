@@ -8,37 +8,33 @@ process would not have run them; only asyncio's own machinery is, which tasks ne
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import ctypes
+from contextvars import copy_context
+from typing import TYPE_CHECKING
 
 from moldau.runtime.simulated.gate import GRAVE, Pace
-from moldau.runtime.simulated.incarnation import Incarnation
+from moldau.runtime.simulated.incarnation import CURRENT, Incarnation
 from moldau.runtime.simulated.tasks import where_it_waits
 
 if TYPE_CHECKING:
     from moldau.runtime.simulated.loop import SimulatedLoop
-    from moldau.runtime.simulated.turn import Turn
 
 ROUNDS = 100
-
-
-def _is_machinery(turn: Turn) -> bool:
-    """Whether the callback belongs to asyncio's tasks and not to the node's own code."""
-    callback: Any = turn._callback
-    while isinstance(callback, partial):
-        callback = callback.func
-    if isinstance(getattr(callback, "__self__", None), asyncio.Future):
-        return True
-    return str(getattr(callback, "__module__", "")).startswith("asyncio.")
 
 
 def reap(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
     """Ends every task of a dead incarnation; returns where those wait that will not end."""
     assert not incarnation.alive, "poison first"
+    # As the dead node: what is let go of here may have finalizers, and those are its own.
+    context = copy_context()
+    context.run(CURRENT.set, incarnation)
+    return context.run(_clear_away, loop, incarnation)
+
+
+def _clear_away(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
     gate = incarnation.gate
     held = gate.take() if isinstance(gate, Pace) else []
-    pending = [turn for turn in held + loop.take_ready(incarnation) if _is_machinery(turn)]
+    pending = [turn for turn in held + loop.take_ready(incarnation) if turn.is_machinery]
     for _ in range(ROUNDS):
         living = [task for task in incarnation.tasks if not task.done()]
         for task in living:
@@ -49,10 +45,15 @@ def reap(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
         for turn in pending:
             loop.run_turn(turn)
         pending = []
-    leftovers = [where_it_waits(task) for task in incarnation.tasks if not task.done()]
+    undead = [task for task in incarnation.tasks if not task.done()]
+    leftovers = [where_it_waits(task) for task in undead]
+    for task in undead:
+        # Code that swallows its own end would loop in the collector that tries to close it.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
     for task in incarnation.tasks:
         if task.done() and not task.cancelled():
             task.exception()
     incarnation.tasks.clear()
     incarnation.gate = GRAVE
+    loop.bury(incarnation)
     return leftovers

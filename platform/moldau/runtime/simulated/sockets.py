@@ -57,12 +57,18 @@ class Sockets:
         self._fabric = fabric
         self._loop = fabric.loop
 
-    def _caller(self) -> tuple[Host, Incarnation | None]:
+    async def admit(self, incarnation: Incarnation) -> None:
+        """Lets the living pass; the dead get NodeKilled, or wait for ever."""
+        if not incarnation.alive:
+            self._loop.refuse(incarnation)
+            await self._loop.create_future()
+
+    async def _caller(self) -> tuple[Host, Incarnation | None]:
         incarnation = CURRENT.get()
         if incarnation is None:
             world = self._fabric.hosts.get(WORLD) or self._fabric.add_host(WORLD)
             return world, None
-        incarnation.check()
+        await self.admit(incarnation)
         return self._fabric.hosts[incarnation.name], incarnation
 
     def resolve(self, source: Host, host: str) -> Host:
@@ -88,7 +94,7 @@ class Sockets:
         _check_options(options)
         if host is None or port is None:
             raise ValueError("host and port were not specified and no sock specified")
-        source, incarnation = self._caller()
+        source, incarnation = await self._caller()
         target = self.resolve(source, host)
         address = LOOPBACK if host in ("localhost", LOOPBACK) else target.address
         local = LOOPBACK if address == LOOPBACK else source.address
@@ -97,7 +103,12 @@ class Sockets:
         )
         dial.send()
         transport = await dial.connected()
-        protocol = protocol_factory()
+        protocol: asyncio.BaseProtocol | None = None
+        try:
+            protocol = protocol_factory()
+        finally:
+            if protocol is None:
+                transport.abort()
         transport.start(protocol, incarnation)
         self._loop.trace.note(
             self._loop.now_ns, source.name, "connected", *transport.local, *transport.peer
@@ -116,7 +127,7 @@ class Sockets:
     ) -> SimulatedServer:
         """As `loop.create_server`."""
         _check_options(options)
-        machine, _ = self._caller()
+        machine, _ = await self._caller()
         names = [host] if host is None or isinstance(host, str) else list(host)
         port = port or machine.ephemeral_port()
         bound = list(dict.fromkeys((self._bind_address(machine, name), port) for name in names))
@@ -138,7 +149,7 @@ class Sockets:
 
     async def getaddrinfo(self, host: str | None, port: Any) -> list[Any]:
         """As `loop.getaddrinfo`; TCP over IPv4 only."""
-        source, _ = self._caller()
+        source, _ = await self._caller()
         name = LOOPBACK if host is None else host
         target = self.resolve(source, name)
         address = LOOPBACK if name in ("localhost", LOOPBACK) else target.address
@@ -146,6 +157,6 @@ class Sockets:
 
     async def getnameinfo(self, sockaddr: tuple[str, int]) -> tuple[str, str]:
         """As `loop.getnameinfo`."""
-        source, _ = self._caller()
+        source, _ = await self._caller()
         target = self._fabric.lookup(source, sockaddr[0])
         return (sockaddr[0] if target is None else target.name), str(sockaddr[1])

@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextvars import Context, copy_context
-from errno import ECONNRESET
+from errno import ECONNRESET, EPIPE
 from typing import TYPE_CHECKING, Any
 
+from moldau.runtime.simulated.endpoint import Endpoint
 from moldau.runtime.simulated.pipe import WINDOW_BYTES, Pipe, Signal, world_context
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class SimulatedTransport(asyncio.Transport):
         self._end_written = False
         self._end_sent = False
         self._end_received = False
+        self._peer_is_gone = False
+        self._endpoint: Endpoint | None = None
         self._buffer: deque[bytes] = deque()
         self.waiting_bytes = 0
         """How many bytes wait for room in the window."""
@@ -109,11 +112,15 @@ class SimulatedTransport(asyncio.Transport):
         return protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """`peername` and `sockname`; there is no socket object."""
+        """`peername`, `sockname`, and a `socket` whose options can be set."""
         if name == "peername":
             return self.peer
         if name == "sockname":
             return self.local
+        if name == "socket":
+            if self._endpoint is None:
+                self._endpoint = Endpoint(self.local, self.peer)
+            return self._endpoint
         return default
 
     # Reading
@@ -183,8 +190,8 @@ class SimulatedTransport(asyncio.Transport):
             raise RuntimeError("Cannot call write() after write_eof()")
         if self._closing or not data:
             return
-        if self._paused_reading and self.inbound.reset_has_arrived():
-            self.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+        if not self.is_receiving and self.inbound.reset_has_arrived():
+            self.fail_to_write()
             return
         outbound = self.outbound
         if not self.waiting_bytes:
@@ -285,8 +292,20 @@ class SimulatedTransport(asyncio.Transport):
         """Closes without flushing; `connection_lost(None)` follows."""
         self.fail(None)
 
-    def fail(self, error: Exception | None) -> None:
-        """The connection is over; `connection_lost(error)` follows."""
+    def fail_to_write(self) -> None:
+        """The peer has reset the connection, and this end, which does not read, finds out."""
+        if self._end_received:
+            self.fail(BrokenPipeError(EPIPE, "broken pipe"))
+        else:
+            self.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+
+    def fail(self, error: OSError | None) -> None:
+        """The network ended the connection; `connection_lost(error)` follows."""
+        if error is not None:
+            self._peer_is_gone = True
+        self._break_off(error)
+
+    def _break_off(self, error: Exception | None) -> None:
         if self._lost or not self._is_alive():
             return
         if not self._started:
@@ -306,7 +325,7 @@ class SimulatedTransport(asyncio.Transport):
         unread = self.inbound.has_arrived()
         self._lost = True
         self._forget()
-        if not isinstance(error, ConnectionResetError | TimeoutError):
+        if not self._peer_is_gone:
             self._say_goodbye(unread)
         self._protocol.connection_lost(error)
 
@@ -342,4 +361,4 @@ class SimulatedTransport(asyncio.Transport):
                 "protocol": self._protocol,
             }
         )
-        self.fail(error)
+        self._break_off(error)

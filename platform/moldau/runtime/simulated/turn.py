@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 
@@ -38,6 +39,16 @@ class Turn(asyncio.TimerHandle):
         """Takes the callback out of the queue; it is forgotten at once."""
         self._cancelled = True
         self._callback, self._args = _nothing, ()
+
+    @property
+    def is_machinery(self) -> bool:
+        """Whether the callback is asyncio's own and not the program's."""
+        callback: Any = self._callback
+        while isinstance(callback, partial):
+            callback = callback.func
+        if isinstance(getattr(callback, "__self__", None), asyncio.Future):
+            return True
+        return str(getattr(callback, "__module__", "")).startswith("asyncio.")
 
     def __repr__(self) -> str:
         name = getattr(self._callback, "__qualname__", repr(self._callback))
