@@ -11,17 +11,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
 from random import Random
 
 from bench.harness import Case, Goal, Table
 from examples.replicated_log.cluster import Cluster
+from examples.replicated_log.framing import Connection
+from examples.replicated_log.messages import NO_OFFSET, ProduceRequest, ProduceResponse
+from moldau.protocol.declare import Message
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.disk import SimulatedDisk
 from moldau.runtime.simulated.incarnation import Incarnation
 from moldau.runtime.simulated.simulation import Simulation
 
 CLIENTS = 4
+VALUE = bytes(100)
 CYCLES = 3_000
 
 
@@ -29,32 +32,56 @@ def times_real_time(records_a_second: int, virtual_seconds: float) -> Callable[[
     """A round: virtual seconds for each real one under this load."""
 
     def run() -> float:
-        confirmed = 0
         with Simulation(1) as world:
             cluster = Cluster(world)
-
-            async def write(number: int, runtime: Runtime) -> None:
-                nonlocal confirmed
-                with cluster.client(runtime) as client:
-                    due_s = runtime.clock.monotonic() + number / records_a_second
-                    while True:
-                        await asyncio.sleep(due_s - runtime.clock.monotonic())
-                        due_s += CLIENTS / records_a_second
-                        await client.produce(bytes(100))
-                        confirmed += 1
-
             world.run_until(cluster.leader, within=30)
-            for number in range(CLIENTS if records_a_second else 0):
-                world.add_node(f"client-{number}", partial(write, number))
+            load = Load(cluster, records_a_second)
+            if records_a_second:
+                world.add_node("load", load.run)
             world.run_for(1)
-            confirmed = 0
+            load.confirmed = 0
             begun = time.process_time()
             world.run_for(virtual_seconds)
             took = time.process_time() - begun
-        assert confirmed >= 0.99 * records_a_second * virtual_seconds, confirmed
+        assert load.confirmed >= 0.99 * records_a_second * virtual_seconds, load.confirmed
         return virtual_seconds / took
 
     return run
+
+
+class Load:
+    """Clients on the leader's connections: a record every so often, whatever became of the last."""
+
+    def __init__(self, cluster: Cluster, records_a_second: int) -> None:
+        self.confirmed = 0
+        self._cluster = cluster
+        self._records_a_second = records_a_second
+        self._connections: list[Connection] = []
+        self._sent = 0
+        self._begun_s = 0.0
+
+    async def run(self, runtime: Runtime) -> None:
+        leader = self._cluster.leader()
+        assert leader is not None
+        for _ in range(CLIENTS):
+            _, connection = await runtime.network.connect(
+                lambda: Connection(self._heard), *self._cluster.addresses[leader]
+            )
+            self._connections.append(connection)
+        self._begun_s = asyncio.get_running_loop().time()
+        self._send()
+        await asyncio.Event().wait()
+
+    def _send(self) -> None:
+        self._connections[self._sent % CLIENTS].send(ProduceRequest(value=VALUE))
+        self._sent += 1
+        due_s = self._begun_s + self._sent / self._records_a_second
+        asyncio.get_running_loop().call_at(due_s, self._send)
+
+    def _heard(self, message: Message, connection: Connection) -> None:
+        assert isinstance(message, ProduceResponse)
+        assert message.offset != NO_OFFSET
+        self.confirmed += 1
 
 
 def crashes_and_recoveries(sector_bytes: int) -> Callable[[], float]:

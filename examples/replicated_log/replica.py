@@ -14,7 +14,7 @@ Time comes as an argument, randomness through the constructor; nothing here wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -322,7 +322,7 @@ class Replica:
         else:
             follower.on_refused(response.base_offset, response.log_end)
         if follower.asked is None and follower.next_offset < self.log.end:
-            self._send_records(response.follower)
+            self._send_records([response.follower])
 
     def _advance(self) -> None:
         """Move the high watermark over what a majority holds, and answer those who waited."""
@@ -341,33 +341,37 @@ class Replica:
 
     def _send_heartbeats(self, now_ms: int) -> None:
         self.deadline_ms = now_ms + self._timing.heartbeat_ms
-        for other in self.others:
-            self._send_records(other)
+        self._send_records(self.others)
 
     def _replicate(self, now_ms: int) -> None:
         """Send new records to those who are not busy with the last ones."""
         assert self._office is not None
         idle = [number for number, each in self._office.followers.items() if each.asked is None]
-        for number in idle:
-            self._send_records(number)
+        self._send_records(idle)
         if len(idle) == len(self.others):
             self.deadline_ms = now_ms + self._timing.heartbeat_ms  # all hear from us now
 
-    def _send_records(self, number: int) -> None:
+    def _send_records(self, numbers: Iterable[int]) -> None:
+        """Ask each of them to append what comes next for it; mostly that is the same for all."""
         assert self._office is not None
-        follower = self._office.followers[number]
-        base = follower.next_offset
-        records = self.log.records[base : base + self.records_per_request]
-        follower.asked = (base, base + len(records))
-        request = AppendRequest(
+        request = None
+        for number in numbers:
+            follower = self._office.followers[number]
+            base = follower.next_offset
+            if request is None or request.base_offset != base:
+                request = self._request_from(base)
+            follower.asked = (base, base + len(request.records))
+            self._send(number, request)
+
+    def _request_from(self, base: int) -> AppendRequest:
+        return AppendRequest(
             epoch=self.epoch,
             leader=self.number,
             base_offset=base,
             previous_epoch=self.log.epoch_before(base),
             high_watermark=self.high_watermark,
-            records=records,
+            records=self.log.records[base : base + self.records_per_request],
         )
-        self._send(number, request)
 
     def _send(self, number: int, message: PeerMessage) -> None:
         self._messages.append((number, message))

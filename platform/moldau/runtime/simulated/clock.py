@@ -36,10 +36,10 @@ class NodeClock:
 
     def local_ns(self) -> int:
         """Now, on this machine."""
-        if not self.drifts:
-            return self._loop.now_ns
         elapsed = self._loop.now_ns - self._anchor_ns
-        return self._local_anchor_ns + elapsed + elapsed * self._rate_ppm // _MILLION
+        if self._rate_ppm:
+            elapsed += elapsed * self._rate_ppm // _MILLION
+        return self._local_anchor_ns + elapsed
 
     def instant_ns(self, local_ns: int) -> int:
         """When (in the loop's time) this machine's clock will first show `local_ns` or more."""
@@ -84,7 +84,8 @@ class SimulatedClock:
 
     def monotonic(self) -> float:
         """The same in seconds; equals the loop's `time()` on this node."""
-        self._incarnation.check()
+        if not self._incarnation.alive:
+            self._incarnation.check()
         return self._clock.local_ns() / 1e9
 
     def wall_ms(self) -> int:
