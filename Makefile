@@ -38,6 +38,9 @@ $(VENV)/.fuzz: $(VENV)/.made
 .PHONY: venv
 venv: $(VENV)/.made ## make .venv with moldau and its tools
 
+.PHONY: peers
+peers: $(VENV)/.bench $(VENV)/.fuzz ## install what only benchmarks and fuzzing need
+
 .PHONY: demo
 demo: venv ## a three-node replicated log under crashes and cuts, in simulated time
 	@$(BIN)/python -m examples.replicated_log $(if $(SEED),--seed $(SEED))
