@@ -19,7 +19,7 @@ from moldau.runtime.simulated.link import LinkOptions
 from moldau.runtime.simulated.node import Node, State
 from moldau.runtime.simulated.refusal import RealWorldRefused
 from moldau.runtime.simulated.report import SimulationFailed
-from moldau.runtime.simulated.self_check import NotRepeatable, run_seeds
+from moldau.runtime.simulated.self_check import NotRepeatable, repeat_elsewhere, run_seeds
 from moldau.runtime.simulated.simulation import Options, Simulation
 from moldau.runtime.simulated.trace import Fingerprint
 
@@ -37,5 +37,6 @@ __all__ = [
     "Simulation",
     "SimulationFailed",
     "State",
+    "repeat_elsewhere",
     "run_seeds",
 ]
