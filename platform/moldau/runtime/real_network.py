@@ -2,12 +2,14 @@
 
 Invariant: a write to a transport that is closing is dropped. uvloop raises there instead, and so
 does TLS on asyncio, which in a loop over many clients lets one dead client spoil the answers to all
-others; so their transports are wrapped. asyncio's plain ones behave and are handed through.
+others; so their transports are wrapped. asyncio's plain ones behave on Python 3.11 and are handed
+through there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 Buffer = bytes | bytearray | memoryview
+
+
+# From Python 3.12 on, asyncio's own `writelines` fails once the connection is lost.
+_ASYNCIO_FAILS = sys.version_info[:2] > (3, 11)
 
 
 class QuietTransport(asyncio.Transport):
@@ -118,7 +124,8 @@ class _Introduction(asyncio.Protocol):
 
 
 def _needs_wrapping(loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> bool:
-    return tls is not None or type(loop).__module__.partition(".")[0] == "uvloop"
+    is_uvloop = type(loop).__module__.partition(".")[0] == "uvloop"
+    return tls is not None or is_uvloop or _ASYNCIO_FAILS
 
 
 class RealListener(Listener):
