@@ -568,6 +568,7 @@ def test_what_had_arrived_before_a_connection_was_severed_can_be_read() -> None:
     async def server(runtime: Runtime) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             received.append(await reader.readexactly(5))
+            writer.close()
 
         await runtime.network.serve_streams(serve, "", 1)
         await asyncio.Event().wait()
