@@ -26,6 +26,14 @@ from moldau.runtime.simulated.simulation import Simulation
 CLIENTS = 4
 VALUE = bytes(100)
 CYCLES = 3_000
+NOTES = (
+    "A record is 6 messages and 3 syncs. It took 28.8 loop events over streams, 23.5 over"
+    " protocols, 18 with blocking work in two events and no task on the way, 15 now.",
+    "The profile is flat: no single part is more than a tenth. A plain future from run_blocking,"
+    " with the servers on its callback, is worth another 5 %.",
+    "The interpreter counts: Python 3.11 built with profile-guided optimisation runs this 8 %"
+    " faster than one built without.",
+)
 
 
 def times_real_time(records_a_second: int, virtual_seconds: float) -> Callable[[], float]:
@@ -124,6 +132,7 @@ def tables() -> list[Table]:
             ],
             goals=[Goal("100 records/s", at_least=100)],
             notes=[
+                *NOTES,
                 "three nodes, each syncs its disk before it confirms; four clients",
                 "a simulation waits for nothing, so CPU time is what it takes on a free core",
             ],
