@@ -27,8 +27,8 @@ $(VENV)/.made: $(MANIFESTS) $(KERNEL)
 	$(INSTALL) --group dev $(DISTRIBUTIONS:%=-e ./%) -e .
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.made
-	$(INSTALL) --group bench
+$(VENV)/.peers: $(VENV)/.made
+	$(INSTALL) --group peers
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.made
@@ -39,7 +39,7 @@ $(VENV)/.fuzz: $(VENV)/.made
 venv: $(VENV)/.made ## make .venv with moldau and its tools
 
 .PHONY: peers
-peers: $(VENV)/.bench $(VENV)/.fuzz ## install what only benchmarks and fuzzing need
+peers: $(VENV)/.peers $(VENV)/.fuzz ## install other clients and the fuzzer: for conformance, bench and fuzz
 
 .PHONY: demo
 demo: venv ## a three-node replicated log under crashes and cuts, in simulated time
@@ -70,7 +70,7 @@ cover: venv ## tests with branch coverage, and what no test reaches
 	$(BIN)/coverage report
 
 .PHONY: bench
-bench: $(VENV)/.bench ## tables of ratios beside the peers; make bench AREA=records
+bench: $(VENV)/.peers ## tables of ratios beside the peers; make bench AREA=records
 	$(BIN)/python -m bench $(AREA) --rounds $(ROUNDS)
 
 .PHONY: fuzz
