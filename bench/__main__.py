@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
     for area in options.areas or known:
         tables = tables_of(importlib.import_module(f"{bench.__name__}.{area}"))
         if tables is None:
+            if options.areas:
+                print(f"no area: {area} only serves others", file=sys.stderr)
+                return 2
             continue
         page, met = run_area(area, tables(), options.rounds, machine)
         all_met &= met

@@ -114,6 +114,15 @@ def test_the_licence_is_apache_2() -> None:
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+@pytest.mark.parametrize("folder", DISTRIBUTIONS)
+def test_every_distribution_carries_the_licence(folder: str) -> None:
+    """A file and no link: source archives and other systems have none."""
+    licence = ROOT / folder / "LICENSE"
+
+    assert not licence.is_symlink()
+    assert licence.read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
 def _set_version(project: dict[str, Any]) -> None:
     project["version"] = "0.0.9"
 

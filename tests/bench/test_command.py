@@ -69,6 +69,15 @@ def test_an_unknown_area_is_named_with_those_there_are(
     assert "fisrt; there are: first" in capsys.readouterr().err
 
 
+def test_a_module_that_measures_nothing_is_no_area(
+    monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, walker=None)
+
+    assert command.main(["walker"], results=results) == 2
+    assert "walker only serves others" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("rounds", ["0", "-1", "many"])
 def test_rounds_are_a_positive_number(rounds: str, results: Path) -> None:
     with pytest.raises(SystemExit):

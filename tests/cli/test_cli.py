@@ -14,6 +14,7 @@ from moldau.cli.commands import plugins as plugins_command
 from moldau.cli.commands import version as version_command
 from moldau.cli.output import write_table
 from moldau.plugins import Plugins
+from moldau.records import KERNEL
 from tests.plugins.entry_points import FakeEntryPoint, point
 
 SCRIPTED = (
@@ -173,6 +174,7 @@ def test_a_traceback_is_shown_to_those_who_ask(argv: list[str]) -> None:
 def test_debug_after_two_dashes_is_a_word() -> None:
     answer = moldau("echo", "--", "--debug")
     assert answer == Answer(0, "--debug\n", "")
+    assert "Traceback" not in moldau("bug", "--", "--debug").err
 
 
 @pytest.mark.parametrize(
@@ -236,9 +238,10 @@ def test_conflicts_are_told_by_plugins() -> None:
     assert "is claimed by one 1.0 (a:b), two 1.0 (c:d)" in answer.err
 
 
-def test_version_names_layers_and_python() -> None:
+def test_version_names_layers_python_and_the_record_kernel() -> None:
     versions = json.loads(moldau("version", "--json").out)
     assert set(versions) > {"moldau-platform", "moldau-broker", "python"}
+    assert versions["record-kernel"] == KERNEL
     assert "moldau-platform" in moldau("version").out
     assert moldau("--version").out.startswith("moldau ")
 

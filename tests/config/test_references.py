@@ -44,7 +44,9 @@ class Shelf:
 
 
 PROVIDERS: Mapping[str, ConfigProvider] = {
-    "env": EnvironmentProvider({"DB_PORT": "5432", "HOME": "/root"}, "DB_.*"),
+    "env": EnvironmentProvider(
+        {"DB_PORT": "5432", "DB_PORT_KEY": CANARY, "HOME": "/root"}, "DB_[A-Z]*"
+    ),
     "file": FileProvider(Shelf(), ["/run/secrets"]),
     "directory": DirectoryProvider(Shelf(), ["/run/secrets"]),
 }
@@ -87,6 +89,7 @@ def test_what_a_provider_gives_is_not_searched_again() -> None:
     ("reference", "reason"),
     [
         ("${env:HOME}", "the allowlist does not name this variable"),
+        ("${env:DB_PORT_KEY}", "the allowlist does not name this variable"),
         ("${env:DB_HOST}", "the environment variable is not set"),
         ("${env:x:DB_PORT}", "an environment variable has no path"),
         ("${vault:secret:key}", "no config provider is called vault; allowed: env, file"),

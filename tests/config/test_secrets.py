@@ -79,6 +79,8 @@ def _table() -> SettingTable:
     [
         [f"ssl.key.pasword={CANARY}"],
         [f"connection.url={CANARY}"],
+        [f"ssl.key.password:{CANARY}=="],
+        [f"ssl.key.password {CANARY}=="],
         [f"ssl.key.password={CANARY}", "nonsense=1"],
     ],
 )

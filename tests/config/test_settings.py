@@ -138,6 +138,8 @@ def test_problems_survive_pickling() -> None:
         ("log.retention.m", "log.retention.ms"),
         ("log_retention_ms", "log.retention.ms"),
         ("Log.Segment.Bytes", "log.segment.bytes"),
+        ("LOG-SEGMENT_BYTES", "log.segment.bytes"),
+        ("LOG_SEGMENT_BYTE", "log.segment.bytes"),
         ("replica.lag.max.time.ms", "replica.lag.time.max.ms"),
     ],
 )

@@ -72,6 +72,20 @@ class Marks(Data, versions="0-1", flexible="1+"):
     marks: list[Mark]
 
 
+class Shelf(Struct):
+    """Lists that may all be empty."""
+
+    left: list[Int32]
+    middle: list[Int32]
+    right: list[Int32]
+
+
+class Shelves(Data, versions="0-1", flexible="1+"):
+    """Structs that are cheap on the wire and full of lists in memory."""
+
+    shelves: list[Shelf]
+
+
 class Place(Struct):
     """A struct that can be left at its default."""
 

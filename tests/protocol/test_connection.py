@@ -92,6 +92,15 @@ def test_a_request_and_its_answer_go_there_and_back(version: int, client_id: str
     assert not client.in_flight
 
 
+def test_headers_of_both_kinds_may_alternate_on_one_connection() -> None:
+    """What is remembered of one kind must not be taken for the start of the other's body."""
+    client, server = ClientConnection("console"), ServerConnection(SERVED)
+    for version in (4, 3, 3, 4, 4, 3):
+        arrival = arrive(server, heartbeat(version), version, client)
+        assert arrival.client_id == "console"
+        assert arrival.decode() == heartbeat(version)
+
+
 @pytest.mark.parametrize("version", [3, 4])
 def test_headers_are_those_of_the_schema(version: int) -> None:
     request = body_of(ClientConnection("c").send(heartbeat(), version))

@@ -75,12 +75,13 @@ def test_any_frames_in_any_steps(bodies: list[bytes], step: int, size: int) -> N
 def test_connections_share_a_buffer_without_mixing() -> None:
     shared = shared_buffer()
     readers = [FrameReader(shared) for _ in range(3)]
-    streams = [framed(bytes([65 + number]) * 50, b"tail") for number in range(3)]
+    # Of different sizes, so that a cut prefix of one is not that of another.
+    streams = [framed(bytes([65 + number]) * (50 << 3 * number), b"tail") for number in range(3)]
     got: list[list[bytes]] = [[], [], []]
-    for at in range(0, len(streams[0]), 3):
+    for at in range(0, max(map(len, streams)), 3):
         for number, reader in enumerate(readers):
             got[number] += feed(reader, streams[number][at : at + 3])
-    assert got == [[bytes([65 + number]) * 50, b"tail"] for number in range(3)]
+    assert got == [[bytes([65 + number]) * (50 << 3 * number), b"tail"] for number in range(3)]
 
 
 def test_whole_frames_stay_in_the_shared_buffer_and_cut_ones_do_not() -> None:

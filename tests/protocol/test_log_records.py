@@ -161,6 +161,15 @@ def test_a_newer_subscription_is_read_as_the_newest_that_we_know() -> None:
         decode_as_known(ConsumerProtocolSubscription, b"\xff\xff" + data[2:])
 
 
+@pytest.mark.parametrize("version", range(4))
+def test_an_older_subscription_is_read_in_its_own_version(version: int) -> None:
+    old = ConsumerProtocolSubscription(topics=["orders"], user_data=b"\x01")
+    data = encode_versioned(old, version)
+    assert decode_as_known(ConsumerProtocolSubscription, data) == old
+    appended = data + b"something that nobody knows"
+    assert decode_as_known(ConsumerProtocolSubscription, appended) == old
+
+
 def test_an_assignment_has_its_version_before_it() -> None:
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[TopicPartition(topic="t", partitions=[1])], user_data=b"ab"

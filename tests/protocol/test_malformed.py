@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Message
 from moldau.protocol.limits import DECODE_BUDGET
+from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from tests.protocol.sample import (
     Forms,
@@ -27,6 +28,7 @@ from tests.protocol.sample import (
     Place,
     Row,
     Rows,
+    Shelves,
     Topic,
 )
 from tests.protocol.test_codec import MESSAGES, trips
@@ -139,10 +141,11 @@ def test_a_position_inside_a_run_is_that_of_the_field() -> None:
     data = Numbers(
         yes=True, tiny=1, small=2, port=3, middle=4, crc=5, large=6, real=7.0, id=bytes(16)
     ).encode(0)
-    error = refusal(Numbers, data[:17], 0)
-    assert error.reason == "the input ends too early"
-    assert error.context["field"] == "large"
-    assert error.context["position"] == 14
+    for size, field, position in ((14, "large", 14), (17, "large", 14), (22, "real", 22)):
+        error = refusal(Numbers, data[:size], 0)
+        assert error.reason == "the input ends too early"
+        assert error.context["field"] == field
+        assert error.context["position"] == position
 
 
 HUGE = b"\xff\xff\xff\xff\x0f"
@@ -295,6 +298,7 @@ def test_an_error_keeps_nothing_of_the_input_alive() -> None:
 EMPTY_LISTS = [array(0, b"")] * 9
 BOMBS: dict[str, tuple[type[Message], int, Any]] = {
     "small structs": (Marks, 0, array(1 << 15, b"\1")),
+    "empty lists in structs": (Shelves, 1, b"\x81\x80\x01" + b"\1\1\1\0" * (1 << 14) + b"\0"),
     # Slices of bytes that are empty cost nothing, those of a view what they cost in production.
     "views in structs": (
         ProduceRequest,
@@ -326,6 +330,11 @@ BOMBS: dict[str, tuple[type[Message], int, Any]] = {
         Lists,
         0,
         b"".join(EMPTY_LISTS[:4]) + array(1 << 15, b"\x7f" * 8) + b"".join(EMPTY_LISTS[:4]),
+    ),
+    "numbers at the end": (
+        ListTransactionsRequest,
+        0,
+        b"\1\x81\x80\x02" + b"\x7f" * (1 << 18) + b"\0",
     ),
     "flags": (Lists, 0, array(1 << 18, b"\1") + b"".join(EMPTY_LISTS[:8])),
     "ids": (

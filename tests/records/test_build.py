@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-PLATFORM = Path(__file__).parents[2] / "platform"
-UV = Path(sys.executable).with_name("uv")
+from tests.wheels import build_wheel, needs_uv
 
 
 def wheel(folder: Path, **environment: str) -> tuple[str, bool, str]:
     """Build a wheel; its tag, whether the kernel is inside, and what the build said."""
-    source = folder / "platform"
-    ignored = shutil.ignore_patterns("*.so", "__pycache__")
-    shutil.copytree(PLATFORM, source, ignore=ignored)
-    done = subprocess.run(  # noqa: S603 - our own build
-        [UV, "build", "--wheel", "--python", sys.executable, "-o", folder, source],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode and "Failed to fetch" in done.stderr:
-        pytest.skip(f"what the build needs cannot be fetched: {done.stderr.splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
-    (built,) = folder.glob("*.whl")
+    built, said = build_wheel("platform", folder, **environment)
     inside = zipfile.ZipFile(built).namelist()
     assert "moldau/records/_pure.py" in inside
     has_kernel = any(name.startswith("moldau/records/_speed.cp") for name in inside)
-    return built.stem.split("-", 2)[2], has_kernel, done.stdout + done.stderr
+    return built.stem.split("-", 2)[2], has_kernel, said
 
 
 @pytest.mark.slow
 @pytest.mark.real
-@pytest.mark.skipif(not UV.exists(), reason="uv is not beside this Python")
+@needs_uv
 @pytest.mark.parametrize(
     ("environment", "why"),
     [({"MOLDAU_PURE": "1"}, "MOLDAU_PURE is set"), ({"CC": "/bin/false"}, "CompileError")],
@@ -55,7 +39,7 @@ def test_without_a_compiler_the_wheel_is_pure(
 
 @pytest.mark.slow
 @pytest.mark.real
-@pytest.mark.skipif(not UV.exists(), reason="uv is not beside this Python")
+@needs_uv
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_with_a_compiler_the_wheel_has_the_kernel_and_a_platform(tmp_path: Path) -> None:
     tag, has_kernel, _ = wheel(tmp_path, MOLDAU_PURE="0")

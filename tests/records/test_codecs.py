@@ -170,6 +170,9 @@ def test_zstd_frames_must_be_as_large_as_they_say() -> None:
         decompress(Codec.ZSTD, empty_but_claims_5)
 
 
+TEXT_ZSTD = bytes(compress(Codec.ZSTD, TEXT))
+
+
 def bomb(codec: Codec, size: int) -> bytes:
     return bytes(compress(codec, bytes(size)))
 
@@ -185,6 +188,17 @@ def test_a_bomb_ends_at_the_limit(codec: Codec) -> None:
         decompress(codec, packed, 1 << 20)
     assert caught.value.context["limit"] == 1 << 20
     assert time.perf_counter() - start < 1.0
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_a_zstd_bomb_that_does_not_say_its_size_ends_at_the_limit(frames: int) -> None:
+    """Only what comes out tells: it has to come out in pieces."""
+    frame = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(64 << 20))
+    with (
+        memory_stays_below(3 << 20),
+        pytest.raises(CorruptRecord, match="more than the limit"),
+    ):
+        decompress(Codec.ZSTD, TEXT_ZSTD * (frames - 1) + frame, 1 << 20)
 
 
 @pytest.mark.parametrize("codec", Codec)

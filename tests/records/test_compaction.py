@@ -91,9 +91,19 @@ def test_a_delete_horizon_keeps_the_timestamps(records: Any, name: str) -> None:
 def test_a_delete_horizon_alone_rewrites_the_batch_once(records: Any) -> None:
     batch = records.open_batch(BATCHES["none"])
     marked = records.open_batch(records.retain(batch, lambda _: True, delete_horizon_ms=HORIZON))
+    assert marked.header.delete_horizon_ms == HORIZON
     assert marked.records() == batch.records()
     later = records.retain(marked, lambda _: True, delete_horizon_ms=HORIZON + 1)
     assert later is marked.data
+
+
+def test_an_empty_batch_has_no_delete_horizon(records: Any) -> None:
+    """Its base timestamp is none, which must not be read as a time that is long over."""
+    batch = records.open_batch(BATCHES["none"])
+    marked = records.open_batch(records.retain(batch, lambda _: True, delete_horizon_ms=HORIZON))
+    empty = records.read_header(records.retain(marked, lambda _: False, keep_empty=True))
+    assert empty.delete_horizon_ms is None
+    assert empty.base_timestamp == -1
 
 
 def test_a_delete_horizon_that_no_delta_can_reach_is_left_out(records: Any) -> None:

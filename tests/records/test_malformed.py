@@ -172,6 +172,11 @@ BAD_RECORDS = {
     "length of 33 bits": (b"\xfe\xff\xff\xff\x1f\0\0\0\1\1\0", "more than 32 bits"),
     "length without end": (b"\xff" * 12, "more than 32 bits"),
     "length cut short": (b"\x80" * 4 + b"\x80" * 3, "more than 32 bits"),
+    # In `bytes` a zero follows, which would pass for the count that is missing.
+    "last byte missing": (
+        record(b"\0\0\0", NULL, b"\6abc", b"\0")[:-1],
+        "record length is out of bounds",
+    ),
     "record longer than its fields": (record(b"\0\0\0", NULL, NULL, b"\0", b"\0"), "longer than"),
     "timestamp of 65 bits": (
         record(b"\0", b"\xff" * 9 + b"\x02", b"\0", NULL, NULL, b"\0"),

@@ -180,6 +180,25 @@ def test_hashes_are_the_same(key: bytes, text: str) -> None:
     both("java_string_hash", text)
 
 
+@pytest.mark.parametrize("row", [(NOW, b"key", b"value", ()), (NOW, None, b"v", (("h", b"1"),))])
+def test_a_batch_takes_records_to_its_last_byte(
+    kernel: Any, row: tuple[int, bytes | None, bytes, tuple[tuple[str, bytes], ...]]
+) -> None:
+    whole = kernel.Appender()
+    whole.extend([row] * 3)
+    for short, taken in ((0, 3), (1, 2)):
+        appender = kernel.Appender(whole.size_bytes - short)
+        assert appender.extend([row] * 4) == taken
+
+
+def test_a_timestamp_near_the_end_of_64_bits_is_not_followed_beyond_it(kernel: Any) -> None:
+    appender = kernel.Appender()
+    assert appender.append(2**63 - 10, b"k", b"v") == 0
+    assert appender.append(2**63 - 1, b"k", b"v") == 1
+    with pytest.raises(OverflowError):
+        appender.append(2**63, b"k", b"v")
+
+
 BAD_ROWS = [
     "text",
     [NOW, b"k", b"v", ()],

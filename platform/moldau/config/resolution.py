@@ -70,12 +70,15 @@ class _Resolution:
 
     def _refuse_unknown(self, given: Given) -> None:
         advice = self.table.instead_of(given.name)
-        secret = self.table.secret_above(given.name)
+        secret = self.table.secret_before(given.name)
         nearest = None
         if advice is not None:
             name, reason = given.name, f"is gone: {advice}"
         elif secret is not None:
-            name, reason = f"{secret}.{HIDDEN}", f"unknown setting; {secret} is no map"
+            sign = given.name[len(secret)]
+            name, reason = f"{secret}{sign}{HIDDEN}", "unknown setting"
+            if sign == ".":
+                reason += f"; {secret} is no map"
         else:
             name, reason = given.name, "unknown setting"
             if self.suggestions < _SUGGESTIONS_MAX:

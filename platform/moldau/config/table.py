@@ -7,6 +7,7 @@ settings, `config.providers.` a plugin's, whose names no table can know.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +23,7 @@ Row: TypeAlias = Setting[Any]
 Rule: TypeAlias = "Callable[[Settings], str | None]"
 
 _NEAREST_RATIO = 0.7
+_SIGN = re.compile(r"[^\w-]")  # what may stand behind a name
 
 
 class SettingTable:
@@ -95,14 +97,13 @@ class SettingTable:
                 return advice
         return None
 
-    def secret_above(self, name: str) -> str | None:
-        """The secret setting that `name` lies below: the rest of it may be what shall be hidden."""
-        end = name.find(".", 0, self._name_length_max + 1)
-        while end >= 0:
-            row = self.find(name[:end])
+    def secret_before(self, name: str) -> str | None:
+        """The secret setting that `name` begins with, before some sign: the rest of it may be what
+        shall be hidden, as in `ssl.key.password:c2VjcmV0==1` or below it in a map."""
+        for sign in _SIGN.finditer(name, 0, self._name_length_max + 1):
+            row = self.find(name[: sign.start()])
             if row is not None and row.secret:
-                return name[:end]
-            end = name.find(".", end + 1, self._name_length_max + 1)
+                return name[: sign.start()]
         return None
 
     def is_open(self, name: str) -> bool:
@@ -114,9 +115,7 @@ class SettingTable:
         from difflib import get_close_matches
 
         guess = name.strip().lower().replace("_", ".").replace("-", ".")
-        if guess in self._rows:
-            return guess
-        matches = get_close_matches(name, self._rows, n=1, cutoff=_NEAREST_RATIO)
+        matches = get_close_matches(guess, self._rows, n=1, cutoff=_NEAREST_RATIO)
         return matches[0] if matches else None
 
     def resolve(self, *layers: Layer) -> Settings:

@@ -11,16 +11,19 @@ from moldau.plugins import installed_layers
 
 
 class VersionCommand:
-    """Prints the versions of moldau's layers and of Python."""
+    """Prints the versions of moldau's layers and of Python, and which record kernel is used."""
 
-    summary = "Versions of moldau's layers and of Python."
+    summary = "Versions of moldau's layers and of Python, and the record kernel: compiled or pure."
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument("--json", action="store_true", help="write JSON")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.records import KERNEL
+
         versions = {layer.distribution: layer.version for layer in installed_layers()}
         versions["python"] = ".".join(map(str, sys.version_info[:3]))
+        versions["record-kernel"] = KERNEL
         if arguments.json:
             write_json(context.out, versions)
         else:

@@ -45,9 +45,11 @@ def least_struct_size(spec: StructSpec, version: int, *, compact: bool) -> int:
 
 def element_cost(kind: Scalar | StructSpec, version: int) -> int:
     """Memory of one element of an array, besides content that has a length of its own."""
-    return SLOT_COST + (
-        struct_cost(kind, version) if isinstance(kind, StructSpec) else scalar_cost(kind)
-    )
+    if isinstance(kind, StructSpec):
+        return SLOT_COST + struct_cost(kind, version)
+    # Numbers come as a tuple, of which the list is made.
+    slots = 2 if kind.format and kind is not UUID else 1
+    return slots * SLOT_COST + scalar_cost(kind)
 
 
 def struct_cost(spec: StructSpec, version: int) -> int:

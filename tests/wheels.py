@@ -1,0 +1,45 @@
+"""Wheels of our own distributions, built as an installation builds them.
+
+The build runs apart from this environment, so what it needs comes from the package index: where
+that cannot be reached, the test skips and says what was not there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+UV = Path(sys.executable).with_name("uv")
+
+needs_uv = pytest.mark.skipif(not UV.exists(), reason="uv is not beside this Python")
+
+
+def run_uv(*arguments: str | Path, **environment: str) -> str:
+    """What uv says when it does that; skips where the index cannot be reached."""
+    done = subprocess.run(  # noqa: S603 - our own build
+        [UV, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode and "Failed to fetch" in done.stderr:
+        pytest.skip(f"what it needs cannot be fetched: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def build_wheel(distribution: str, folder: Path, **environment: str) -> tuple[Path, str]:
+    """The wheel of the distribution in that folder of the repository, and what its build said."""
+    source, out = folder / distribution, folder / f"{distribution}-wheel"
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / distribution, source, ignore=ignored)
+    said = run_uv("build", "--wheel", "--python", sys.executable, "-o", out, source, **environment)
+    (built,) = out.glob("*.whl")
+    return built, said
