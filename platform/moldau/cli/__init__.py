@@ -23,6 +23,8 @@ _BROKEN_PIPE = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `moldau`; answers the exit code."""
     try:
+        from dataclasses import replace
+
         from moldau.cli.application import run
         from moldau.cli.command import Context
         from moldau.cli.output import closed_stream
@@ -34,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if reconfigure is not None:  # a terminal that lacks a character is no reason to fail
             reconfigure(errors="backslashreplace")
         context = Context(out, err, os.environ, _find_plugins)
+        if sys.stdin is not None:
+            context = replace(context, source=sys.stdin.buffer)
         code = run(sys.argv[1:] if argv is None else argv, context)
         out.flush()
     except KeyboardInterrupt:

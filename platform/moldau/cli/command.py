@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Protocol, TextIO, runtime_checkable
+from io import BytesIO
+from typing import BinaryIO, Protocol, TextIO, runtime_checkable
 
 from moldau.errors import MoldauError
 from moldau.plugins import Plugins
@@ -43,6 +44,8 @@ class Context:
     environment: Mapping[str, str]
     find_plugins: Callable[[], Plugins]
     debug: bool = False
+    source: BinaryIO = field(default_factory=BytesIO)
+    """What is piped or typed in; nothing unless the process has such a thing."""
 
     @cached_property
     def plugins(self) -> Plugins:

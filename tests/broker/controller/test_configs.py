@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.broker.controller.configs import ALL_BROKERS, DynamicConfigs, Resource, ResourceType
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
 from moldau.protocol.messages.list_config_resources import (
@@ -192,11 +192,15 @@ def test_a_resource_without_settings_is_not_kept(cluster: Cluster) -> None:
     assert Resource(ResourceType.TOPIC, "def") not in cluster.image.configs.by_resource
 
 
-def test_what_all_brokers_say_is_what_topics_start_from(cluster: Cluster) -> None:
-    ask = cluster.rules.configs.default
+def test_what_brokers_say_is_what_topics_start_from(cluster: Cluster) -> None:
+    ask, configs = cluster.rules.configs.default, cluster.image.configs
     for value in ("2", "3"):
         alter(cluster, (4, "", [("min.insync.replicas", 0, value)]))
-        said = cluster.image.configs.of(ALL_BROKERS)
-        assert ask(ResourceType.TOPIC, "min.insync.replicas", said) == value
-    assert ask(ResourceType.TOPIC, "min.insync.replicas", {}) == "1"
-    assert ask(ResourceType.TOPIC, "nope", {}) is None
+        assert ask(ResourceType.TOPIC, "min.insync.replicas", configs.of_broker(1)) == value
+    alter(cluster, (4, "", [("log.segment.bytes", 0, "2000000")]))
+    alter(cluster, (4, "1", [("log.segment.bytes", 0, "3000000")]))
+    assert ask(ResourceType.TOPIC, "segment.bytes", configs.of_broker(1)) == "3000000"
+    assert ask(ResourceType.TOPIC, "segment.bytes", configs.of_broker(2)) == "2000000"
+    nothing = DynamicConfigs({}, {})
+    assert ask(ResourceType.TOPIC, "min.insync.replicas", nothing) == "1"
+    assert ask(ResourceType.TOPIC, "nope", nothing) is None

@@ -133,7 +133,7 @@ def test_a_batch_that_comes_again_is_answered_with_its_first_offset() -> None:
     one = Producer(9, 0, 0)
     assert append(log, 2, producer=one) == Appended(3, 4)
     assert append(log, 2, producer=Producer(9, 0, 2)) == Appended(5, 6)
-    assert append(log, 2, producer=one) == Appended(3, 4, -1, True)
+    assert append(log, 2, producer=one) == Appended(3, 4, NOW + 1, True)
     assert log.log_end_offset == 7
     assert refused(log, batch(producer=Producer(9, 0, 9))) is (
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

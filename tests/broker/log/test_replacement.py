@@ -94,3 +94,32 @@ def test_a_stop_anywhere_leaves_each_part_old_or_new(is_power: bool) -> None:
         assert not [name for name in left if name.endswith((".swap", ".cleaned", ".deleted"))]
         outcomes.add((first == cleaned[0], second == cleaned[1]))
     assert {(False, False), (True, True)} <= outcomes
+
+
+def test_a_left_over_of_offset_zero_is_not_nothing() -> None:
+    """1. The last new segment is `.swap`, 2. the first, at offset 0, is still `.cleaned` when the
+    process dies: the step was not over, so none of them counts, though 9 is above 0."""
+    machine = Machine()
+    log = filled(machine)
+    before = contents(log)
+    new, _ = clean(machine, log)
+    assert new[0].base_offset == 0
+    extra = Segment.create(machine.files, DIRECTORY, new[1].base_offset + 1, log.config, ".cleaned")
+    extra.forget()
+    new[1].rename(names.SWAP)
+    machine.files.sync_dir(DIRECTORY)
+    machine.kill()
+    assert contents(machine.open()) == before
+
+
+def test_producer_snapshots_go_with_their_segments() -> None:
+    machine = Machine()
+    log = filled(machine)
+    new, old = clean(machine, log)
+    gone = old[1].base_offset
+    assert gone in log.snapshots.offsets
+    log.replace_segments(new, old, NOW)
+    starts = {each.base_offset for each in log.segments}
+    assert gone not in log.snapshots.offsets
+    assert set(log.snapshots.offsets) <= starts
+    assert f"{gone:020d}.snapshot" not in machine.files.list(DIRECTORY)

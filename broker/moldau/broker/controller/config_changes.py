@@ -209,7 +209,7 @@ def _changed(
     image: Image, rules: Rules, resource: Resource, changes: Sequence[Change]
 ) -> dict[str, str]:
     after = dict(image.configs.of(resource))
-    cluster = image.configs.of(ALL_BROKERS)
+    dynamic = image.configs.of_broker(rules.node_id)
     for name, operation, value in changes:
         if operation == Operation.DELETE:
             after.pop(name, None)
@@ -225,7 +225,7 @@ def _changed(
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is not a list")
         before = after.get(name)
         if before is None:
-            before = rules.configs.default(resource.resource_type, name, cluster) or ""
+            before = rules.configs.default(resource.resource_type, name, dynamic) or ""
         after[name] = _combined(before, value, operation)
     return after
 
@@ -257,9 +257,9 @@ def _records(
     if dict(before) == dict(after):
         rules.configs.check(resource, after, before)
         return []
+    rules.configs.check(resource, after, before)
     if image.features.is_elr_enabled:
         _check_min_isr(resource, before, after)
-    rules.configs.check(resource, after, before)
     changed = sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     )

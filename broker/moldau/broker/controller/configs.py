@@ -32,6 +32,13 @@ class Resource(NamedTuple):
     name: str
 
 
+class DynamicConfigs(NamedTuple):
+    """What was set for all brokers and, over it, for one."""
+
+    all_brokers: Mapping[str, str]
+    one_broker: Mapping[str, str]
+
+
 ALL_BROKERS: Final = Resource(ResourceType.BROKER, "")
 NOTHING_SET: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -56,6 +63,11 @@ class Configs:
     def of(self, resource: Resource) -> Mapping[str, str]:
         """What was set for the resource; empty when nothing was."""
         return self.by_resource.get(resource, NOTHING_SET)
+
+    def of_broker(self, broker_id: int) -> DynamicConfigs:
+        """What was set for the broker and for all."""
+        own = self.of(Resource(ResourceType.BROKER, str(broker_id)))
+        return DynamicConfigs(self.of(ALL_BROKERS), own)
 
     def of_topic(self, name: str) -> Mapping[str, str]:
         """What was set for the topic."""

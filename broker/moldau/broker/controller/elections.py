@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
-from moldau.broker.controller.configs import ALL_BROKERS, ResourceType
+from moldau.broker.controller.configs import ResourceType
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.leadership import Circumstances, Election, change_of
 from moldau.broker.controller.outcome import Outcome
@@ -32,10 +32,12 @@ _ELECTION_TYPES = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | None:
-    """The value in force for the topic: its own, the cluster's, the default."""
-    cluster = image.configs.of(ALL_BROKERS)
+    """The value in force for the topic: its own, this node's, the cluster's, the default."""
     own = image.configs.of_topic(topic).get(name)
-    return own if own is not None else rules.configs.default(ResourceType.TOPIC, name, cluster)
+    if own is not None:
+        return own
+    dynamic = image.configs.of_broker(rules.node_id)
+    return rules.configs.default(ResourceType.TOPIC, name, dynamic)
 
 
 def circumstances_of(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from moldau.broker.controller.levels import SUPPORTED, LevelRange
 
 if TYPE_CHECKING:
-    from moldau.broker.controller.configs import Resource
+    from moldau.broker.controller.configs import DynamicConfigs, Resource
 
 
 class EffectiveConfig(NamedTuple):
@@ -33,8 +33,8 @@ class ConfigSchema(Protocol):
         """Whether the setting holds several values, so that some can be added or taken away."""
         ...
 
-    def default(self, resource_type: int, name: str, configs: Mapping[str, str]) -> str | None:
-        """The value in force where the resource says nothing; `configs` are the cluster's own."""
+    def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
+        """The value in force where the resource says nothing; `dynamic` was set for this node."""
         ...
 
     def check(
@@ -45,7 +45,7 @@ class ConfigSchema(Protocol):
         ...
 
     def effective(
-        self, resource: Resource, configs: Mapping[str, str], cluster: Mapping[str, str]
+        self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
     ) -> list[EffectiveConfig]:
         """All settings of the resource, by name, as they are in force."""
         ...

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moldau.broker.controller.configs import Resource, ResourceType
+from moldau.broker.controller.configs import DynamicConfigs, Resource, ResourceType
 from moldau.broker.controller.rules import EffectiveConfig
 from moldau.broker.settings import (
     BROKER_SETTINGS,
@@ -47,10 +47,9 @@ class SettingSchema:
 
     def __init__(self, broker: Settings) -> None:
         self._broker = broker
-        # What the cluster's own settings make of it, until they change: elections ask for each
-        # partition.
-        self._cluster: dict[str, str] = {}
-        self._with_cluster = broker
+        # What dynamic settings make of it, until they change: elections ask for each partition.
+        self._dynamic = DynamicConfigs({}, {})
+        self._with_dynamic = broker
         self._topic_defaults: dict[str, str | None] = {}
 
     def is_list(self, resource_type: int, name: str) -> bool:
@@ -58,10 +57,10 @@ class SettingSchema:
         row = _TABLES[resource_type].find(name)
         return row is not None and row.kind is LIST
 
-    def default(self, resource_type: int, name: str, configs: Mapping[str, str]) -> str | None:
+    def default(self, resource_type: int, name: str, dynamic: DynamicConfigs) -> str | None:
         """The value in force where the resource says nothing."""
         if resource_type == ResourceType.TOPIC:
-            return self._topic_default(name, self._overlaid(configs))
+            return self._topic_default(name, self._overlaid(dynamic))
         row = _TABLES[resource_type].find(name)
         return None if row is None else written(row, row.default)
 
@@ -79,10 +78,10 @@ class SettingSchema:
         _CHECKS[resource.resource_type](self._broker, resource, configs, before)
 
     def effective(
-        self, resource: Resource, configs: Mapping[str, str], cluster: Mapping[str, str]
+        self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
     ) -> list[EffectiveConfig]:
         """All settings of a topic, by name."""
-        settings = topic_settings(resource.name, configs, self._overlaid(cluster), is_stored=True)
+        settings = topic_settings(resource.name, configs, self._overlaid(dynamic), is_stored=True)
         entries = (
             EffectiveConfig(
                 each.name, each.value, each.is_read_only, each.source, each.is_sensitive
@@ -91,12 +90,12 @@ class SettingSchema:
         )
         return sorted(entries)
 
-    def _overlaid(self, cluster: Mapping[str, str]) -> Settings:
-        if cluster != self._cluster:
-            self._cluster = dict(cluster)
-            self._with_cluster = self._broker.overlaid(dynamic_layers(cluster, {})[0])
+    def _overlaid(self, dynamic: DynamicConfigs) -> Settings:
+        if dynamic != self._dynamic:
+            self._dynamic = DynamicConfigs(dict(dynamic.all_brokers), dict(dynamic.one_broker))
+            self._with_dynamic = self._broker.overlaid(*dynamic_layers(*dynamic))
             self._topic_defaults.clear()
-        return self._with_cluster
+        return self._with_dynamic
 
 
 @contextmanager

@@ -26,8 +26,10 @@ from moldau.broker.controller.metadata_batches import (
     snapshot_batches,
 )
 from moldau.broker.controller.outcome import Moment
+from moldau.broker.controller.quorum_description import Standing, describe_quorum
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest
 
 if TYPE_CHECKING:
     from moldau.broker.controller.rules import Rules
@@ -101,6 +103,10 @@ class ActiveController:
         if self.failure is not None:
             on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
             return
+        if isinstance(request, DescribeQuorumRequest):
+            image = self.controller.image
+            on_answer(describe_quorum(image, self._standing(), request, version))
+            return
         try:
             outcome = self.controller.on_request(request, version, self._moment())
             self._append(outcome.records)
@@ -127,6 +133,17 @@ class ActiveController:
         if self.failure is None:
             self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the controller was closed")
             self._quorum.close()
+
+    def _standing(self) -> Standing:
+        quorum = self._quorum
+        return Standing(
+            leader_id=self.controller.rules.node_id,
+            leader_epoch=quorum.epoch,
+            high_watermark=quorum.high_watermark,
+            log_end_offset=quorum.log_end_offset,
+            voters=quorum.voters,
+            now_ms=self._runtime.clock.wall_ms(),
+        )
 
     def _moment(self) -> Moment:
         return Moment(self._monotonic_ms(), self._quorum.log_end_offset, self._runtime.random)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.controller.brokers import Broker
-from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.directories import DIRECTORY_UNASSIGNED
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome
@@ -234,7 +234,7 @@ def _directory(broker: Broker) -> Uuid:
 def _shown(
     image: Image, rules: Rules, name: str, configs: Mapping[str, str]
 ) -> list[CreatableTopicConfigs]:
-    cluster = image.configs.of(ALL_BROKERS)
+    dynamic = image.configs.of_broker(rules.node_id)
     return [
         CreatableTopicConfigs(
             name=each.name,
@@ -243,7 +243,7 @@ def _shown(
             config_source=each.source,
             is_sensitive=each.is_sensitive,
         )
-        for each in rules.configs.effective(Resource(ResourceType.TOPIC, name), configs, cluster)
+        for each in rules.configs.effective(Resource(ResourceType.TOPIC, name), configs, dynamic)
     ]
 
 

@@ -37,8 +37,12 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 
 def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace the offsets of all partitions."""
-    lines = (f"{each.topic} {each.partition} {offsets[each]}" for each in sorted(offsets))
-    _write(files, path, lines)
+    files.write_text_atomic(path, offsets_text(offsets))
+
+
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
+    """What such a file holds."""
+    return _text(f"{each.topic} {each.partition} {offsets[each]}" for each in sorted(offsets))
 
 
 def read_pairs(files: Files, path: str) -> list[tuple[int, int]]:
@@ -51,12 +55,12 @@ def read_pairs(files: Files, path: str) -> list[tuple[int, int]]:
 
 def write_pairs(files: Files, path: str, pairs: Iterable[tuple[int, int]]) -> None:
     """Replace the pairs."""
-    _write(files, path, (f"{first} {second}" for first, second in pairs))
+    files.write_text_atomic(path, _text(f"{first} {second}" for first, second in pairs))
 
 
-def _write(files: Files, path: str, entries: Iterable[str]) -> None:
+def _text(entries: Iterable[str]) -> str:
     lines = list(entries)
-    files.write_text_atomic(path, "\n".join([VERSION, str(len(lines)), *lines, ""]))
+    return "\n".join([VERSION, str(len(lines)), *lines, ""])
 
 
 def _entries(files: Files, path: str, words: int) -> list[tuple[str, list[str]]]:

@@ -10,12 +10,14 @@ that disk is a guess, and another directory's replicas are not. Its logs refuse 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_offsets, write_offsets
+from moldau.broker.log.checkpoint_job import POINTS, CheckpointJob
 from moldau.broker.log.clean_shutdown import (
     NO_BROKER_EPOCH,
     take_clean_shutdown,
@@ -27,6 +29,7 @@ from moldau.broker.log.meta_properties import MetaProperties, read_meta_properti
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
 from moldau.broker.log.recovery import Opening
+from moldau.broker.log.segment import Segment
 from moldau.errors import ConfigError, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -34,6 +37,29 @@ from moldau.runtime.files import FileLock, Files
 
 ConfigOf: TypeAlias = Callable[[TopicPartition, Uuid | None], LogConfig]
 """The settings of a log that was found, by partition and topic id."""
+
+
+_CHECKPOINTS: Final = (*POINTS, names.HIGH_WATERMARKS, names.CLEANED_OFFSETS)
+
+
+@dataclass(slots=True)
+class Removal:
+    """Files that nobody uses any more."""
+
+    files: Files
+    trees: list[str]
+    segments: list[Segment]
+
+    def __bool__(self) -> bool:
+        return bool(self.trees or self.segments)
+
+    def run(self) -> int:
+        """Remove them; how many logs and segments. May run in a thread."""
+        for path in self.trees:
+            self.files.remove_tree(path)
+        for segment in self.segments:
+            segment.remove()
+        return len(self.trees) + len(self.segments)
 
 
 class LogDirectory:
@@ -45,6 +71,8 @@ class LogDirectory:
         self.meta = meta
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, Uuid] = {}
+        self.cleaned_offsets: dict[TopicPartition, int] = {}
+        """Up to where each compacted log is clean; kept by the cleaner."""
         self.failure: OSError | CorruptLog | None = None
         self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
         self.was_clean = False
@@ -55,6 +83,8 @@ class LogDirectory:
         self._lock = lock
         self._deleted: list[tuple[int, str, PartitionLog | None]] = []
         self._are_points_stale = False
+        self._generations = dict.fromkeys(_CHECKPOINTS, 0)
+        """How often each checkpoint was written, or begun to be wrong, so far."""
         self._owner = Owner(self.persist_points, self.fail)
 
     @classmethod
@@ -85,18 +115,12 @@ class LogDirectory:
             epoch = take_clean_shutdown(self.files, self.path)
             self.was_clean = epoch is not None
             self.broker_epoch = NO_BROKER_EPOCH if epoch is None else epoch
-            points = {
-                name: self._read_offsets(name)
-                for name in (
-                    names.RECOVERY_POINTS,
-                    names.LOG_STARTS,
-                    names.HIGH_WATERMARKS,
-                    names.CLEANED_OFFSETS,
-                )
-            }
+            points = {name: self._read_offsets(name) for name in _CHECKPOINTS}
             for name in self.files.list(self.path):
                 self._load_entry(name, config_of, now_ms, points)
             self._are_points_stale = any(each.keys() - self.logs.keys() for each in points.values())
+            cleaned = points[names.CLEANED_OFFSETS]
+            self.cleaned_offsets = {each: cleaned[each] for each in cleaned if each in self.logs}
         except (OSError, CorruptLog) as error:
             self.fail(error)
 
@@ -116,7 +140,7 @@ class LogDirectory:
         points: dict[str, dict[TopicPartition, int]],
     ) -> None:
         path = f"{self.path}/{name}"
-        if not self.files.stat(path).is_dir:
+        if name == names.METADATA_LOG_DIR or not self.files.stat(path).is_dir:
             return
         marked = names.parse_marked_dir(name)
         if marked is not None:
@@ -187,44 +211,70 @@ class LogDirectory:
         log.move(path)
         del self.logs[partition]
         self._are_points_stale = True
+        self.cleaned_offsets.pop(partition, None)
+        for checkpoint in self._generations:
+            self._generations[checkpoint] += 1
         self.topic_ids.pop(partition, None)
         if now_ms is None:
             log.abandon()
         else:
             self._deleted.append((now_ms + log.config.file_delete_delay_ms, path, log))
 
-    def remove_deleted(self, now_ms: int) -> int:
-        """Remove files of deleted logs and segments whose delay is over; how many."""
-        count = 0
-        if self.failure is not None:
-            return count
+    def bind(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """Say durably which topic a log belongs to that did not know it."""
+        self._refuse_failed()
         try:
-            for entry in [each for each in self._deleted if each[0] <= now_ms]:
-                _, path, log = entry
-                if log is not None:
-                    log.abandon()
-                self.files.remove_tree(path)
-                self._deleted.remove(entry)
-                count += 1
+            write_partition_metadata(self.files, self.logs[partition].directory, topic_id)
         except OSError as error:
             self.fail(error)
+            self._refuse_failed()
+        self.topic_ids[partition] = topic_id
+
+    def remove_deleted(self, now_ms: int) -> int:
+        """Remove files of deleted logs and segments whose delay is over; how many."""
+        removal = self.take_deleted(now_ms)
+        try:
+            return removal.run()
+        except OSError as error:
+            self.fail(error)
+            return 0
+
+    def take_deleted(self, now_ms: int) -> Removal:
+        """What `remove_deleted` would remove, for the caller to run in a thread; an OSError of it
+        is for `fail`. What it does not get to goes at the next start."""
+        removal = Removal(self.files, [], [])
+        if self.failure is None:
+            due = [each for each in self._deleted if each[0] <= now_ms]
+            for _, path, log in due:
+                if log is not None:
+                    log.abandon()
+                removal.trees.append(path)
+            self._deleted = [each for each in self._deleted if each[0] > now_ms]
         for log in self._in_service():
-            with suppress(KafkaError):  # its failure is the directory's
-                count += log.remove_deleted(now_ms)
-        return count
+            removal.segments += log.take_deleted(now_ms)
+        return removal
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Retention, for every log, with one checkpoint for all; how many segments went."""
-        expired = []
-        for log in self._in_service():
-            with suppress(KafkaError):  # its failure is the directory's
-                if log.expire_segments(now_ms):
-                    expired.append(log)
+        expired = self.expire_segments(now_ms)
         if expired:
             try:
                 self.persist_points()
             except OSError as error:
                 self.fail(error)
+        return self.drop_expired(expired, now_ms)
+
+    def expire_segments(self, now_ms: int) -> list[PartitionLog]:
+        """The first half of that: the logs that begin later now."""
+        expired = []
+        for log in self._in_service():
+            with suppress(KafkaError):  # its failure is the directory's
+                if log.expire_segments(now_ms):
+                    expired.append(log)
+        return expired
+
+    def drop_expired(self, expired: Iterable[PartitionLog], now_ms: int) -> int:
+        """The second half, when the log starts are durable."""
         count = 0
         for log in expired:
             if self.failure is None:
@@ -244,31 +294,79 @@ class LogDirectory:
 
     def persist_points(self) -> None:
         """Make the recovery points and log starts durable; OSError when that fails."""
-        recovery_points = {each: log.recovery_point for each, log in self.logs.items()}
-        starts = {
-            each: log.log_start_offset
-            for each, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        write_offsets(self.files, f"{self.path}/{names.RECOVERY_POINTS}", recovery_points)
-        write_offsets(self.files, f"{self.path}/{names.LOG_STARTS}", starts)
+        recovery_points = self._offsets(names.RECOVERY_POINTS)
+        for checkpoint in POINTS:
+            self._write_now(checkpoint)
         for each, point in recovery_points.items():
-            self.logs[each].persisted_recovery_point = point
+            log = self.logs[each]
+            log.persisted_recovery_point = log.claimed_recovery_point = point
 
     def write_high_watermarks(self) -> None:
         """Make the high watermarks durable; OSError when that fails."""
-        marks = {each: log.high_watermark for each, log in self.logs.items()}
-        write_offsets(self.files, f"{self.path}/{names.HIGH_WATERMARKS}", marks)
+        self._write_now(names.HIGH_WATERMARKS)
 
     def checkpoint(self) -> None:
-        """Both; an error takes the directory out of service."""
+        """All that is kept of all logs; an error takes the directory out of service."""
         if self.failure is None:
             try:
                 self.persist_points()
                 self.write_high_watermarks()
+                if self.cleaned_offsets or self.files.exists(self._path(names.CLEANED_OFFSETS)):
+                    self._write_now(names.CLEANED_OFFSETS)
                 self._are_points_stale = False
             except OSError as error:
                 self.fail(error)
+
+    def begin_checkpoint(self, checkpoints: Iterable[str]) -> CheckpointJob:
+        """The same for some of them, in the steps of `checkpoint_job`."""
+        checkpoints = tuple(checkpoints)
+        return CheckpointJob(
+            self.files,
+            self.path,
+            {each: self._offsets(each) for each in checkpoints},
+            {each: self._generations[each] for each in checkpoints},
+        )
+
+    def put_checkpoint(self, job: CheckpointJob) -> bool:
+        """Let what was written take its place, unless it was overtaken; OSError when that fails."""
+        if any(self._generations[each] != known for each, known in job.generations.items()):
+            job.drop()
+            return False
+        for each, point in job.offsets(names.RECOVERY_POINTS).items():
+            log = self.logs[each]
+            log.claimed_recovery_point = max(log.claimed_recovery_point, point)
+        job.rename()
+        return True
+
+    def end_checkpoint(self, job: CheckpointJob) -> None:
+        """It is durable; what was written meanwhile is newer."""
+        generations = self._generations
+        if generations[names.RECOVERY_POINTS] == job.generations.get(names.RECOVERY_POINTS):
+            for each, point in job.offsets(names.RECOVERY_POINTS).items():
+                log = self.logs[each]
+                log.persisted_recovery_point = log.claimed_recovery_point = point
+
+    def _write_now(self, checkpoint: str) -> None:
+        self._generations[checkpoint] += 1
+        write_offsets(self.files, self._path(checkpoint), self._offsets(checkpoint))
+
+    def _offsets(self, checkpoint: str) -> dict[TopicPartition, int]:
+        """What a checkpoint should say now."""
+        logs = self.logs.items()
+        if checkpoint == names.RECOVERY_POINTS:
+            return {each: log.recovery_point for each, log in logs}
+        if checkpoint == names.HIGH_WATERMARKS:
+            return {each: log.high_watermark for each, log in logs}
+        if checkpoint == names.CLEANED_OFFSETS:
+            return dict(self.cleaned_offsets)
+        return {
+            each: log.log_start_offset
+            for each, log in logs
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+
+    def _path(self, name: str) -> str:
+        return f"{self.path}/{name}"
 
     # Ends.
 

@@ -15,12 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.log.flush import FlushJob
 from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.shell import ended, new_future
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from moldau.broker.log.directory import LogDirectory
 
 OnDurable: TypeAlias = Callable[[KafkaError | None], None]
 
@@ -32,6 +39,7 @@ class GroupCommit:
         self._runtime = runtime
         self._waiting: dict[PartitionLog, list[OnDurable]] = {}
         self._is_running = False
+        self._task: asyncio.Task[None] | None = None
         self.sync_count = 0
         """Rounds so far: each synced every log that somebody waited for."""
 
@@ -47,7 +55,18 @@ class GroupCommit:
 
     def _start(self) -> None:
         self._is_running = True
-        self._runtime.spawn(self._run(), name="group-commit")
+        self._task = self._runtime.spawn(self._run(), name="group-commit")
+
+    async def durable(self, log: PartitionLog) -> None:
+        """As `submit`, for those who have the time to wait; KafkaError when it fails."""
+        done: asyncio.Future[None] = new_future()
+        self.submit(log, partial(_settle, done))
+        await done
+
+    async def idle(self) -> None:
+        """Wait until nobody waits."""
+        while self._task is not None and self._is_running:
+            await ended(self._task)
 
     async def _run(self) -> None:
         try:
@@ -76,6 +95,35 @@ class GroupCommit:
             for log in reversed(waiting):
                 for on_durable in reversed(waiting[log]):
                     calls.callback(on_durable, outcomes[log])
+
+
+class GroupCommits:
+    """The syncs of all directories of a node."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._commits: dict[str, GroupCommit] = {}
+
+    def of(self, directory: LogDirectory) -> GroupCommit:
+        """The one for a directory."""
+        commit = self._commits.get(directory.path)
+        if commit is None:
+            commit = self._commits[directory.path] = GroupCommit(self._runtime)
+        return commit
+
+    async def idle(self) -> None:
+        """Wait until no sync is under way and nobody waits for one."""
+        for commit in list(self._commits.values()):
+            await commit.idle()
+
+
+def _settle(done: asyncio.Future[None], error: KafkaError | None) -> None:
+    if done.cancelled():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 def _end(log: PartitionLog, job: FlushJob, error: OSError | None) -> KafkaError | None:

@@ -47,7 +47,8 @@ class Appended(NamedTuple):
     first_offset: int
     last_offset: int
     append_time_ms: int = NO_APPEND_TIME
-    """-1 unless the topic stamps its records itself."""
+    """-1 unless the topic stamps its records itself; of a duplicate, its newest timestamp, as Kafka
+    answers it whatever the topic does."""
     is_duplicate: bool = False
     """The batch was there already; nothing was written."""
 
@@ -79,7 +80,9 @@ class PartitionLog:
         self.high_watermark = self.log_start_offset
         self.flushed_end_offset = found.flushed_end_offset
         self.persisted_recovery_point = 0
-        """What the directory's checkpoint says; kept up to date by whoever writes that."""
+        """What the directory's checkpoint says for sure; kept by whoever writes that."""
+        self.claimed_recovery_point = 0
+        """The most that it may say, while it is being written."""
         self.failure: Exception | None = None
         self.notes = found.notes
         self._owner = owner
@@ -105,7 +108,7 @@ class PartitionLog:
         files.make_dirs(directory)
         found = open_directory(files, directory, config, opening)
         log = cls(files, directory, config, found, owner or Owner())
-        log.persisted_recovery_point = opening.recovery_point
+        log.persisted_recovery_point = log.claimed_recovery_point = opening.recovery_point
         log._jitter = opening.jitter
         log.segments.active.created_ms = opening.now_ms
         if found.epochs_changed:
@@ -145,10 +148,7 @@ class PartitionLog:
             duplicate = append.add(batch, base_offset=base, timestamp=max_timestamp)
             if duplicate is not None:
                 return Appended(
-                    duplicate.first_offset,
-                    duplicate.last_offset,
-                    duplicate.timestamp if self.config.is_append_time else NO_APPEND_TIME,
-                    True,
+                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True
                 )
         data = batch.data
         stamp(data, base, leader_epoch)
@@ -426,7 +426,8 @@ class PartitionLog:
 
     def update_high_watermark(self, offset: int) -> bool:
         """All below `offset` is replicated; whether that is news. Kept within the log."""
-        offset = max(self.log_start_offset, min(offset, self.log_end_offset))
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
@@ -514,14 +515,24 @@ class PartitionLog:
 
     def remove_deleted(self, now_ms: int) -> int:
         """Remove the files of segments that were let go long enough ago; how many."""
-        due = [segment for deadline, segment in self._deleted if deadline <= now_ms]
-        self._deleted = [each for each in self._deleted if each[0] > now_ms]
+        due = self.take_deleted(now_ms)
         try:
             for segment in due:
                 segment.remove()
         except OSError as error:
             self._fail(error)
         return len(due)
+
+    def take_deleted(self, now_ms: int) -> list[Segment]:
+        """The same segments, for the caller to `remove` where it does not hold up anybody: freeing
+        a large file takes time. Nobody else knows them any more."""
+        if not self._deleted:
+            return []
+        due = [segment for deadline, segment in self._deleted if deadline <= now_ms]
+        self._deleted = [each for each in self._deleted if each[0] > now_ms]
+        for segment in due:
+            segment.forget()
+        return due
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
         """Put cleaned segments (`.cleaned`, sealed and synced) in the place of sealed ones.
@@ -537,6 +548,13 @@ class PartitionLog:
             self._fail(error)
         gone = set(map(id, old))
         kept = [each for each in self.segments if id(each) not in gone]
+        bases = {each.base_offset for each in new}
+        try:
+            for segment in old:
+                if segment.base_offset not in bases:
+                    self.snapshots.remove(segment.base_offset)
+        except OSError as error:
+            self._fail(error)
         for segment in new:
             segment.are_indexes_durable = True
         self.segments.replace_all(sorted([*kept, *new], key=lambda each: each.base_offset))
@@ -587,7 +605,8 @@ class PartitionLog:
         """Recovery must look at what will be written in the place of what goes; say so first."""
         for number in range(index, len(self.segments)):
             self.segments[number].are_indexes_durable = False
-        if self.persisted_recovery_point > self.segments[index].base_offset:
+        claimed = max(self.persisted_recovery_point, self.claimed_recovery_point)
+        if claimed > self.segments[index].base_offset:
             self._owner.persist_points()
 
     def _remove_from(self, index: int) -> None:

@@ -6,9 +6,10 @@ append on. Defaults are Kafka's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from moldau.broker.log.compaction_choice import CompactionPolicy
 from moldau.records import Codec
 
 UNLIMITED: Final = -1
@@ -44,3 +45,5 @@ class LogConfig:
     preallocate: bool = False
     file_delete_delay_ms: int = 60_000
     producer_expiration_ms: int = 86_400_000
+    compaction: CompactionPolicy = field(default_factory=CompactionPolicy)
+    """When and how the cleaner works on it, if it is compacted."""

@@ -24,6 +24,8 @@ DELETED: Final = ".deleted"
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
+METADATA_LOG_DIR: Final = "__cluster_metadata-0"
+"""The quorum's log, which lies beside those of partitions and is none of them."""
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"

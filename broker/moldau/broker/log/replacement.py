@@ -42,7 +42,8 @@ def finish_replacements(files: Files, directory: str) -> None:
     changed = False
     for name in listed:
         if (cleaned := names.parse_segment_file(name, names.CLEANED)) is not None:
-            lowest_cleaned = min(cleaned[0], lowest_cleaned or cleaned[0])
+            is_lower = lowest_cleaned is None or cleaned[0] < lowest_cleaned
+            lowest_cleaned = cleaned[0] if is_lower else lowest_cleaned
             files.remove(f"{directory}/{name}")
             changed = True
     swaps = [found for name in listed if (found := names.parse_segment_file(name, names.SWAP))]

@@ -281,8 +281,14 @@ class Segment:
             since_index += header.size_bytes
         self.newest = newest
         self._bytes_since_index = since_index
-        first = next(self.batches(0), None)
-        self.first_timestamp = None if first is None else first.header.max_timestamp
+        self.first_timestamp = None
+        self.load_first_timestamp()
+
+    def load_first_timestamp(self) -> None:
+        """Find `first_timestamp`, which an opened segment does not know."""
+        if self.first_timestamp is None and self.size_bytes:
+            first = next(self.batches(0), None)
+            self.first_timestamp = None if first is None else first.header.max_timestamp
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the log, which is whole."""

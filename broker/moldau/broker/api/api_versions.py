@@ -1,0 +1,51 @@
+"""ApiVersions: what this broker serves, and which features the cluster has agreed on.
+
+The rules of the answer are in `moldau.protocol.api_versions`; here is what goes into it. A request
+in an unknown version never comes here: the network layer answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, cast
+
+from moldau.broker.controller.levels import KRAFT_VERSION
+from moldau.protocol.api_versions import Finalized, Welcome
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.negotiation import advertised_versions
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest, Handler
+    from moldau.broker.controller.image import Image
+    from moldau.protocol.versions import Versions
+
+
+def welcome(keys: Collection[int], features: Mapping[str, Versions]) -> Welcome:
+    """What a broker that serves these APIs tells everybody."""
+    advertised = advertised_versions("broker")
+    served = {key: versions for key, versions in advertised.items() if key in keys}
+    return Welcome(served, features)
+
+
+def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finalized:
+    """What the cluster has agreed on, as of the last record that `image` has."""
+    levels = dict(image.features.levels)
+    if kraft_version:
+        levels[KRAFT_VERSION] = kraft_version  # which the quorum keeps, not the metadata
+    return Finalized(metadata_offset - 1, levels)
+
+
+def handler(keys: Callable[[], Collection[int]]) -> Handler:
+    """Serves ApiVersions for the table of handlers that has those keys, itself among them."""
+    known: tuple[Mapping[str, Versions], Welcome] | None = None
+
+    def serve(node: Node, request: ApiRequest) -> None:
+        nonlocal known
+        if known is None or known[0] is not node.features:
+            known = node.features, welcome(keys(), node.features)
+        message = cast(ApiVersionsRequest, request.decode())
+        state = finalized(node.image, node.metadata_offset, node.kraft_version)
+        request.answer(known[1].answer(message, request.arrival.version, state))
+
+    return serve

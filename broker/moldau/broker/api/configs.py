@@ -1,0 +1,234 @@
+"""AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
+
+What is kept in the metadata log the controller changes (`controller.config_changes`). Some of a
+request is settled here before: what contradicts itself, the settings of another broker, which only
+that one can judge, and the levels of this broker's loggers, which stand in no log. The rest goes to
+the controller, and the answer has all resources in the order of the request.
+
+Each resource succeeds or fails on its own; the levels of loggers change before the controller has
+answered for the others, as with Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+
+from moldau.broker.api.broker_loggers import alter_loggers
+from moldau.broker.api.describe_configs import check_broker_name
+from moldau.broker.api.forwarding import submit
+from moldau.broker.controller.config_changes import Change, Operation, list_config_resources
+from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.broker.settings import network
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages import alter_configs as replacing
+from moldau.protocol.messages import incremental_alter_configs as changing
+from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.protocol.declare import Request as Message
+    from moldau.protocol.declare import Response
+
+
+class Verdict(NamedTuple):
+    """What came of one resource."""
+
+    error_code: int = ErrorCode.NONE
+    error_message: str | None = None
+
+    @classmethod
+    def of(cls, error: KafkaError) -> Verdict:
+        """It cannot be."""
+        return cls(error.code, error.reason)
+
+
+Wanted: TypeAlias = "Sequence[tuple[Resource, Sequence[Change]]]"
+Answering: TypeAlias = "Callable[[Sequence[tuple[Resource, Verdict]]], Response]"
+
+DONE: Final = Verdict()
+
+
+@dataclass(slots=True)
+class Alteration:
+    """A request on its way: all its resources in order, and the verdicts so far."""
+
+    wanted: Wanted
+    verdicts: dict[Resource, Verdict] = field(default_factory=dict)
+
+    def is_open(self, resource_type: int, name: str) -> bool:
+        """Whether the controller has to decide on the resource."""
+        return Resource(resource_type, name) not in self.verdicts
+
+    def close(self, response: Response | KafkaError) -> None:
+        """The controller has answered for all that was open."""
+        if isinstance(response, KafkaError):
+            for resource, _ in self.wanted:
+                self.verdicts.setdefault(resource, Verdict.of(response))
+            return
+        assert isinstance(
+            response, changing.IncrementalAlterConfigsResponse | replacing.AlterConfigsResponse
+        )
+        for each in response.responses:
+            resource = Resource(each.resource_type, each.resource_name)
+            self.verdicts[resource] = Verdict(each.error_code, each.error_message)
+
+    def result(self) -> list[tuple[Resource, Verdict]]:
+        """In the order of the request; nothing must be open."""
+        return [(resource, self.verdicts[resource]) for resource, _ in self.wanted]
+
+
+def judge(wanted: Wanted, node_id: int) -> Alteration:
+    """What can be refused at once: a resource that is named twice, settings of it that are, values
+    that are missing, another broker's number."""
+    alteration = Alteration(wanted)
+    times = Counter(resource for resource, _ in wanted)
+    for resource, changes in wanted:
+        try:
+            if times[resource] > 1:
+                raise _invalid("the request names the resource twice")
+            _check_changes(changes)
+            _check_broker(resource, node_id)
+        except KafkaError as error:
+            alteration.verdicts[resource] = Verdict.of(error)
+    return alteration
+
+
+def _check_changes(changes: Sequence[Change]) -> None:
+    names = [each.name for each in changes]
+    if len(set(names)) != len(names):
+        raise _invalid("a setting is named twice")
+    empty = [each.name for each in changes if each.value is None]
+    if any(each.value is None and each.operation != Operation.DELETE for each in changes):
+        raise _invalid(f"no value for {', '.join(empty)}")
+
+
+def _check_broker(resource: Resource, node_id: int) -> None:
+    is_broker = resource.resource_type == ResourceType.BROKER and resource != ALL_BROKERS
+    if not is_broker and resource.resource_type != ResourceType.BROKER_LOGGER:
+        return
+    check_broker_name(resource.name, node_id)
+    if is_broker and resource.name != str(node_id):
+        # It would be stored under a name that the broker never looks under.
+        raise _invalid(f"broker {node_id} is called {node_id}, not {resource.name!r}")
+
+
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, reason)
+
+
+def serve_list(node: Node, request: ApiRequest) -> None:
+    """Answers from the image, at once."""
+    message = cast(ListConfigResourcesRequest, request.decode())
+    request.answer(list_config_resources(node.image, message, request.arrival.version))
+
+
+def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
+    """Changes the levels of loggers, and passes the rest on."""
+    message = cast(changing.IncrementalAlterConfigsRequest, request.decode())
+    alteration = judge(
+        [
+            (
+                Resource(each.resource_type, each.resource_name),
+                [Change(one.name, one.config_operation, one.value) for one in each.configs],
+            )
+            for each in message.resources
+        ],
+        node.node_id,
+    )
+    _alter_loggers(node, alteration, validate_only=message.validate_only)
+    message.resources = [
+        each
+        for each in message.resources
+        if alteration.is_open(each.resource_type, each.resource_name)
+    ]
+    _pass_on(node, request, message, alteration, incremental_response)
+
+
+def serve_alter(node: Node, request: ApiRequest) -> None:
+    """Passes it on. Levels of loggers are changed one by one only: they are no resources here."""
+    message = cast(replacing.AlterConfigsRequest, request.decode())
+    alteration = judge(
+        [
+            (
+                Resource(each.resource_type, each.resource_name),
+                [Change(one.name, Operation.SET, one.value) for one in each.configs],
+            )
+            for each in message.resources
+        ],
+        node.node_id,
+    )
+    message.resources = [
+        each
+        for each in message.resources
+        if alteration.is_open(each.resource_type, each.resource_name)
+    ]
+    _pass_on(node, request, message, alteration, replacing_response)
+
+
+def incremental_response(verdicts: Sequence[tuple[Resource, Verdict]]) -> Response:
+    """The answer to IncrementalAlterConfigs."""
+    return changing.IncrementalAlterConfigsResponse(
+        throttle_time_ms=0,
+        responses=[
+            changing.AlterConfigsResourceResponse(
+                error_code=verdict.error_code,
+                error_message=verdict.error_message,
+                resource_type=resource.resource_type,
+                resource_name=resource.name,
+            )
+            for resource, verdict in verdicts
+        ],
+    )
+
+
+def replacing_response(verdicts: Sequence[tuple[Resource, Verdict]]) -> Response:
+    """The answer to AlterConfigs."""
+    return replacing.AlterConfigsResponse(
+        throttle_time_ms=0,
+        responses=[
+            replacing.AlterConfigsResourceResponse(
+                error_code=verdict.error_code,
+                error_message=verdict.error_message,
+                resource_type=resource.resource_type,
+                resource_name=resource.name,
+            )
+            for resource, verdict in verdicts
+        ],
+    )
+
+
+def _alter_loggers(node: Node, alteration: Alteration, *, validate_only: bool) -> None:
+    for resource, changes in alteration.wanted:
+        is_logger = resource.resource_type == ResourceType.BROKER_LOGGER
+        if not is_logger or resource in alteration.verdicts:
+            continue
+        try:
+            if node.loggers is None:
+                raise _invalid("this broker does not let the levels of its loggers be changed")
+            alter_loggers(node.loggers, changes, validate_only=validate_only)
+        except KafkaError as error:
+            alteration.verdicts[resource] = Verdict.of(error)
+        else:
+            alteration.verdicts[resource] = DONE
+
+
+def _pass_on(
+    node: Node,
+    request: ApiRequest,
+    message: Message,
+    alteration: Alteration,
+    answering: Answering,
+) -> None:
+    def answered(response: Response | KafkaError) -> None:
+        alteration.close(response)
+        request.answer(answering(alteration.result()))
+
+    if all(resource in alteration.verdicts for resource, _ in alteration.wanted):
+        request.answer(answering(alteration.result()))
+        return
+    timeout_ms = node.settings[network.request_timeout_ms]
+    submit(node, message, request.arrival.version, answered, timeout_ms=timeout_ms)

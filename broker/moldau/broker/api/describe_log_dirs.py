@@ -1,0 +1,89 @@
+"""Tells what lies in which log directory, and what is out of service (KIP-113, KIP-827)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final, cast
+
+from moldau.broker.api.node import Node
+from moldau.broker.api.request import ApiRequest
+from moldau.broker.controller.topic_names import METADATA_TOPIC
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.names import TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+_UNKNOWN_BYTES: Final = -1
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """Every directory, in the order of `log.dirs`; of its logs those that are asked for."""
+    message = cast(DescribeLogDirsRequest, request.decode())
+    asked: Container[TopicPartition] = _Everything()
+    if message.topics is not None:
+        asked = {
+            TopicPartition(topic.topic, index)
+            for topic in message.topics
+            for index in topic.partitions
+        }
+    directories = node.directories
+    results = [_describe(node, each, asked) for each in directories.directories]
+    results += [_out_of_service(path) for path in directories.unopened]
+    request.answer(DescribeLogDirsResponse(throttle_time_ms=0, results=results))
+
+
+class _Everything:
+    """Contains every partition."""
+
+    def __contains__(self, partition: object) -> bool:
+        return True
+
+
+def _describe(
+    node: Node, directory: LogDirectory, asked: Container[TopicPartition]
+) -> DescribeLogDirsResult:
+    if directory.failure is not None:
+        return _out_of_service(directory.path)
+    try:
+        usable_bytes = directory.files.free_bytes(directory.path)
+    except OSError:
+        usable_bytes = _UNKNOWN_BYTES
+    broker = node.image.brokers.by_id.get(node.node_id)
+    cordoned = () if broker is None else broker.cordoned_log_dirs or ()
+    return DescribeLogDirsResult(
+        error_code=ErrorCode.NONE,
+        log_dir=directory.path,
+        topics=_topics(directory, asked),
+        usable_bytes=usable_bytes,
+        is_cordoned=directory.directory_id in cordoned,
+    )
+
+
+def _topics(
+    directory: LogDirectory, asked: Container[TopicPartition]
+) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition, log in directory.logs.items():
+        if partition in asked and partition.topic != METADATA_TOPIC:
+            topics.setdefault(partition.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                    is_future_key=False,
+                )
+            )
+    return [
+        DescribeLogDirsTopic(name=name, partitions=partitions)
+        for name, partitions in topics.items()
+    ]
+
+
+def _out_of_service(path: str) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])

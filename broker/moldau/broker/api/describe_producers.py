@@ -1,0 +1,66 @@
+"""Tells which producers a partition remembers, for who looks for one that hangs (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from moldau.broker.api.node import Node
+from moldau.broker.api.refusal import message_of, told
+from moldau.broker.api.request import ApiRequest
+from moldau.broker.controller.topic_names import check_topic_name
+from moldau.broker.log.producer_state import ProducerStateEntry
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+_NO_OFFSET: Final = -1
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """Those of leaders only."""
+    message = cast(DescribeProducersRequest, request.decode())
+    topics = [
+        TopicResponse(
+            name=topic.name,
+            partitions=[_describe(node, topic.name, index) for index in topic.partition_indexes],
+        )
+        for topic in message.topics
+    ]
+    request.answer(DescribeProducersResponse(throttle_time_ms=0, topics=topics))
+
+
+def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
+    try:
+        check_topic_name(topic)
+        partition = node.replicas.partition(topic, index)
+    except KafkaError as error:
+        refusal = told(node, topic, index, error)
+        return PartitionResponse(
+            partition_index=index,
+            error_code=refusal.code,
+            error_message=message_of(refusal),
+            active_producers=[],
+        )
+    entries = partition.log.producers.entries.values()
+    return PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        active_producers=[_state(entry) for entry in entries],
+    )
+
+
+def _state(entry: ProducerStateEntry) -> ProducerState:
+    first = entry.transaction_first_offset
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=_NO_OFFSET if first is None else first,
+    )

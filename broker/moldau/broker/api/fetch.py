@@ -1,0 +1,403 @@
+"""Reads batches: at once if there is enough, else when there is, or when the reader's time is over.
+
+Invariants:
+* Records are slices of files from beginning to end: nobody here looks at a byte of them.
+* The answer has at most `max_bytes` of records (the smaller of the reader's and the broker's bound)
+  and of each partition at most its own bound; but the first partition that has anything gives a
+  whole batch, whatever its size, so that every reader gets on.
+* It waits until `min_bytes` can be read, at most `max_wait_ms`. An error, a diverging epoch, or the
+  rest of a segment that is not the last one ends the wait at once. An unknown topic alone does not,
+  since its reader would ask again and again (as in Kafka).
+* What is answered is read when it is answered: all marks of a partition are of one moment.
+
+While it waits, only partitions whose bound moved are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.api.delayed_answer import DelayedAnswer
+from moldau.broker.api.fetch_session import Key, PartitionRow, Wanted
+from moldau.broker.api.node import Node
+from moldau.broker.api.refusal import UNKNOWN_TOPICS, Lead, lead_of, told, told_by_id
+from moldau.broker.api.request import ApiRequest
+from moldau.broker.settings import fetch as fetch_settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from moldau.records import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from moldau.broker.api.fetch_session_cache import FetchContext
+    from moldau.broker.log.slice import LogSlice
+    from moldau.broker.replication.partition import Partition
+
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+_TOPIC_IDS_SINCE: Final = 13
+_REPLICA_STATE_SINCE: Final = 15
+_LEADERS_SINCE: Final = 16
+_READ_UNCOMMITTED: Final = 0
+_READ_COMMITTED: Final = 1
+_NS_PER_MS: Final = 1_000_000
+
+Row = tuple[Key, Wanted, PartitionData]
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """See the module."""
+    message = cast(FetchRequest, request.decode())
+    version = request.arrival.version
+    reader = _Reader(node, message, version)
+    now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
+    try:
+        context = node.fetch_sessions.begin(
+            message, version, now_ms, is_follower=reader.is_follower
+        )
+    except KafkaError as error:
+        request.answer(_session_refusal(error))
+        return
+    fetch = Fetch(request, reader, context)
+    if not fetch.answer_at_once(message.max_wait_ms):
+        fetch.wait(node.replicas.purgatory, fetch.partitions, message.max_wait_ms)
+
+
+class _Reader:
+    """Who reads, and within which bounds: the same for all partitions of a request."""
+
+    __slots__ = (
+        "is_follower",
+        "isolation_level",
+        "max_bytes",
+        "min_bytes",
+        "node",
+        "replica_id",
+        "uses_topic_ids",
+        "version",
+    )
+
+    def __init__(self, node: Node, message: FetchRequest, version: int) -> None:
+        self.node = node
+        self.version = version
+        self.uses_topic_ids = version >= _TOPIC_IDS_SINCE
+        if version >= _REPLICA_STATE_SINCE:
+            self.replica_id = message.replica_state.replica_id
+        else:
+            self.replica_id = message.replica_id
+        self.is_follower = self.replica_id >= 0
+        self.isolation_level = message.isolation_level
+        if self.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, isolation_level=self.isolation_level)
+        self.max_bytes = min(message.max_bytes, node.settings[fetch_settings.fetch_max_bytes])
+        self.min_bytes = min(message.min_bytes, self.max_bytes)
+
+    def find(self, wanted: Wanted) -> Partition:
+        """The replica to read from, if it is this reader's to read."""
+        asked = wanted.asked
+        replicas = self.node.replicas
+        if self.uses_topic_ids:
+            partition = replicas.partition_by_id(wanted.topic_id, asked.partition)
+        else:
+            partition = replicas.partition(wanted.topic, asked.partition)
+        partition.check_epoch(asked.current_leader_epoch)
+        if self.is_follower:
+            self._check_follower(partition, asked.current_leader_epoch)
+        return partition
+
+    def _check_follower(self, partition: Partition, current_leader_epoch: int) -> None:
+        """Who is not assigned as another replica may know newer or older metadata than we do."""
+        topic = self.node.image.topics.by_id.get(partition.topic_id)
+        known = None if topic is None else topic.partitions.get(partition.index)
+        replica_id = self.replica_id
+        if known is None or replica_id == self.node.node_id or replica_id not in known.replicas:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if current_leader_epoch != NO_EPOCH:
+                code = ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(
+                code,
+                "the reader is not a replica of the partition",
+                topic=partition.topic,
+                partition=partition.index,
+                replica=replica_id,
+            )
+
+    def told(self, wanted: Wanted, error: KafkaError) -> KafkaError:
+        index = wanted.asked.partition
+        if self.uses_topic_ids:
+            return told_by_id(self.node, wanted.topic_id, index, error)
+        return told(self.node, wanted.topic, index, error)
+
+
+class _Watched:
+    """A partition of a fetch that waits: what could be read of it when it was looked at last."""
+
+    __slots__ = ("bound", "partition", "size", "wanted")
+
+    def __init__(self, wanted: Wanted, partition: Partition, bound: int, size: int) -> None:
+        self.wanted = wanted
+        self.partition = partition
+        self.bound = bound
+        self.size = size
+
+
+class Fetch(DelayedAnswer):
+    """One fetch, until it is answered."""
+
+    __slots__ = ("_context", "_is_urgent", "_items", "_reader", "_size", "_watched")
+
+    def __init__(self, request: ApiRequest, reader: _Reader, context: FetchContext) -> None:
+        super().__init__(request)
+        self._reader = reader
+        self._context = context
+        # A later request of the session may change its partitions while this one waits.
+        self._items = list(context.wanted.items())
+        self._is_urgent = False
+        self._size = 0
+        self._watched: list[_Watched] = []
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """What to watch."""
+        return [each.partition for each in self._watched]
+
+    def answer_at_once(self, max_wait_ms: int) -> bool:
+        """Answer unless it has to wait, and is willing to."""
+        rows = self._read()
+        if (
+            self._size >= self._reader.min_bytes
+            or max_wait_ms <= 0
+            or self._is_urgent
+            or not self._watched
+        ):
+            self._answer(rows)
+            return True
+        return False
+
+    def try_complete(self) -> bool:
+        if not self._has_enough():
+            return False
+        self._answer(self._read())
+        return True
+
+    def on_timeout(self) -> None:
+        self._answer(self._read())
+
+    # Reading.
+
+    def _read(self) -> list[Row]:
+        """All partitions, within the bounds of the whole."""
+        reader = self._reader
+        left = reader.max_bytes
+        is_first = True
+        self._size = 0
+        self._is_urgent = False
+        watched: list[_Watched] = []
+        self._watched = watched
+        rows: list[Row] = []
+        for key, wanted in self._items:
+            try:
+                partition = reader.find(wanted)
+                data, size, bound = self._read_one(partition, wanted, left, is_first)
+            except KafkaError as error:
+                data = self._refused(wanted, error)
+                rows.append((key, wanted, data))
+                continue
+            if size:
+                is_first = False
+                left = max(0, left - size)
+                self._size += size
+            watched.append(_Watched(wanted, partition, bound, size))
+            rows.append((key, wanted, data))
+        return rows
+
+    def _read_one(
+        self, partition: Partition, wanted: Wanted, left: int, is_first: bool
+    ) -> tuple[PartitionData, int, int]:
+        """The answer for one partition, its bytes, and the offset up to which it was read."""
+        reader = self._reader
+        asked = wanted.asked
+        offset = asked.fetch_offset
+        isolation_level = reader.isolation_level
+        bound = partition.fetch_bound(isolation_level, reader.is_follower)
+        log = partition.log
+        records: LogSlice | bytes = b""
+        diverging = None
+        if asked.last_fetched_epoch != NO_EPOCH:
+            diverging = _divergence(partition, wanted)
+        wanted.is_diverging = diverging is not None
+        if diverging is None:
+            max_bytes = asked.partition_max_bytes
+            slice_ = partition.read(offset, min(max_bytes, left), bound, is_first)
+            if slice_.size_bytes:
+                records = slice_
+                if not _is_newest(partition, slice_):
+                    self._is_urgent = True
+        else:
+            self._is_urgent = True
+        aborted: list[AbortedTransaction] | None = None
+        if isolation_level == _READ_COMMITTED and not reader.is_follower:
+            aborted = [] if records == b"" else _aborted(partition, offset, slice_)
+        data = PartitionData(
+            partition_index=asked.partition,
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=aborted,
+            records=records,
+        )
+        if diverging is not None:
+            data.diverging_epoch = diverging
+        return data, len(records), bound
+
+    def _refused(self, wanted: Wanted, error: KafkaError) -> PartitionData:
+        wanted.is_diverging = False
+        refusal = self._reader.told(wanted, error)
+        aborted: list[AbortedTransaction] | None = []
+        if refusal.code not in UNKNOWN_TOPICS:
+            self._is_urgent = True
+            aborted = None
+        return PartitionData(
+            partition_index=wanted.asked.partition,
+            error_code=refusal.code,
+            high_watermark=NO_OFFSET,
+            aborted_transactions=aborted,
+            records=b"",
+        )
+
+    def _has_enough(self) -> bool:
+        """Whether waiting is over, by looking at what moved."""
+        reader = self._reader
+        total = 0
+        for watched in self._watched:
+            partition = watched.partition
+            wanted = watched.wanted
+            try:
+                if reader.find(wanted) is not partition:
+                    return True
+                bound = partition.fetch_bound(reader.isolation_level, reader.is_follower)
+                if bound != watched.bound:
+                    offset = wanted.asked.fetch_offset
+                    if reader.min_bytes <= HEADER_BYTES and bound > offset:
+                        return True
+                    max_bytes = wanted.asked.partition_max_bytes
+                    found = partition.read(offset, max_bytes, bound, True)
+                    if found.size_bytes and not _is_newest(partition, found):
+                        return True
+                    watched.bound = bound
+                    watched.size = min(found.size_bytes, max_bytes)
+            except KafkaError:
+                return True
+            total += watched.size
+        return total >= reader.min_bytes
+
+    # Answering.
+
+    def _answer(self, rows: list[Row]) -> None:
+        node = self._reader.node
+        now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
+        try:
+            session_id, told_rows = self._context.conclude(rows, now_ms)
+        except KafkaError as error:
+            refusal = _session_refusal(error)
+            refusal.session_id = cast(int, error.context["session_id"])
+            self.answer(refusal)
+            return
+        response = FetchResponse(
+            throttle_time_ms=0, session_id=session_id, responses=_by_topic(told_rows)
+        )
+        if self._is_urgent and self._reader.version >= _LEADERS_SINCE:
+            _name_leaders(node, self.request, response)
+        self.answer(response)
+
+
+def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the reader's log leaves ours, if it does. By his last epoch, so that it needs no
+    OffsetForLeaderEpoch."""
+    asked = wanted.asked
+    epoch, end_offset = partition.epoch_end(asked.last_fetched_epoch)
+    if epoch == NO_EPOCH or end_offset == NO_OFFSET:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            "the last fetched epoch is not known here",
+            epoch=asked.last_fetched_epoch,
+        )
+    if asked.fetch_offset < partition.log_start_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            offset=asked.fetch_offset,
+            log_start_offset=partition.log_start_offset,
+        )
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _is_newest(partition: Partition, read: LogSlice) -> bool:
+    """Whether it is of the segment in use: of an older one there is nothing to wait for."""
+    return read.source is partition.log.segments.active.source
+
+
+def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:
+    """In the order of their first offsets, which readers may rely on."""
+    found = partition.log.aborted_transactions(offset, read)
+    if len(found) > 1:
+        found.sort(key=lambda each: each.first_offset)
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in found
+    ]
+
+
+def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
+    """Partitions in their order; those of a topic that follow one another go together."""
+    topics: list[FetchableTopicResponse] = []
+    name: str | None = None
+    topic_id = b""
+    for wanted, data in rows:
+        if wanted.topic != name or wanted.topic_id != topic_id:
+            name, topic_id = wanted.topic, wanted.topic_id
+            partitions = [data]
+            topics.append(
+                FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
+            )
+        else:
+            partitions.append(data)
+    return topics
+
+
+def _session_refusal(error: KafkaError) -> FetchResponse:
+    return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+
+
+_LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def _name_leaders(node: Node, request: ApiRequest, response: FetchResponse) -> None:
+    """Tell who asked the wrong broker, or knows an old epoch, which is right (KIP-951)."""
+    leads: dict[int, Lead] = {}
+    listener = request.connection.listener
+    for topic in response.responses:
+        for data in topic.partitions:
+            if data.error_code not in _LED_ELSEWHERE:
+                continue
+            lead = lead_of(node, topic.topic, topic.topic_id, data.partition_index, listener)
+            data.current_leader = LeaderIdAndEpoch(
+                leader_id=lead.leader_id, leader_epoch=lead.leader_epoch
+            )
+            if lead.is_reachable:
+                leads[lead.leader_id] = lead
+    response.node_endpoints = [
+        NodeEndpoint(node_id=lead.leader_id, host=lead.host, port=lead.port, rack=lead.rack)
+        for lead in leads.values()
+    ]

@@ -1,0 +1,165 @@
+"""Fetch sessions (KIP-227): both sides remember the partitions, and speak of what changed. Pure.
+
+A request is one of four things, told by its session id and epoch:
+
+| id  | epoch | it is                                                                          |
+|-----|-------|--------------------------------------------------------------------------------|
+| any | -1    | a fetch of its own; a session of that id ends                                  |
+| any | 0     | a full fetch that would like a session; one of that id ends                    |
+| n   | > 0   | the next fetch of session n: partitions to add, to change and to forget        |
+
+Invariants:
+* An incremental answer has a partition if it has records, an error or a diverging epoch, or if its
+  high watermark or log start is not what was told last; a partition with an error is told again.
+* Partitions are read in the order in which they last had nothing: one that gave records goes to the
+  end, so none starves behind a full one.
+* A session of names is never continued with ids, nor the reverse: that is an error of its own.
+* An epoch is used once. Which request came late or twice is told by it, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from moldau.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    ForgottenTopic,
+    PartitionData,
+)
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+TOPIC_IDS_SINCE: Final = 13
+_EPOCH_MAX: Final = 2**31 - 1
+_NEVER_TOLD: Final = -1
+
+Key: TypeAlias = tuple[str | bytes, int]
+"""The topic's name or id, and the partition."""
+
+
+class Wanted:
+    """A partition that is to be read, and what its reader was told of it."""
+
+    __slots__ = (
+        "asked",
+        "high_watermark",
+        "is_diverging",
+        "log_start_offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
+        self.topic = topic
+        """The name; empty where the request names topics by id."""
+        self.topic_id = topic_id
+        self.asked = asked
+        self.is_diverging = False
+        """Set by who reads: the reader is told to truncate."""
+        self.high_watermark = _NEVER_TOLD
+        self.log_start_offset = _NEVER_TOLD
+
+    def __repr__(self) -> str:
+        return f"<Wanted {self.topic or self.topic_id.hex()}-{self.asked.partition}>"
+
+    def tell(self, data: PartitionData) -> bool:
+        """Whether the answer must have this partition; if so, that is what was told from now on."""
+        must = bool(data.records)
+        if data.high_watermark != self.high_watermark:
+            must = True
+            self.high_watermark = data.high_watermark
+        if data.log_start_offset != self.log_start_offset:
+            must = True
+            self.log_start_offset = data.log_start_offset
+        if data.error_code:
+            must = True
+            self.high_watermark = _NEVER_TOLD
+        return must or self.is_diverging
+
+
+class FetchSession:
+    """What one reader wants, in the order of reading."""
+
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "evictable_as",
+        "is_privileged",
+        "partitions",
+        "session_id",
+        "used_ms",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, session_id: int, partitions: dict[Key, Wanted], now_ms: int) -> None:
+        self.session_id = session_id
+        self.partitions = partitions
+        self.uses_topic_ids = False
+        self.is_privileged = False
+        """Of a follower, which should not lose it to a consumer."""
+        self.created_ms = self.used_ms = now_ms
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        """What the next request has to say."""
+        self.evictable_as: EvictionKey | None = None
+        """The entry in the cache's order, if it may be evicted."""
+
+    @property
+    def eviction_key(self) -> EvictionKey:
+        """Who is smaller goes first."""
+        return self.is_privileged, len(self.partitions), self.session_id
+
+    def update(self, asked: dict[Key, Wanted], forgotten: Iterable[Key]) -> None:
+        """What the next request says differently."""
+        partitions = self.partitions
+        for key, wanted in asked.items():
+            known = partitions.get(key)
+            if known is None:
+                partitions[key] = wanted
+            else:
+                known.asked = wanted.asked
+        for key in forgotten:
+            partitions.pop(key, None)
+
+    def select(self, rows: Iterable[tuple[Key, Wanted, PartitionData]]) -> Iterator[PartitionRow]:
+        """The rows that the answer must have; who gave records goes to the end of the order."""
+        partitions = self.partitions
+        for key, wanted, data in rows:
+            if wanted.tell(data):
+                if data.records and partitions.get(key) is wanted:
+                    del partitions[key]
+                    partitions[key] = wanted
+                yield wanted, data
+
+
+EvictionKey: TypeAlias = tuple[bool, int, int]
+PartitionRow: TypeAlias = tuple[Wanted, PartitionData]
+
+
+def next_epoch(epoch: int) -> int:
+    """After the last one comes 1: 0 would be a full fetch."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
+
+
+def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
+    """The partitions that a request names, in its order; of one named twice, the last word."""
+    wanted: dict[Key, Wanted] = {}
+    uses_ids = version >= TOPIC_IDS_SINCE
+    for topic in message.topics:
+        name, topic_id = topic.topic, topic.topic_id
+        of_topic: str | bytes = topic_id if uses_ids else name
+        for asked in topic.partitions:
+            wanted[of_topic, asked.partition] = Wanted(name, topic_id, asked)
+    return wanted
+
+
+def forgotten_by(topics: Iterable[ForgottenTopic], version: int) -> Iterator[Key]:
+    """The partitions that a request does not want any more."""
+    for topic in topics:
+        of_topic = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
+        for index in topic.partitions:
+            yield of_topic, index

@@ -1,0 +1,219 @@
+"""All fetch sessions of a node, at most so many, and what a fetch is in their light. Pure.
+
+Which session goes when a new one comes and there is no room (KIP-227):
+1. the one that was not used for the longest time, if that is over two minutes;
+2. else the smallest among those that are older than two minutes, if it is smaller than the new one.
+   A follower's session goes after all others, but for a new one of a follower's even a young
+   session of a consumer's may go;
+3. else none, and the new one does without.
+
+Invariants: `sessions` is in the order of last use; the two lists of who may be evicted are sorted,
+and a session's place in them is that of its size when it was last used.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.api.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    TOPIC_IDS_SINCE,
+    EvictionKey,
+    FetchSession,
+    Key,
+    PartitionRow,
+    Wanted,
+    forgotten_by,
+    next_epoch,
+    wanted_by,
+)
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from random import Random
+
+EVICTION_MS: Final = 120_000
+_ID_MAX: Final = 2**31 - 1
+
+
+class FetchContext:
+    """What one fetch wants, and what its answer says of the session. Used once."""
+
+    __slots__ = ("_epoch", "_is_privileged", "_session", "_sessions", "_uses_topic_ids", "wanted")
+
+    def __init__(
+        self,
+        wanted: dict[Key, Wanted],
+        sessions: FetchSessions | None,
+        session: FetchSession | None,
+    ) -> None:
+        self.wanted = wanted
+        """In the order of reading; not to be changed, and not kept: a session goes on."""
+        self._sessions = sessions
+        self._session = session
+        self._epoch = FINAL_EPOCH if session is None else session.epoch
+        self._uses_topic_ids = False
+        self._is_privileged = False
+
+    def conclude(
+        self, rows: list[tuple[Key, Wanted, PartitionData]], now_ms: int
+    ) -> tuple[int, Iterable[PartitionRow]]:
+        """The session id to answer with, and the rows to answer. KafkaError: the session has gone
+        on meanwhile, which only a reader brings about that does not wait for its answer."""
+        session = self._session
+        if session is not None:
+            if session.epoch != self._epoch:
+                raise _wrong_epoch(session, self._epoch)
+            return session.session_id, session.select(rows)
+        if self._sessions is None:
+            return NO_SESSION, [(wanted, data) for _, wanted, data in rows]
+        for _, wanted, data in rows:
+            wanted.tell(data)
+        session_id = self._sessions.create(
+            self.wanted,
+            now_ms,
+            uses_topic_ids=self._uses_topic_ids,
+            is_privileged=self._is_privileged,
+        )
+        return session_id, [(wanted, data) for _, wanted, data in rows]
+
+
+class FetchSessions:
+    """The cache. `evictions` counts those that had to make room."""
+
+    def __init__(self, slots: int, random: Random) -> None:
+        self.slots = slots
+        self.sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+        self._random = random
+        self._evictable_by_all: list[EvictionKey] = []
+        self._evictable_by_privileged: list[EvictionKey] = []
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def begin(
+        self, message: FetchRequest, version: int, now_ms: int, *, is_follower: bool = False
+    ) -> FetchContext:
+        """What the request is. KafkaError when it is not the next one of its session."""
+        epoch = message.session_epoch
+        session_id = message.session_id
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if session_id != NO_SESSION:
+                self._remove(session_id)
+            wanted = wanted_by(message, version)
+            if epoch == FINAL_EPOCH:
+                return FetchContext(wanted, None, None)
+            context = FetchContext(wanted, self, None)
+            context._uses_topic_ids = version >= TOPIC_IDS_SINCE
+            context._is_privileged = is_follower
+            return context
+        session = self._next_of(session_id, epoch, version)
+        session.update(
+            wanted_by(message, version), forgotten_by(message.forgotten_topics_data, version)
+        )
+        if not session.partitions:
+            self._remove(session_id)
+            return FetchContext({}, None, None)
+        session.epoch = next_epoch(epoch)
+        self._touch(session, now_ms)
+        return FetchContext(session.partitions, None, session)
+
+    def _next_of(self, session_id: int, epoch: int, version: int) -> FetchSession:
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=session_id)
+        if session.epoch != epoch:
+            raise _wrong_epoch(session, epoch)
+        if session.uses_topic_ids != (version >= TOPIC_IDS_SINCE):
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, session_id=session_id)
+        return session
+
+    def create(
+        self,
+        partitions: dict[Key, Wanted],
+        now_ms: int,
+        *,
+        uses_topic_ids: bool = False,
+        is_privileged: bool = False,
+    ) -> int:
+        """The id of a new session; NO_SESSION when there is no room for it."""
+        if len(self.sessions) >= self.slots and not self._make_room(
+            (is_privileged, len(partitions), 0), now_ms
+        ):
+            return NO_SESSION
+        session_id = self._random.randint(1, _ID_MAX)
+        while session_id in self.sessions:
+            session_id = self._random.randint(1, _ID_MAX)
+        session = self.sessions[session_id] = FetchSession(session_id, partitions, now_ms)
+        session.uses_topic_ids = uses_topic_ids
+        session.is_privileged = is_privileged
+        self._touch(session, now_ms)
+        return session_id
+
+    def _make_room(self, newcomer: EvictionKey, now_ms: int) -> bool:
+        oldest = next(iter(self.sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            self._evict(oldest.session_id)
+            return True
+        order = self._evictable_by_privileged if newcomer[0] else self._evictable_by_all
+        if not order or newcomer < order[0]:
+            return False
+        self._evict(order[0][2])
+        return True
+
+    def _evict(self, session_id: int) -> None:
+        self.evictions += 1
+        self._remove(session_id)
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """It was used: last in the order of use, and in its place in the order of eviction."""
+        sessions = self.sessions
+        del sessions[session.session_id]
+        sessions[session.session_id] = session
+        session.used_ms = now_ms
+        is_old = now_ms - session.created_ms > EVICTION_MS
+        key = session.eviction_key
+        if session.evictable_as is not None:
+            if session.evictable_as == key and is_old == _holds(self._evictable_by_all, key):
+                return
+            self._forget_place(session)
+        if not session.is_privileged or is_old:
+            session.evictable_as = key
+            insort(self._evictable_by_privileged, key)
+            if is_old:
+                insort(self._evictable_by_all, key)
+
+    def _remove(self, session_id: int) -> None:
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            self._forget_place(session)
+
+    def _forget_place(self, session: FetchSession) -> None:
+        key = session.evictable_as
+        session.evictable_as = None
+        if key is not None:
+            for order in (self._evictable_by_privileged, self._evictable_by_all):
+                if _holds(order, key):
+                    del order[bisect_left(order, key)]
+
+
+def _wrong_epoch(session: FetchSession, epoch: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        session_id=session.session_id,
+        epoch=epoch,
+        expected=session.epoch,
+    )
+
+
+def _holds(order: list[EvictionKey], key: EvictionKey) -> bool:
+    at = bisect_left(order, key)
+    return at < len(order) and order[at] == key

@@ -1,0 +1,147 @@
+"""How a request gets to the controller, and how its answer or the end of patience comes back.
+
+Any broker takes what only the controller decides, and passes it on; clients need not know where
+the controller is. Its answer is the client's answer.
+
+Invariants: `on_answer` is called exactly once, at the latest when the time is over. A request is
+sent again only if it is certain that nobody decided: the channel refused it with NOT_CONTROLLER
+before `submit` returned. A refusal that comes later leaves open what was done, so it is answered,
+and the client, who knows what it asked for, may look and ask again. What is decided after the time
+is over is still done: the client hears REQUEST_TIMED_OUT, as from Kafka, and may find it done.
+
+Both kinds of waiting, for the end and for the next attempt, are the purgatory's: it ends them when
+the broker stops. What goes wrong while an answer is made stays here, because the controller calls
+us in the middle of its own work: it is logged, and the client hears UNKNOWN_SERVER_ERROR. A channel
+that raises ends the request too: at the first attempt the caller gets the exception and nobody is
+answered from here, later the client hears UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.replication.purgatory import Delayed
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node, OnAnswer
+    from moldau.broker.api.request import ApiRequest
+    from moldau.protocol.declare import Request as Message
+    from moldau.protocol.declare import Response
+
+Refuse: TypeAlias = "Callable[[KafkaError], Response]"
+
+RETRY_MS: Final = 50
+
+
+def forward(
+    node: Node, request: ApiRequest, message: Message, refuse: Refuse, timeout_ms: int
+) -> None:
+    """The controller's answer is the answer; `refuse` makes one where there is none."""
+
+    def answered(response: Response | KafkaError) -> None:
+        request.answer(refuse(response) if isinstance(response, KafkaError) else response)
+
+    submit(node, message, request.arrival.version, answered, timeout_ms=timeout_ms)
+
+
+def submit(
+    node: Node, message: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int
+) -> None:
+    """Asks the controller. Who gives no time hears at once that it is over, and nothing is done."""
+    if timeout_ms <= 0:
+        on_answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        return
+    _Attempts(node, message, version, on_answer).begin(timeout_ms)
+
+
+class _Pause(Delayed):
+    """Waits for time alone, then calls."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def try_complete(self) -> bool:
+        return False
+
+    def on_timeout(self) -> None:
+        self._then()
+
+
+class _Attempts:
+    """One request until its answer."""
+
+    __slots__ = ("_end", "_is_sending", "_message", "_next", "_node", "_on_answer", "_version")
+
+    def __init__(self, node: Node, message: Message, version: int, on_answer: OnAnswer) -> None:
+        self._node = node
+        self._message = message
+        self._version = version
+        self._on_answer: OnAnswer | None = on_answer
+        self._is_sending = False
+        self._end = _Pause(self._give_up)
+        self._next: _Pause | None = None
+
+    def begin(self, timeout_ms: int) -> None:
+        """The first attempt; nothing waits for the end of an answer that is there at once."""
+        is_sent = False
+        try:
+            self._send()
+            is_sent = True
+        finally:
+            if not is_sent:
+                self._on_answer = None
+                self._stop_waiting()
+        if self._on_answer is not None:
+            self._node.replicas.purgatory.watch(self._end, (), timeout_ms)
+
+    def _send(self) -> None:
+        self._is_sending = True
+        try:
+            self._node.controller.submit(self._message, self._version, self._answered)
+        finally:
+            self._is_sending = False
+
+    def _send_again(self) -> None:
+        is_sent = False
+        try:
+            self._send()
+            is_sent = True
+        finally:
+            if not is_sent and self._on_answer is not None:
+                self._finish(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _answered(self, response: Response | KafkaError) -> None:
+        if self._on_answer is None:
+            return  # too late
+        if self._is_sending and _nobody_decided(response):
+            self._next = _Pause(self._send_again)
+            self._node.replicas.purgatory.watch(self._next, (), RETRY_MS)
+            return
+        self._finish(response)
+
+    def _give_up(self) -> None:
+        self._finish(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _finish(self, response: Response | KafkaError) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        self._stop_waiting()
+        assert on_answer is not None, "answered twice"
+        try:
+            on_answer(response)
+        except Exception as error:
+            self._node.log.failure("answer failed", error, api=type(self._message).__name__)
+            on_answer(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _stop_waiting(self) -> None:
+        purgatory = self._node.replicas.purgatory
+        purgatory.cancel(self._end)
+        if self._next is not None:
+            purgatory.cancel(self._next)
+
+
+def _nobody_decided(response: Response | KafkaError) -> bool:
+    return isinstance(response, KafkaError) and response.code == ErrorCode.NOT_CONTROLLER

@@ -1,0 +1,58 @@
+"""Which function serves which API. What has no row here is neither advertised nor answered.
+
+Rows are sorted by key. A row is made when its API works in every version that Kafka 4.3.1 serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.broker.api import (
+    api_versions,
+    cluster,
+    configs,
+    delete_records,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    elections,
+    features,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    quorum,
+    reassignments,
+    topic_partitions,
+    topics,
+)
+from moldau.broker.api.request import Handler
+
+HANDLERS: Final[Mapping[int, Handler]] = {
+    0: produce.serve,
+    1: fetch.serve,
+    2: list_offsets.serve,
+    3: metadata.serve,
+    18: api_versions.handler(lambda: HANDLERS.keys()),
+    19: topics.serve_create_topics,
+    20: topics.serve_delete_topics,
+    21: delete_records.serve,
+    22: init_producer_id.serve,
+    23: offset_for_leader_epoch.serve,
+    32: describe_configs.serve,
+    33: configs.serve_alter,
+    35: describe_log_dirs.serve,
+    37: topics.serve_create_partitions,
+    43: elections.serve,
+    44: configs.serve_incremental_alter,
+    46: reassignments.serve,
+    55: quorum.serve,
+    57: features.serve,
+    60: cluster.serve,
+    61: describe_producers.serve,
+    74: configs.serve_list,
+    75: topic_partitions.serve,
+}

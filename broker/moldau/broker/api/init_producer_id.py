@@ -1,0 +1,68 @@
+"""Gives an idempotent producer its id.
+
+Transactional ids belong to a coordinator, and this node has none: they hear what clients hear while
+a coordinator cannot be found, and ask again.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from moldau.broker.api.node import Node
+from moldau.broker.api.request import ApiRequest
+from moldau.broker.settings import transaction
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+_NONE = -1
+_FIRST_EPOCH = 0
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """A fresh id; what the producer had before is not asked for (it has to begin anew)."""
+    message = cast(InitProducerIdRequest, request.decode())
+    try:
+        _check(node, message)
+    except KafkaError as error:
+        request.answer(_refusal(error))
+        return
+
+    def on_id(found: int | KafkaError) -> None:
+        if isinstance(found, KafkaError):
+            request.answer(_refusal(found))
+            return
+        request.answer(
+            InitProducerIdResponse(
+                throttle_time_ms=0,
+                error_code=ErrorCode.NONE,
+                producer_id=found,
+                producer_epoch=_FIRST_EPOCH,
+            )
+        )
+
+    node.producer_ids.take(on_id)
+
+
+def _check(node: Node, message: InitProducerIdRequest) -> None:
+    if (message.producer_id == _NONE) != (message.producer_epoch == _NONE):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an id goes with an epoch")
+    if message.transactional_id == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id is not empty")
+    if message.transactional_id is not None:
+        longest_ms = node.settings[transaction.transaction_max_timeout_ms]
+        if not 0 < message.transaction_timeout_ms <= longest_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                timeout_ms=message.transaction_timeout_ms,
+                longest_ms=longest_ms,
+            )
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _refusal(error: KafkaError) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        throttle_time_ms=0, error_code=error.code, producer_id=_NONE, producer_epoch=_NONE
+    )

@@ -1,0 +1,92 @@
+"""The topics in which the cluster keeps its own state, and what they are made with.
+
+Nobody creates them at the start: the first request that needs one does, by its name, and the
+settings of the broker say how it looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.settings import creation, offset, share, transaction
+from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+
+
+def is_internal(topic: str) -> bool:
+    """Whether the cluster keeps its own state in that topic."""
+    return topic in _SHAPES
+
+
+def creatable(topic: str, settings: Settings) -> CreatableTopic:
+    """What the controller is asked for when the topic is needed and does not exist."""
+    shape = _SHAPES.get(topic, _of_users)
+    partitions, replicas, configs = shape(settings)
+    return CreatableTopic(
+        name=topic,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+    )
+
+
+_Shape: TypeAlias = "tuple[int, int, Mapping[str, str]]"
+
+
+def _of_users(settings: Settings) -> _Shape:
+    return settings[creation.num_partitions], settings[creation.default_replication_factor], {}
+
+
+def _of_offsets(settings: Settings) -> _Shape:
+    return (
+        settings[offset.offsets_topic_num_partitions],
+        settings[offset.offsets_topic_replication_factor],
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings[offset.offsets_topic_segment_bytes]),
+        },
+    )
+
+
+def _of_transactions(settings: Settings) -> _Shape:
+    return (
+        settings[transaction.transaction_state_log_num_partitions],
+        settings[transaction.transaction_state_log_replication_factor],
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(settings[transaction.transaction_state_log_min_isr]),
+            "segment.bytes": str(settings[transaction.transaction_state_log_segment_bytes]),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+def _of_share_state(settings: Settings) -> _Shape:
+    return (
+        settings[share.share_coordinator_state_topic_num_partitions],
+        settings[share.share_coordinator_state_topic_replication_factor],
+        {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(settings[share.share_coordinator_state_topic_min_isr]),
+            "retention.ms": "-1",
+            "segment.bytes": str(settings[share.share_coordinator_state_topic_segment_bytes]),
+        },
+    )
+
+
+_SHAPES: Final[Mapping[str, Callable[[Settings], _Shape]]] = {
+    OFFSETS_TOPIC: _of_offsets,
+    TRANSACTIONS_TOPIC: _of_transactions,
+    SHARE_STATE_TOPIC: _of_share_state,
+}

@@ -1,0 +1,116 @@
+"""Finds offsets by time, and the ends of logs.
+
+| timestamp | asks for                                         | since version |
+|-----------|--------------------------------------------------|---------------|
+| >= 0      | the first record of that time or a later one     | 1             |
+| -1        | the end, as far as the asker may read            | 1             |
+| -2        | the beginning                                    | 1             |
+| -3        | the record of the largest timestamp              | 7             |
+| -4        | the beginning of what is on this disk            | 8             |
+| -5        | the end of what is in remote storage             | 9             |
+| -6        | the first that waits for upload                  | 11            |
+
+Invariant: no consumer is told of an offset that he may not read; another broker is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, cast
+
+from moldau.broker.api.node import Node
+from moldau.broker.api.refusal import told
+from moldau.broker.api.request import ApiRequest
+from moldau.broker.log.offset_lookup import EARLIEST, EARLIEST_LOCAL, LATEST
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+_CONSUMER: Final = -1
+_ISOLATION_LEVELS: Final = (0, 1)
+_NO_TIMESTAMP: Final = -1
+_NO_OFFSET: Final = -1
+_NO_EPOCH: Final = -1
+_EPOCHS_SINCE: Final = 4
+_SINCE: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+_NEVER: Final = 1 << 15
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """See the module. A partition that is named twice is INVALID_REQUEST, told once."""
+    message = cast(ListOffsetsRequest, request.decode())
+    version = request.arrival.version
+    named = Counter(
+        (topic.name, asked.partition_index)
+        for topic in message.topics
+        for asked in topic.partitions
+    )
+    topics = []
+    for topic in message.topics:
+        rows = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            times = named.pop((topic.name, index), 0)
+            if not times:
+                continue
+            try:
+                if times > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                row = _find(node, message, version, topic.name, asked)
+                if version < _EPOCHS_SINCE:
+                    row.leader_epoch = _NO_EPOCH
+                rows.append(row)
+            except KafkaError as error:
+                rows.append(_refused(index, told(node, topic.name, index, error)))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+    request.answer(ListOffsetsResponse(topics=topics))
+
+
+def _find(
+    node: Node,
+    message: ListOffsetsRequest,
+    version: int,
+    topic: str,
+    asked: ListOffsetsPartition,
+) -> ListOffsetsPartitionResponse:
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, timestamp=timestamp, version=version)
+    partition = node.replicas.partition(topic, asked.partition_index)
+    partition.check_epoch(asked.current_leader_epoch)
+    if message.isolation_level not in _ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, isolation_level=message.isolation_level)
+    is_consumer = message.replica_id == _CONSUMER
+    bound = partition.fetch_bound(message.isolation_level, not is_consumer)
+    if timestamp == LATEST:
+        return _found(asked, _NO_TIMESTAMP, bound, partition.leader_epoch)
+    # The beginning may be the end too, of a log without records.
+    upper = None if timestamp in (EARLIEST, EARLIEST_LOCAL) else bound
+    found = partition.log.find_offset(timestamp, upper)
+    if found is None:
+        return _found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
+    epoch = _NO_EPOCH if found.leader_epoch is None else found.leader_epoch
+    if upper is None and found.offset == partition.log_end_offset:
+        epoch = partition.leader_epoch  # what will be written there
+    return _found(asked, found.timestamp, found.offset, epoch)
+
+
+def _found(
+    asked: ListOffsetsPartition, timestamp: int, offset: int, leader_epoch: int
+) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=ErrorCode.NONE,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _refused(index: int, error: KafkaError) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)

@@ -1,0 +1,126 @@
+"""The cluster as clients of one listener see it: who can be reached there, who leads.
+
+A broker has an address for each of its listeners and a client gets only that of the one it came
+through. So a leader without that listener is no leader for this client, and a replica without it
+is offline. Of this broker the addresses are those that it listens on now, of others those that
+they registered.
+
+Made for one answer and thrown away: it remembers what it has looked up, and the image moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.broker.controller.topics import NO_LEADER, Partition
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.controller.brokers import Broker
+    from moldau.broker.controller.image import Image
+
+NOBODY: Final = -1
+
+
+class Address(NamedTuple):
+    """Where a broker is reached."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who answers: this broker, its cluster, and its own addresses by listener."""
+
+    node_id: int
+    cluster_id: str
+    endpoints: Mapping[str, tuple[str, int]]
+
+
+class ListenerView:
+    """See the module."""
+
+    __slots__ = ("_addresses", "_identity", "image", "listener")
+
+    def __init__(self, image: Image, identity: Identity, listener: str) -> None:
+        self.image = image
+        self.listener = listener
+        self._identity = identity
+        self._addresses: dict[int, Address | None] = {}
+
+    @classmethod
+    def of(cls, node: Node, request: ApiRequest) -> ListenerView:
+        """What the sender of the request sees now."""
+        identity = Identity(node.node_id, node.cluster_id, node.endpoints)
+        return cls(node.image, identity, request.connection.listener)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self._identity.cluster_id
+
+    def address(self, broker_id: int) -> Address | None:
+        """Where the broker is reached, fenced or not; None when it has no such listener."""
+        try:
+            return self._addresses[broker_id]
+        except KeyError:
+            found = self._addresses[broker_id] = self._look_up(broker_id)
+            return found
+
+    def _look_up(self, broker_id: int) -> Address | None:
+        broker = self.image.brokers.by_id.get(broker_id)
+        if broker is None:
+            return None
+        at = self._endpoint(broker)
+        return None if at is None else Address(broker_id, *at, broker.rack, broker.is_fenced)
+
+    def _endpoint(self, broker: Broker) -> tuple[str, int] | None:
+        if broker.broker_id == self._identity.node_id and self._identity.endpoints:
+            return self._identity.endpoints.get(self.listener)
+        for each in broker.endpoints:
+            if each.name == self.listener:
+                return each.host, each.port
+        return None
+
+    def addresses(self, *, with_fenced: bool = False) -> list[Address]:
+        """All brokers that are reached through the listener, by id."""
+        found = map(self.address, sorted(self.image.brokers.by_id))
+        return [each for each in found if each is not None and (with_fenced or not each.is_fenced)]
+
+    def controller_id(self) -> int:
+        """Whom clients shall send what only a controller decides: a broker, which passes it on.
+
+        Kafka names a random one, so that the load spreads. It spreads as well when each names
+        itself, and saves a connection.
+        """
+        alive = [each.broker_id for each in self.addresses()]
+        if self._identity.node_id in alive:
+            return self._identity.node_id
+        return alive[0] if alive else NOBODY
+
+    def leader(self, partition: Partition) -> int:
+        """The leader if it can be reached, else NO_LEADER."""
+        return NO_LEADER if self.address(partition.leader) is None else partition.leader
+
+    def reachable(self, broker_ids: Iterable[int]) -> list[int]:
+        """Those of them that are alive and can be reached."""
+        found = ((each, self.address(each)) for each in broker_ids)
+        return [each for each, at in found if at is not None and not at.is_fenced]
+
+    def offline_replicas(self, partition: Partition) -> list[int]:
+        """The replicas that serve nobody here: not reachable, or in a failed directory."""
+        return [each for each in partition.replicas if not self._is_online(partition, each)]
+
+    def _is_online(self, partition: Partition, broker_id: int) -> bool:
+        at = self.address(broker_id)
+        if at is None or at.is_fenced:
+            return False
+        broker = self.image.brokers.by_id[broker_id]
+        return broker.has_online(partition.directory_of(broker_id))

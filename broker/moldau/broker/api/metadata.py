@@ -1,0 +1,257 @@
+"""Metadata: brokers, topics, and who leads each partition; and topics that are made by asking.
+
+A topic is asked for by its name or (from version 12 on) by its id; one id in the request, and names
+do not count. Null means all topics, and so does an empty list in version 0.
+
+A missing topic that may be created is, in the background: this answer still says that it is
+missing, and clients ask again after a moment, as they do with Kafka. While the controller is at it
+no second request asks for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED
+from moldau.broker.api.forwarding import submit
+from moldau.broker.api.internal_topics import creatable, is_internal
+from moldau.broker.api.listener_view import NOBODY, ListenerView
+from moldau.broker.controller.topic_names import check_topic_name
+from moldau.broker.settings import creation, network
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.controller.topics import Partition, Topic
+    from moldau.protocol.declare import Response
+
+_EMPTY_MEANS_ALL_UNTIL: Final = 0
+_UNREACHABLE_IS_ERROR_UNTIL: Final = 0
+_AUTO_CREATES_ALWAYS_UNTIL: Final = 3
+_LISTENER_NOT_FOUND_SINCE: Final = 6
+_CLUSTER_OPERATIONS: Final = range(8, 11)
+_IDS_SINCE: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response, and the topics that shall be created because of it."""
+
+    response: MetadataResponse
+    missing: tuple[str, ...] = ()
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """Answers from the image, at once, and asks the controller for what is missing."""
+    message = cast(MetadataRequest, request.decode())
+    version = request.arrival.version
+    auto_create = node.settings[creation.auto_create_topics_enable]
+    given = answer(ListenerView.of(node, request), message, version, auto_create=auto_create)
+    request.answer(given.response)
+    if given.missing:
+        _create(node, given.missing)
+
+
+def answer(
+    view: ListenerView, request: MetadataRequest, version: int, *, auto_create: bool
+) -> Answer:
+    """The answer to a request that came in `version`; `auto_create` is the broker's setting."""
+    try:
+        topics, missing = _topics(view, request, version)
+    except KafkaError as error:
+        return Answer(refusal(request, version, error))
+    unknown = _unknown_topics(missing)
+    topics.extend(unknown)
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = ALL_OF_TOPIC
+    operations = NOT_ASKED
+    if version in _CLUSTER_OPERATIONS and request.include_cluster_authorized_operations:
+        operations = ALL_OF_CLUSTER
+    response = MetadataResponse(
+        throttle_time_ms=0,
+        brokers=[
+            MetadataResponseBroker(node_id=at.broker_id, host=at.host, port=at.port, rack=at.rack)
+            for at in view.addresses()
+        ],
+        cluster_id=view.cluster_id,
+        controller_id=view.controller_id(),
+        topics=topics,
+        cluster_authorized_operations=operations,
+        error_code=ErrorCode.NONE,
+    )
+    asks = version <= _AUTO_CREATES_ALWAYS_UNTIL or request.allow_auto_topic_creation
+    if not (auto_create and asks):
+        return Answer(response)
+    wanted = (each for each in unknown if each.error_code != ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return Answer(response, tuple(each.name for each in wanted if each.name is not None))
+
+
+def refusal(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:
+    """The answer when the whole request fails: the error stands at every topic."""
+    return MetadataResponse(
+        throttle_time_ms=0,
+        brokers=[],
+        cluster_id=None,
+        controller_id=NOBODY,
+        topics=[
+            MetadataResponseTopic(
+                error_code=error.code,
+                name=each.name or "",
+                topic_id=each.topic_id,
+                is_internal=False,
+                partitions=[],
+            )
+            for each in request.topics or ()
+        ],
+        error_code=error.code,
+    )
+
+
+def _topics(
+    view: ListenerView, request: MetadataRequest, version: int
+) -> tuple[list[MetadataResponseTopic], list[str]]:
+    """The topics that were asked for, and the names of those that do not exist."""
+    image = view.image
+    if request.topics is None or (version <= _EMPTY_MEANS_ALL_UNTIL and not request.topics):
+        return [_topic(view, each, version) for each in image.topics.by_id.values()], []
+    ids = _checked_ids(request, version)
+    if ids:
+        known = [image.topics.by_id[each] for each in ids if each in image.topics.by_id]
+        unknown = (each for each in ids if each not in image.topics.by_id)
+        return [
+            *(_missing_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, each) for each in unknown),
+            *(_topic(view, each, version) for each in known),
+        ], []
+    found: list[MetadataResponseTopic] = []
+    missing: list[str] = []
+    for name in dict.fromkeys(each.name for each in request.topics):
+        if name is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id")
+        topic = image.topics.by_name(name)
+        if topic is None:
+            missing.append(name)
+        else:
+            found.append(_topic(view, topic, version))
+    return found, missing
+
+
+def _checked_ids(request: MetadataRequest, version: int) -> list[Uuid]:
+    """The ids that were asked for, each once. Versions 10 and 11 have the field and not the use."""
+    assert request.topics is not None
+    ids = [each.topic_id for each in request.topics if each.topic_id != ZERO_UUID]
+    if version < _IDS_SINCE:
+        if any(each.name is None for each in request.topics):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no null names in version {version}")
+        if ids:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no topic ids in version {version}")
+    return list(dict.fromkeys(ids))
+
+
+def _topic(view: ListenerView, topic: Topic, version: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _partition(view, number, partition, version)
+            for number, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    view: ListenerView, number: int, partition: Partition, version: int
+) -> MetadataResponsePartition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if version <= _UNREACHABLE_IS_ERROR_UNTIL:
+        replicas, isr = view.reachable(replicas), view.reachable(isr)
+    leader = view.leader(partition)
+    error = ErrorCode.NONE
+    if leader == NOBODY:
+        error = _leaderless(view, partition, version)
+    elif (len(replicas), len(isr)) != (len(partition.replicas), len(partition.isr)):
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=number,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=view.offline_replicas(partition),
+    )
+
+
+def _leaderless(view: ListenerView, partition: Partition, version: int) -> ErrorCode:
+    """A leader that lacks the client's listener is told apart only where clients know the code."""
+    is_registered = partition.leader in view.image.brokers.by_id
+    if is_registered and version >= _LISTENER_NOT_FOUND_SINCE:
+        return ErrorCode.LISTENER_NOT_FOUND
+    return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _unknown_topics(names: Iterable[str]) -> list[MetadataResponseTopic]:
+    return [_missing_topic(name, missing_code(name)) for name in names]
+
+
+def missing_code(name: str) -> ErrorCode:
+    """Why there is no such topic: nobody made it, or nobody can."""
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _missing_topic(
+    name: str | None, code: ErrorCode, topic_id: Uuid = ZERO_UUID
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and is_internal(name),
+        partitions=[],
+    )
+
+
+def _create(node: Node, names: Sequence[str]) -> None:
+    """Asks for what nobody has asked for yet."""
+    fresh = [name for name in names if name not in node.topics_in_creation]
+    if not fresh:
+        return
+    node.topics_in_creation.update(fresh)
+
+    def created(response: Response | KafkaError) -> None:
+        node.topics_in_creation.difference_update(fresh)
+        if isinstance(response, KafkaError):
+            node.log.warn(
+                "topics not created", count=len(fresh), first=fresh[0], reason=response.reason
+            )
+            return
+        assert isinstance(response, CreateTopicsResponse)
+        for each in response.topics:
+            if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                node.log.warn("topic not created", topic=each.name, reason=each.error_message)
+
+    timeout_ms = node.settings[network.request_timeout_ms]
+    message = CreateTopicsRequest(
+        topics=[creatable(name, node.settings) for name in fresh], timeout_ms=timeout_ms
+    )
+    version = CreateTopicsRequest.spec.versions.last
+    submit(node, message, version, created, timeout_ms=timeout_ms)

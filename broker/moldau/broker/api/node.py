@@ -1,0 +1,118 @@
+"""This node, as the handlers of its APIs see it: what they read, and whom they ask for changes.
+
+Invariants: `image`, `metadata_offset` and `settings` change only between two requests, by whoever
+publishes committed metadata; `image` is never ahead of what is committed. Handlers change nothing
+here: what shall last goes through `controller` or into a log.
+
+One object for all connections and listeners; what differs between listeners is in the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from moldau.broker.api.fetch_session_cache import FetchSessions
+from moldau.broker.api.producer_id_block import ProducerIdBlocks
+from moldau.broker.settings import fetch as fetch_settings
+from moldau.broker.settings import topic_settings
+from moldau.errors.codes import KafkaError
+from moldau.protocol.declare import Request, Response
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.image import Image
+    from moldau.broker.log.directories import LogDirectories
+    from moldau.broker.replication.replicas import Replicas
+    from moldau.broker.settings import ResourceSettings
+    from moldau.config import Settings
+    from moldau.logging import Logger, Loggers
+    from moldau.metrics import Registry
+    from moldau.protocol.versions import Versions
+    from moldau.runtime import Runtime
+
+OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
+
+
+class ControllerChannel(Protocol):
+    """The way to the active controller, wherever that is."""
+
+    def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
+        """`on_answer` is called once, perhaps before this returns; after a change, when it is
+        committed and this node's `image` has it. A KafkaError: nobody decided."""
+        ...
+
+
+@dataclass(slots=True)
+class Node:
+    """See the module. Filled by the server; what has a default makes itself."""
+
+    runtime: Runtime
+    node_id: int
+    cluster_id: str
+    settings: Settings
+    """The broker's, dynamic layers applied. To be replaced as a whole."""
+    image: Image
+    """Committed metadata."""
+    metadata_offset: int
+    """The offset after the last record that is in `image`."""
+    replicas: Replicas
+    directories: LogDirectories
+    controller: ControllerChannel
+    endpoints: Mapping[str, tuple[str, int]]
+    """Advertised host and port by listener name, of this broker; those of others are in `image`."""
+    features: Mapping[str, Versions]
+    """The levels that this code supports, by feature, for ApiVersions."""
+    log: Logger
+    metrics: Registry
+    broker_epoch: int = -1
+    """Of the registration in force; set by the server when it has one."""
+    kraft_version: int = 0
+    """The level of the quorum's own protocol: the one feature that no metadata record tells."""
+    loggers: Loggers | None = None
+    """All loggers of the process, whose levels BROKER_LOGGER changes; None where nobody may."""
+    topics_in_creation: set[str] = field(init=False, default_factory=set)
+    """Topics that a Metadata request has asked the controller for, until it answered: no second
+    request goes out meanwhile."""
+    producer_ids: ProducerIdBlocks = field(init=False)
+    fetch_sessions: FetchSessions = field(init=False)
+    _topic_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = field(
+        init=False, default_factory=dict
+    )
+    _unset: ResourceSettings | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
+        self.fetch_sessions = FetchSessions(slots, self.runtime.random)
+        self.producer_ids = ProducerIdBlocks(self)
+
+    def topic_settings(self, name: str) -> ResourceSettings:
+        """What the topic sets over what the broker does, as of now. Cheap to ask again."""
+        values = self.image.configs.of_topic(name)
+        if not values:
+            unset = self._unset
+            if unset is None or unset.broker is not self.settings:
+                unset = self._unset = topic_settings("", {}, self.settings, is_stored=True)
+            return unset
+        known = self._topic_settings.get(name)
+        if known is not None and known[0] == values:
+            if known[1].broker is self.settings:
+                return known[1]
+            settings = known[1].with_broker(self.settings)
+        else:
+            settings = topic_settings(name, values, self.settings, is_stored=True)
+        if len(self._topic_settings) > 2 * len(self.image.configs.by_resource):
+            self._topic_settings.clear()  # of topics that are gone
+        self._topic_settings[name] = (dict(values), settings)
+        return settings
+
+    def endpoint_of(self, node_id: int, listener: str) -> tuple[str, int] | None:
+        """Where another client of `listener` reaches that node; None when it has no such one."""
+        if node_id == self.node_id:
+            return self.endpoints.get(listener)
+        broker = self.image.brokers.by_id.get(node_id)
+        if broker is not None and not broker.is_fenced:
+            for endpoint in broker.endpoints:
+                if endpoint.name == listener:
+                    return endpoint.host, endpoint.port
+        return None

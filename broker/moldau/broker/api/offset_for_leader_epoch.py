@@ -1,0 +1,46 @@
+"""Tells where an epoch ended, to who wants to know where his log leaves ours (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from moldau.broker.api.node import Node
+from moldau.broker.api.refusal import told
+from moldau.broker.api.request import ApiRequest
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """Leaders only: what another replica has may still be cut off."""
+    message = cast(OffsetForLeaderEpochRequest, request.decode())
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=[_end_of(node, topic.topic, asked) for asked in topic.partitions],
+        )
+        for topic in message.topics
+    ]
+    request.answer(OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics))
+
+
+def _end_of(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = node.replicas.partition(topic, asked.partition)
+        partition.check_epoch(asked.current_leader_epoch)
+        epoch, end_offset = partition.epoch_end(asked.leader_epoch)
+    except KafkaError as error:
+        refusal = told(node, topic, asked.partition, error)
+        return EpochEndOffset(error_code=refusal.code, partition=asked.partition)
+    return EpochEndOffset(
+        error_code=ErrorCode.NONE,
+        partition=asked.partition,
+        leader_epoch=epoch,
+        end_offset=end_offset,
+    )

@@ -1,0 +1,360 @@
+"""Appends batches: each partition's on its own, answered when `acks` is satisfied.
+
+Invariants:
+* Partitions of a request fail alone, but for what makes the whole request wrong (acks, a
+  transaction without an id): then nothing is appended.
+* acks=0 gets no answer. If a part of it failed the connection is closed, which is the only way to
+  tell a producer that listens to nothing.
+* Nothing of the request's bytes is held when `serve` returns: they are in the log or refused.
+
+What happens to nearly every request, one good batch that is acknowledged at once, is one loop
+without a task, a closure or a look at a record.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from moldau.broker.api.delayed_answer import DelayedAnswer
+from moldau.broker.api.internal_topics import is_internal
+from moldau.broker.api.node import Node
+from moldau.broker.api.record_errors import record_errors
+from moldau.broker.api.refusal import Lead, lead_of, message_of, told, told_by_id
+from moldau.broker.api.request import ApiRequest
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from moldau.records import HEADER_BYTES
+from moldau.records.codecs import Codec
+from moldau.records.header import CODEC_MASK, MAGIC, MAGIC_AT, PRODUCER_AT, TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from moldau.broker.replication.partition import Partition
+
+NO_OFFSET: Final = -1
+_TOPIC_IDS_SINCE: Final = 13
+_ZSTD_SINCE: Final = 7
+_LEADERS_SINCE: Final = 10
+_ADMIN_CLIENT: Final = "__admin_client"
+"""Kafka's brokers call themselves so when they write to the cluster's own topics."""
+_CODEC_AT: Final = 22
+"""The lower byte of the attributes, which has all that is defined of them."""
+_OVERHEAD_BYTES: Final = 12
+_ZSTD: Final = int(Codec.ZSTD)
+_batch_length = Struct(">8xi").unpack_from
+_producer = Struct(">qh").unpack_from
+
+_WITHOUT_LOG_START: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+"""Errors that say nothing of the log: Kafka answers the others with where it starts."""
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """See the module."""
+    message = cast(ProduceRequest, request.decode())
+    if message.transactional_id is None and _has_transaction(message):
+        _end(node, request, message.acks, _refused_whole(message, _NO_TRANSACTIONAL_ID))
+        return
+    acks = message.acks
+    if acks not in (-1, 0, 1):
+        _end(node, request, acks, _refused_whole(message, _bad_acks(acks)))
+        return
+    produce = _Produce(node, request, message)
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                produce.append(topic.name, topic.topic_id, data.index, data.records)
+                for data in topic.partition_data
+            ],
+        )
+        for topic in message.topic_data
+    ]
+    response = ProduceResponse(responses=topics)
+    if produce.errors and request.arrival.version >= _LEADERS_SINCE:
+        _name_leaders(node, request, response)
+    pending = produce.pending
+    if pending and acks:
+        delayed = DelayedProduce(request, response, acks, pending)
+        partitions = [each[0] for each in pending]
+        delayed.wait(node.replicas.purgatory, partitions, message.timeout_ms)
+        return
+    _end(node, request, acks, response)
+
+
+class _Produce:
+    """One request while its batches are appended."""
+
+    __slots__ = ("_acks", "_node", "_now_ms", "_request", "_version", "errors", "pending")
+
+    def __init__(self, node: Node, request: ApiRequest, message: ProduceRequest) -> None:
+        self._node = node
+        self._request = request
+        self._version = request.arrival.version
+        self._acks = message.acks
+        self._now_ms = node.runtime.clock.wall_ms()
+        self.errors = 0
+        self.pending: list[tuple[Partition, int, PartitionProduceResponse]] = []
+
+    def append(
+        self, topic: str, topic_id: bytes, index: int, records: Any
+    ) -> PartitionProduceResponse:
+        """The answer for one partition, final unless it is `pending`."""
+        asked: Partition | None = None
+        try:
+            if self._version < _TOPIC_IDS_SINCE:
+                partition = self._node.replicas.partition(topic, index)
+            else:
+                partition = self._node.replicas.partition_by_id(topic_id, index)
+            self._check_batch(partition, records)
+            asked = partition
+            appended = partition.append(records, self._acks, self._now_ms)
+            answer = PartitionProduceResponse(
+                index=index,
+                error_code=0,
+                base_offset=appended.first_offset,
+                log_append_time_ms=appended.append_time_ms,
+                log_start_offset=partition.log.log_start_offset,
+            )
+        except KafkaError as error:
+            self.errors += 1
+            if self._version < _TOPIC_IDS_SINCE:
+                refusal = told(self._node, topic, index, error)
+            else:
+                refusal = told_by_id(self._node, topic_id, index, error)
+            return self._refused(index, asked, records, refusal)
+        try:
+            if not partition.is_acknowledged(appended.last_offset, self._acks):
+                self.pending.append((partition, appended.last_offset, answer))
+        except KafkaError as error:
+            self.errors += 1
+            _note(answer, error)
+        return answer
+
+    def _check_batch(self, partition: Partition, records: Any) -> None:
+        """What depends on the request; the log asks for everything else."""
+        if (
+            records is None
+            or len(records) < HEADER_BYTES
+            or records[MAGIC_AT] != MAGIC
+            or _batch_length(records)[0] != len(records) - _OVERHEAD_BYTES
+        ):
+            _refuse_shape(records)
+        attributes = records[_CODEC_AT]
+        if self._version < _ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                "zstd is for Produce 7 and later",
+                version=self._version,
+            )
+        if attributes & TRANSACTIONAL:
+            _check_transaction(partition, records)
+        topic = partition.topic
+        if topic.startswith("__") and is_internal(topic):
+            self._check_insider(topic)
+
+    def _check_insider(self, topic: str) -> None:
+        """The cluster's own topics are written by brokers."""
+        if self._request.arrival.client_id != _ADMIN_CLIENT:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "only brokers write there", topic=topic
+            )
+
+    def _refused(
+        self, index: int, partition: Partition | None, records: Any, error: KafkaError
+    ) -> PartitionProduceResponse:
+        """`partition` is the one that refused; None when it was not asked."""
+        answer = _refusal(index, error)
+        if partition is not None and error.code not in _WITHOUT_LOG_START:
+            answer.log_start_offset = partition.log_start_offset
+            answer.record_errors = record_errors(records, error, partition.log.config, self._now_ms)
+        return answer
+
+
+class DelayedProduce(DelayedAnswer):
+    """A request whose batches are in the logs, and not yet as safe as `acks` asks for."""
+
+    __slots__ = ("_acks", "_pending", "_response")
+
+    def __init__(
+        self,
+        request: ApiRequest,
+        response: ProduceResponse,
+        acks: int,
+        pending: list[tuple[Partition, int, PartitionProduceResponse]],
+    ) -> None:
+        super().__init__(request)
+        self._response = response
+        self._acks = acks
+        self._pending = pending
+
+    def try_complete(self) -> bool:
+        still = []
+        for each in self._pending:
+            partition, last_offset, answer = each
+            try:
+                if not partition.is_acknowledged(last_offset, self._acks):
+                    still.append(each)
+            except KafkaError as error:
+                _note(answer, error)
+        self._pending = still
+        if still:
+            return False
+        self.answer(self._response)
+        return True
+
+    def on_timeout(self) -> None:
+        """The batches stay where they are: a producer that repeats them hears of duplicates."""
+        for partition, _, answer in self._pending:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            answer.error_message = f"{partition.topic}-{partition.index} is appended, not yet safe"
+        self.answer(self._response)
+
+
+def _note(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    """The batch is in the log, but not as it was asked for."""
+    answer.error_code = error.code
+    answer.error_message = message_of(error)
+
+
+def _has_transaction(message: ProduceRequest) -> bool:
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if (
+                records is not None
+                and len(records) >= HEADER_BYTES
+                and records[_CODEC_AT] & TRANSACTIONAL
+                and records[MAGIC_AT] == MAGIC
+            ):
+                return True
+    return False
+
+
+def _check_transaction(partition: Partition, records: Any) -> None:
+    """No coordinator knows of a transaction here, so none may begin: nobody would ever end it, and
+    readers of committed records would stop before it for good. One that another broker began in
+    this log may go on."""
+    producer_id, epoch = _producer(records, PRODUCER_AT)
+    entry = partition.log.producers.entries.get(producer_id)
+    if entry is None or entry.epoch != epoch or entry.transaction_first_offset is None:
+        raise KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            "cannot verify that the partition is part of the transaction",
+            cause=ErrorCode.COORDINATOR_NOT_AVAILABLE.name,
+        )
+
+
+def _refuse_shape(records: Any) -> None:
+    """What is there instead of one batch of version 2."""
+    given = 0 if records is None else len(records)
+    if given <= MAGIC_AT:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
+    magic = records[MAGIC_AT]
+    if magic != MAGIC:
+        code = ErrorCode.INVALID_RECORD if magic < MAGIC else ErrorCode.CORRUPT_MESSAGE
+        raise KafkaError(code, "batches of version 2 only", magic=magic)
+    size = _batch_length(records)[0] + _OVERHEAD_BYTES
+    if size < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "batch is smaller than its header", size=size)
+    if size > given:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "there is no whole batch", size=size, given=given
+        )
+    raise KafkaError(ErrorCode.INVALID_RECORD, "one batch for a partition", size=size, given=given)
+
+
+_NO_TRANSACTIONAL_ID: Final = KafkaError(
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "batches of a transaction in a request without transactional id",
+)
+
+
+def _bad_acks(acks: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, acks=acks)
+
+
+def _refused_whole(message: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_refusal(data.index, error) for data in topic.partition_data],
+            )
+            for topic in message.topic_data
+        ]
+    )
+
+
+def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=NO_OFFSET,
+        error_message=message_of(error),
+    )
+
+
+def _end(node: Node, request: ApiRequest, acks: int, response: ProduceResponse) -> None:
+    if acks:
+        request.answer(response)
+        return
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                _tell_by_closing(node, request, topic, answer)
+                return
+    request.answer_nothing()
+
+
+def _tell_by_closing(
+    node: Node, request: ApiRequest, topic: TopicProduceResponse, answer: PartitionProduceResponse
+) -> None:
+    node.log.info(
+        "closes connection: a produce that wants no answer failed",
+        client=request.arrival.client_id,
+        peer=request.connection.address,
+        topic=topic.name or topic.topic_id.hex(),
+        partition=answer.index,
+        error=ErrorCode(answer.error_code).name,
+        reason=answer.error_message,
+    )
+    request.connection.close()
+
+
+def _name_leaders(node: Node, request: ApiRequest, response: ProduceResponse) -> None:
+    """Tell who asked the wrong broker which one is right (KIP-951)."""
+    leads: dict[int, Lead] = {}
+    listener = request.connection.listener
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            lead = lead_of(node, topic.name, topic.topic_id, answer.index, listener)
+            answer.current_leader = LeaderIdAndEpoch(
+                leader_id=lead.leader_id, leader_epoch=lead.leader_epoch
+            )
+            if lead.is_reachable:
+                leads[lead.leader_id] = lead
+    response.node_endpoints = [
+        NodeEndpoint(node_id=lead.leader_id, host=lead.host, port=lead.port, rack=lead.rack)
+        for lead in leads.values()
+    ]

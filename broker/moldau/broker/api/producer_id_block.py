@@ -1,0 +1,98 @@
+"""Producer ids for those who ask, from blocks that the controller hands out (KIP-730).
+
+Invariants: an id is given once, to one; blocks are asked for one at a time. The next block is asked
+for while a tenth of this one is left, so in steady state nobody waits; who comes when none is left
+waits for the answer, and hears COORDINATOR_LOAD_IN_PROGRESS, which clients retry, if there is none.
+
+What is left of a block when the process ends is lost: 63 bits can bear it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+
+OnId: TypeAlias = Callable[[int | KafkaError], None]
+
+_VERSION = 0
+_PREFETCH_AT = 10
+"""The next block is asked for when one id in so many is left."""
+
+
+class ProducerIdBlocks:
+    """The block in use, and the next one."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._ids = range(0)
+        self._following = range(0)
+        self._prefetch_below = 0
+        self._is_asking = False
+        self._waiting: deque[OnId] = deque()
+
+    def take(self, on_id: OnId) -> None:
+        """Calls `on_id` with a fresh id, at once if there is one."""
+        if self._waiting or not self._has_any():
+            self._waiting.append(on_id)
+        else:
+            on_id(self._next())
+        if len(self._ids) <= self._prefetch_below and not self._following and not self._is_asking:
+            self._ask()
+
+    def _has_any(self) -> bool:
+        if not self._ids:
+            self._ids, self._following = self._following, range(0)
+            self._prefetch_below = len(self._ids) // _PREFETCH_AT
+        return bool(self._ids)
+
+    def _next(self) -> int:
+        first = self._ids[0]
+        self._ids = self._ids[1:]
+        return first
+
+    def _ask(self) -> None:
+        self._is_asking = True
+        node = self._node
+        request = AllocateProducerIdsRequest(broker_id=node.node_id, broker_epoch=node.broker_epoch)
+        node.controller.submit(request, _VERSION, self._on_answer)
+
+    def _on_answer(self, answer: Response | KafkaError) -> None:
+        self._is_asking = False
+        try:
+            self._following = _block_of(answer)
+        except KafkaError as error:
+            self._refuse_waiting(error)
+            return
+        while self._waiting and self._has_any():
+            self._waiting.popleft()(self._next())
+        if self._waiting:
+            self._ask()
+
+    def _refuse_waiting(self, error: KafkaError) -> None:
+        self._node.log.warn("got no producer ids", error=error.code.name, reason=error.reason)
+        waiting, self._waiting = self._waiting, deque()
+        refusal = KafkaError(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the controller gave no producer ids"
+        )
+        for on_id in waiting:
+            on_id(refusal)
+
+
+def _block_of(answer: Response | KafkaError) -> range:
+    if isinstance(answer, KafkaError):
+        raise answer
+    assert isinstance(answer, AllocateProducerIdsResponse)
+    if answer.error_code:
+        raise KafkaError(answer.error_code)
+    return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)

@@ -1,0 +1,52 @@
+"""Which records of a refused batch were at fault (KIP-467).
+
+A batch is refused as a whole, and what refuses it stops at the first fault: that costs nothing in
+the good case. Only when it is refused is it looked through again, for the two faults that an
+application can have made in single records: a time that the topic does not take, and no key where
+the topic is compacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from moldau.broker.log.log_config import LogConfig
+from moldau.errors import CorruptRecord
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import BatchIndexAndErrorMessage
+from moldau.records import open_batch
+from moldau.records.header import NO_TIMESTAMP
+from moldau.records.record import Entry
+
+_LISTED_MAX: Final = 100
+"""An answer with a line for each of a million records would help nobody."""
+
+
+def record_errors(
+    records: Any, error: KafkaError, config: LogConfig, now_ms: int
+) -> list[BatchIndexAndErrorMessage]:
+    """A row a record, at most a hundred; empty where it is the batch that is at fault."""
+    if error.code not in (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD):
+        return []
+    try:
+        entries = open_batch(records).entries()
+    except CorruptRecord:
+        return []
+    rows: list[BatchIndexAndErrorMessage] = []
+    for index, reason in _faults(entries, config, now_ms):
+        if len(rows) == _LISTED_MAX:
+            break
+        rows.append(BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason))
+    return rows
+
+
+def _faults(entries: list[Entry], config: LogConfig, now_ms: int) -> Iterator[tuple[int, str]]:
+    oldest = now_ms - config.timestamp_before_max_ms
+    newest = now_ms + config.timestamp_after_max_ms
+    for index, entry in enumerate(entries):
+        at = entry.timestamp
+        if config.is_compacted and entry.key is None:
+            yield index, "a compacted topic needs keys"
+        if at != NO_TIMESTAMP and not config.is_append_time and not oldest <= at <= newest:
+            yield index, f"timestamp {at} is not between {oldest} and {newest}"

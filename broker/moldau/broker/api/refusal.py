@@ -1,0 +1,84 @@
+"""How errors about partitions are told: their code, their facts, and who leads instead.
+
+Invariant: a partition that the metadata knows is never called unknown. That it is not hosted here
+means that somebody else leads it, and only then does a client ask for metadata and find him.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.broker.api.node import Node
+from moldau.broker.controller.topics import NO_LEADER
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+
+UNKNOWN_TOPICS: Final = frozenset(
+    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+)
+NO_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Who leads a partition, and where a client of the asked listener finds him."""
+
+    leader_id: int = NO_LEADER
+    leader_epoch: int = NO_EPOCH
+    host: str = ""
+    port: int = 0
+    rack: str | None = None
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.host != ""
+
+
+def message_of(error: KafkaError) -> str:
+    """What went wrong in words, with the facts, without the code that stands beside it."""
+    return MoldauError.__str__(error)
+
+
+def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
+    """The error as the client should hear it: see the module's invariant."""
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        known = node.image.topics.by_name(topic)
+        if known is not None and index in known.partitions:
+            return KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, topic=topic, partition=index, node=node.node_id
+            )
+    return error
+
+
+def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> KafkaError:
+    """The same for who names the topic by its id."""
+    if error.code in UNKNOWN_TOPICS:
+        known = node.image.topics.by_id.get(topic_id)
+        if known is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex())
+        if index in known.partitions:
+            return KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                topic=known.name,
+                partition=index,
+                node=node.node_id,
+            )
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=known.name, partition=index)
+    return error
+
+
+def lead_of(node: Node, topic: str, topic_id: Uuid, index: int, listener: str) -> Lead:
+    """Who leads it, as the metadata says; `topic` may be empty where the id is known (KIP-951)."""
+    topics = node.image.topics
+    known = topics.by_name(topic) if topic else topics.by_id.get(topic_id)
+    partition = None if known is None else known.partitions.get(index)
+    if partition is None:
+        return Lead()
+    at = node.endpoint_of(partition.leader, listener)
+    if at is None:
+        return Lead(partition.leader, partition.leader_epoch)
+    broker = node.image.brokers.by_id.get(partition.leader)
+    rack = None if broker is None else broker.rack
+    return Lead(partition.leader, partition.leader_epoch, *at, rack)

@@ -1,0 +1,111 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: the controller decides, this passes it on.
+
+The controller's answer comes when its decision is committed and this broker knows of it, so who
+was told that a topic exists can use it here at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.api.forwarding import forward
+from moldau.broker.settings import creation
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID
+from moldau.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from moldau.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from moldau.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+
+_DELETION_DISABLED_SINCE: Final = 3
+
+
+def serve_create_topics(node: Node, request: ApiRequest) -> None:
+    """Passes it on."""
+    message = cast(CreateTopicsRequest, request.decode())
+    forward(node, request, message, lambda error: refuse_topics(message, error), message.timeout_ms)
+
+
+def refuse_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    """No topic was created."""
+    return CreateTopicsResponse(
+        throttle_time_ms=0,
+        topics=[
+            CreatableTopicResult(name=name, error_code=error.code, error_message=error.reason)
+            for name in dict.fromkeys(each.name for each in request.topics)
+        ],
+    )
+
+
+def serve_delete_topics(node: Node, request: ApiRequest) -> None:
+    """Passes it on, unless the settings forbid to delete topics."""
+    message = cast(DeleteTopicsRequest, request.decode())
+    if not node.settings[creation.delete_topic_enable]:
+        request.answer(refuse_deletion(message, deletion_is_disabled(request.arrival.version)))
+        return
+    forward(
+        node, request, message, lambda error: refuse_deletion(message, error), message.timeout_ms
+    )
+
+
+def deletion_is_disabled(version: int) -> KafkaError:
+    """Old clients do not know the code for it."""
+    knows_code = version >= _DELETION_DISABLED_SINCE
+    return KafkaError(
+        ErrorCode.TOPIC_DELETION_DISABLED if knows_code else ErrorCode.INVALID_REQUEST,
+        f"{creation.delete_topic_enable.name} is false",
+    )
+
+
+def refuse_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    """No topic was deleted."""
+    named = [(name, ZERO_UUID) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        throttle_time_ms=0,
+        responses=[
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=error.code, error_message=error.reason
+            )
+            for name, topic_id in dict.fromkeys(
+                [(each.name, each.topic_id) for each in request.topics] or named
+            )
+        ],
+    )
+
+
+def serve_create_partitions(node: Node, request: ApiRequest) -> None:
+    """Passes it on."""
+    message = cast(CreatePartitionsRequest, request.decode())
+    forward(
+        node, request, message, lambda error: refuse_partitions(message, error), message.timeout_ms
+    )
+
+
+def refuse_partitions(
+    request: CreatePartitionsRequest, error: KafkaError
+) -> CreatePartitionsResponse:
+    """No partition was added."""
+    return CreatePartitionsResponse(
+        throttle_time_ms=0,
+        results=[
+            CreatePartitionsTopicResult(
+                name=name, error_code=error.code, error_message=error.reason
+            )
+            for name in dict.fromkeys(each.name for each in request.topics)
+        ],
+    )

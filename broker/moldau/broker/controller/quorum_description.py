@@ -1,0 +1,126 @@
+"""DescribeQuorum: the metadata log's leader, its voters, and how far each has come (KIP-595).
+
+The question is for one partition, that of the metadata log. A request that asks for anything else
+is refused at each partition that it names, that one included, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.controller.topic_names import METADATA_TOPIC
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.image import Image
+    from moldau.broker.raft.voters import Voter, Voters
+
+_DISKS_SINCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the leader knows of the quorum now; it is the only voter."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    log_end_offset: int
+    voters: Voters
+    now_ms: int
+
+
+def describe_quorum(
+    image: Image, standing: Standing, request: DescribeQuorumRequest, version: int
+) -> DescribeQuorumResponse:
+    """The quorum as its leader sees it; from version 2 on with disks and addresses (KIP-853)."""
+    asked = [
+        (each.topic_name, [one.partition_index for one in each.partitions])
+        for each in request.topics
+    ]
+    if asked != [(METADATA_TOPIC, [0])]:
+        return _response(
+            (name, [_unknown(number) for number in numbers]) for name, numbers in asked
+        )
+    response = _response([(METADATA_TOPIC, [_partition(standing)])])
+    if version >= _DISKS_SINCE:
+        for voter, told in zip(
+            standing.voters.voters, response.topics[0].partitions[0].current_voters, strict=True
+        ):
+            told.replica_directory_id = voter.directory_id
+            response.nodes.append(_node(image, voter))
+    return response
+
+
+def _response(
+    topics: Iterable[tuple[str, list[DescribeQuorumResponsePartitionData]]],
+) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        topics=[
+            DescribeQuorumResponseTopicData(topic_name=name, partitions=partitions)
+            for name, partitions in topics
+        ],
+    )
+
+
+def _unknown(number: int) -> DescribeQuorumResponsePartitionData:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeQuorumResponsePartitionData(
+        partition_index=number,
+        error_code=code,
+        error_message=code.message,
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def _partition(standing: Standing) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=0,
+        error_code=ErrorCode.NONE,
+        error_message="",
+        leader_id=standing.leader_id,
+        leader_epoch=standing.leader_epoch,
+        high_watermark=standing.high_watermark,
+        current_voters=[_replica(standing, each) for each in standing.voters.voters],
+        observers=[],
+    )
+
+
+def _replica(standing: Standing, voter: Voter) -> ReplicaState:
+    """The leader has always just fetched from itself."""
+    assert voter.voter_id == standing.leader_id, "with more voters their progress must be known"
+    return ReplicaState(
+        replica_id=voter.voter_id,
+        log_end_offset=standing.log_end_offset,
+        last_fetch_timestamp=standing.now_ms,
+        last_caught_up_timestamp=standing.now_ms,
+    )
+
+
+def _node(image: Image, voter: Voter) -> Node:
+    """Where the voter is reached: as the log of the quorum says, else as it registered itself."""
+    endpoints = voter.endpoints
+    registered = image.brokers.controllers.get(voter.voter_id)
+    if not endpoints and registered is not None:
+        endpoints = tuple((each.name, each.host, each.port) for each in registered.endpoints)
+    return Node(
+        node_id=voter.voter_id,
+        listeners=[Listener(name=name, host=host, port=port) for name, host, port in endpoints],
+    )

@@ -1,0 +1,110 @@
+"""Writing a directory's checkpoints without holding up the event loop.
+
+1. `LogDirectory.begin_checkpoint` notes what shall be written.         loop
+2. `write`: new files under other names, synced.                        thread
+3. `LogDirectory.put_checkpoint`: they take the place of the old ones.  loop
+4. `sync`: the names are durable.                                       thread
+5. `LogDirectory.end_checkpoint`: what was written counts.              loop
+
+Invariant: what is older never replaces what is newer. A log that must not wait (before a truncation
+for instance) writes the same files at once, on the loop; step 3, which is on the loop as well, then
+finds that it was overtaken and drops its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint import offsets_text
+from moldau.broker.log.shell import Turns
+
+if TYPE_CHECKING:
+    from moldau.broker.log.directory import LogDirectory
+    from moldau.broker.log.names import TopicPartition
+    from moldau.runtime import Runtime
+    from moldau.runtime.files import Files
+
+POINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS)
+_SUFFIX: Final = ".new"
+
+
+class CheckpointJob:
+    """New contents of some of a directory's checkpoints."""
+
+    __slots__ = ("_contents", "_directory", "_files", "generations")
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        contents: Mapping[str, Mapping[TopicPartition, int]],
+        generations: Mapping[str, int],
+    ) -> None:
+        """`contents` by the names of the files."""
+        self._files = files
+        self._directory = directory
+        self._contents = contents
+        self.generations = generations
+
+    def offsets(self, name: str) -> Mapping[TopicPartition, int]:
+        """What is written to a file, if it is among these; else nothing."""
+        return self._contents.get(name, {})
+
+    def write(self) -> None:
+        """Step 2."""
+        for name, offsets in self._contents.items():
+            with self._files.open(self._path(name) + _SUFFIX, "write") as file:
+                file.truncate(0)
+                file.append(offsets_text(offsets).encode())
+                file.sync()
+
+    def rename(self) -> None:
+        """Step 3, for the directory."""
+        for name in self._contents:
+            self._files.rename(self._path(name) + _SUFFIX, self._path(name))
+
+    def sync(self) -> None:
+        """Step 4."""
+        self._files.sync_dir(self._directory)
+
+    def drop(self) -> None:
+        """Instead of step 3."""
+        for name in self._contents:
+            with suppress(FileNotFoundError):
+                self._files.remove(self._path(name) + _SUFFIX)
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+
+class CheckpointWriter:
+    """Does the steps; one checkpointing of a directory at a time."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._turns = Turns()
+
+    async def write(self, directory: LogDirectory, *checkpoints: str) -> None:
+        """Make these checkpoints say what holds now, or something newer. An error of the disk takes
+        the directory out of service; ask `failure` before relying on it."""
+        async with self._turns.of(directory.path):
+            is_done = False
+            while directory.failure is None and not is_done:
+                is_done = await self._write(directory, checkpoints)
+
+    async def _write(self, directory: LogDirectory, checkpoints: tuple[str, ...]) -> bool:
+        run_blocking = self._runtime.run_blocking
+        job = directory.begin_checkpoint(checkpoints)
+        try:
+            await run_blocking(job.write)
+            if not directory.put_checkpoint(job):
+                return False
+            await run_blocking(job.sync)
+        except OSError as error:
+            directory.fail(error)
+            return False
+        directory.end_checkpoint(job)
+        return True

@@ -1,0 +1,272 @@
+"""The cleaner at work: which log is next, how fast, and what when one cannot be cleaned.
+
+Invariants:
+* A log is cleaned by one round at a time, and only while it is in service and compacted: a topic
+  that is deleted, or is not compacted any more, ends its round between two steps.
+* What is to be cleaned is durable before new segments take its place.
+* `cleaner-offset-checkpoint` is never ahead of what was put in place.
+* A log that cannot be cleaned (damaged records) is set aside and told of once; it keeps what it
+  has, and the others are cleaned. An error of the disk takes its directory out of service.
+
+Reading and writing happens in threads, a step at a time; the event loop makes the choice and puts
+segments into place. As many rounds run beside each other as `log.cleaner.threads` says, and all of
+them share one rate and one memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint_job import CheckpointWriter
+from moldau.broker.log.compaction import Compaction, Replacement, log_to_clean, put_in_place
+from moldau.broker.log.compaction_choice import Cleanable, LogEnds, choose, examine
+from moldau.broker.log.compaction_offsets import SLOT_BYTES, OffsetMap
+from moldau.broker.log.group_commit import GroupCommits
+from moldau.broker.log.log_settings import CleanerOptions
+from moldau.broker.log.shell import Rounds, rest
+from moldau.errors import BadData
+from moldau.errors.codes import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.broker.log.directories import LogDirectories
+    from moldau.broker.log.directory import LogDirectory
+    from moldau.broker.log.log import PartitionLog
+    from moldau.broker.log.names import TopicPartition
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+_NO_LAG_LIMIT: Final = (1 << 63) - 1
+
+
+class Throttle:
+    """Holds all rounds together to a rate of bytes. Pure: time is an argument, in seconds."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._free_at = 0.0
+
+    def delay(self, size_bytes: int, now: float) -> float:
+        """So much was read or written: how long whoever did it has to wait before he goes on."""
+        begins = max(self._free_at, now)
+        self._free_at = begins + size_bytes / max(self.bytes_per_second, 1.0)
+        return self._free_at - now
+
+
+class _Target(NamedTuple):
+    """A log that is being cleaned."""
+
+    directory: LogDirectory
+    partition: TopicPartition
+    log: PartitionLog
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the log is still what its name leads to, in service, and to be compacted."""
+        return (
+            self.directory.failure is None
+            and self.log.failure is None
+            and self.directory.logs.get(self.partition) is self.log
+            and self.log.config.is_compacted
+        )
+
+
+class Cleaner:
+    """Works between `start` and `aclose`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        directories: LogDirectories,
+        commits: GroupCommits,
+        writer: CheckpointWriter,
+        log: Logger,
+    ) -> None:
+        self.options = CleanerOptions()
+        self.uncleanable: dict[PartitionLog, str] = {}
+        """Logs that are set aside until the next start, and why."""
+        self._runtime = runtime
+        self._directories = directories
+        self._commits = commits
+        self._writer = writer
+        self._log = log
+        self._rounds: list[Rounds] = []
+        self._busy: set[PartitionLog] = set()
+        self._throttle = Throttle(self.options.bytes_per_second_max)
+        self._is_closing = False
+
+    def start(self, options: CleanerOptions) -> None:
+        self.configure(options)
+
+    def configure(self, options: CleanerOptions) -> None:
+        """Other options; what is under way goes on, with the new rate."""
+        self.options = options
+        self._throttle.bytes_per_second = options.bytes_per_second_max
+        while len(self._rounds) > options.threads:
+            self._rounds.pop().end()
+        while len(self._rounds) < options.threads:
+            name = f"log-cleaner-{len(self._rounds)}"
+            rounds = Rounds(
+                self._runtime, name, self.clean_next, lambda: self.options.backoff_ms / 1000
+            )
+            self._rounds.append(rounds)
+            rounds.start()
+        for each in self._rounds:
+            each.reconsider()
+
+    async def aclose(self) -> None:
+        """Rounds end after the step that they are in; what they did not put in place is lost."""
+        self._is_closing = True
+        for each in self._rounds:
+            each.end()
+        for each in self._rounds:
+            await each.aclose()
+
+    async def clean_next(self) -> bool:
+        """Clean the log that needs it most; whether there was one."""
+        chosen = self._choose()
+        if chosen is None or self._is_closing:
+            return False
+        target, cleanable = chosen
+        log = target.log
+        self._busy.add(log)
+        self.uncleanable[log] = "the round ended in an unexpected way"
+        try:
+            await self._clean(target, cleanable)
+            self.uncleanable.pop(log)
+        except OSError as error:
+            self.uncleanable.pop(log)
+            if target.is_current:
+                target.directory.fail(error)
+        except (BadData, KafkaError) as error:
+            self.uncleanable.pop(log)
+            if target.is_current:
+                self._set_aside(target, error)
+        finally:
+            self._busy.discard(log)
+        return True
+
+    def _set_aside(self, target: _Target, error: BadData | KafkaError) -> None:
+        self.uncleanable[target.log] = str(error)
+        self._log.failure(
+            "a log cannot be compacted and is set aside; it grows until it is repaired",
+            error,
+            partition=str(target.partition),
+            directory=target.log.directory,
+        )
+
+    # Choosing.
+
+    def _choose(self) -> tuple[_Target, Cleanable] | None:
+        now_ms = self._runtime.clock.wall_ms()
+        found: dict[int, tuple[_Target, Cleanable]] = {}
+        known: set[PartitionLog] = set()
+        for directory in self._directories.in_service():
+            known.update(directory.logs.values())
+            for partition, log in directory.logs.items():
+                if log.config.is_compacted and not self._is_excluded(log):
+                    target = _Target(directory, partition, log)
+                    cleanable = self._examined(target, now_ms)
+                    if cleanable is not None:
+                        found[len(found)] = target, cleanable
+        for log in self.uncleanable.keys() - known:
+            del self.uncleanable[log]
+        key = choose(
+            (key, cleanable, target.log.config.compaction)
+            for key, (target, cleanable) in found.items()
+        )
+        return None if key is None else found[key]
+
+    def _is_excluded(self, log: PartitionLog) -> bool:
+        return log in self._busy or log in self.uncleanable or log.failure is not None
+
+    def _examined(self, target: _Target, now_ms: int) -> Cleanable | None:
+        try:
+            return self._examine(target, now_ms)
+        except OSError as error:
+            target.directory.fail(error)
+        except BadData as error:
+            self._set_aside(target, error)
+        return None
+
+    def _examine(self, target: _Target, now_ms: int) -> Cleanable:
+        log, policy = target.log, target.log.config.compaction
+        if policy.max_compaction_lag_ms != _NO_LAG_LIMIT:
+            for segment in log.segments:
+                segment.load_first_timestamp()
+        ends = LogEnds(log.log_start_offset, log.last_stable_offset, log.log_end_offset)
+        cleaned = target.directory.cleaned_offsets
+        offset = cleaned.get(target.partition)
+        cleanable = examine(log.segments, ends, offset, policy, now_ms)
+        if cleanable.checkpoint_is_wrong:
+            cleaned[target.partition] = cleanable.first_dirty_offset
+        return cleanable
+
+    # Cleaning.
+
+    async def _clean(self, target: _Target, cleanable: Cleanable) -> None:
+        log = target.log
+        await self._make_durable(target)
+        if not target.is_current:
+            return
+        job = log_to_clean(log, cleanable, log.config.compaction.delete_retention_ms)
+        clock = self._runtime.clock
+        compaction = Compaction(job, self._map_for(cleanable), clock.wall_ms())
+        began = clock.monotonic()
+        try:
+            if not await self._take_steps(target, compaction):
+                return
+        finally:
+            compaction.abandon()
+        target.directory.cleaned_offsets[target.partition] = compaction.end_offset
+        await self._writer.write(target.directory, names.CLEANED_OFFSETS)
+        statistics = compaction.statistics
+        self._log.info(
+            "compacted a log",
+            partition=str(target.partition),
+            first_dirty_offset=cleanable.first_dirty_offset,
+            end_offset=compaction.end_offset,
+            bytes_read=statistics.bytes_read,
+            bytes_kept=statistics.bytes_kept,
+            seconds=round(clock.monotonic() - began, 3),
+        )
+
+    async def _take_steps(self, target: _Target, compaction: Compaction) -> bool:
+        """Do the round; False if it had to end before it was over."""
+        steps: Iterator[int | Replacement | None] = compaction.steps()
+        while True:
+            step = await self._runtime.run_blocking(next, steps, None)
+            if step is None:
+                return True
+            if isinstance(step, Replacement):
+                if not await self._put_in_place(target, step):
+                    return False
+            else:
+                delay = self._throttle.delay(step, self._runtime.clock.monotonic())
+                if delay > 0:
+                    await rest(delay)
+            if self._is_closing or not target.is_current:
+                return False
+
+    async def _put_in_place(self, target: _Target, replacement: Replacement) -> bool:
+        while target.is_current and not all(each.are_indexes_durable for each in replacement.old):
+            await self._make_durable(target)  # an index was made anew meanwhile
+        if target.is_current:
+            return put_in_place(target.log, replacement, self._runtime.clock.wall_ms())
+        for segment in replacement.new:
+            segment.remove()
+        return False
+
+    async def _make_durable(self, target: _Target) -> None:
+        if any(not each.are_indexes_durable for each in list(target.log.segments)[:-1]):
+            await self._commits.of(target.directory).durable(target.log)
+
+    def _map_for(self, cleanable: Cleanable) -> OffsetMap:
+        """As large as the dirty part can need, within this round's share of the memory."""
+        options = self.options
+        load_factor = min(max(options.load_factor, 0.05), 0.95)
+        offsets = cleanable.first_uncleanable_offset - cleanable.first_dirty_offset
+        needed = (int(offsets / load_factor) + 2) * SLOT_BYTES
+        share = options.dedupe_buffer_bytes // max(1, options.threads)
+        return OffsetMap(min(needed, share), load_factor)

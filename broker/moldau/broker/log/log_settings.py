@@ -1,0 +1,132 @@
+"""From settings to what the log works with: plain numbers.
+
+Invariant: the only place that knows which setting means which number; the log's modules know none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.broker.log.compaction_choice import CompactionPolicy
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.settings import ResourceSettings, cleaner, log, replication, topic, transaction
+from moldau.config import Settings
+from moldau.records import Codec
+
+_CODECS: Final = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+_LEVELS: Final = {
+    "gzip": topic.compression_gzip_level,
+    "lz4": topic.compression_lz4_level,
+    "zstd": topic.compression_zstd_level,
+}
+
+
+def log_config(settings: ResourceSettings) -> LogConfig:
+    """What the settings of a topic say to its logs."""
+    policy = settings[topic.cleanup_policy]
+    codec = settings[topic.compression_type]
+    level = _LEVELS.get(codec)
+    own_segment_bytes = settings[topic.internal_segment_bytes]
+    return LogConfig(
+        segment_bytes=own_segment_bytes or settings[topic.segment_bytes],
+        segment_ms=_segment_ms(settings),
+        segment_jitter_ms=settings[topic.segment_jitter_ms],
+        segment_index_bytes=settings[topic.segment_index_bytes],
+        index_interval_bytes=settings[topic.index_interval_bytes],
+        flush_messages=settings[topic.flush_messages],
+        flush_ms=settings[topic.flush_ms],
+        retention_bytes=settings[topic.retention_bytes],
+        retention_ms=settings[topic.retention_ms],
+        max_message_bytes=settings[topic.max_message_bytes],
+        is_deleted="delete" in policy,
+        is_compacted="compact" in policy,
+        is_append_time=settings[topic.message_timestamp_type] == "LogAppendTime",
+        timestamp_before_max_ms=settings[topic.message_timestamp_before_max_ms],
+        timestamp_after_max_ms=settings[topic.message_timestamp_after_max_ms],
+        compression=_CODECS[codec],
+        compression_level=None if level is None else settings[level],
+        preallocate=settings[topic.preallocate],
+        file_delete_delay_ms=settings[topic.file_delete_delay_ms],
+        producer_expiration_ms=settings.broker[transaction.producer_id_expiration_ms],
+        compaction=compaction_policy(settings),
+    )
+
+
+def _segment_ms(settings: ResourceSettings) -> int:
+    """What must be compacted by then cannot stay in the active segment, which never is."""
+    segment_ms = settings[topic.segment_ms]
+    if "compact" not in settings[topic.cleanup_policy]:
+        return segment_ms
+    return min(segment_ms, settings[topic.max_compaction_lag_ms])
+
+
+def compaction_policy(settings: ResourceSettings) -> CompactionPolicy:
+    """What the settings of a topic say to the cleaner."""
+    return CompactionPolicy(
+        min_cleanable_dirty_ratio=settings[topic.min_cleanable_dirty_ratio],
+        min_compaction_lag_ms=settings[topic.min_compaction_lag_ms],
+        max_compaction_lag_ms=settings[topic.max_compaction_lag_ms],
+        delete_retention_ms=settings[topic.delete_retention_ms],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerOptions:
+    """How much of the machine compaction may take."""
+
+    threads: int = 1
+    dedupe_buffer_bytes: int = 128 << 20
+    """For all threads together."""
+    load_factor: float = 0.9
+    bytes_per_second_max: float = cleaner.DOUBLE_MAX
+    backoff_ms: int = 15_000
+
+
+def cleaner_options(settings: Settings) -> CleanerOptions:
+    """What the broker's settings say to the cleaner."""
+    is_on = settings[cleaner.log_cleaner_enable]
+    return CleanerOptions(
+        threads=settings[cleaner.log_cleaner_threads] if is_on else 0,
+        dedupe_buffer_bytes=settings[cleaner.log_cleaner_dedupe_buffer_size],
+        load_factor=settings[cleaner.log_cleaner_io_buffer_load_factor],
+        bytes_per_second_max=settings[cleaner.log_cleaner_io_max_bytes_per_second],
+        backoff_ms=settings[cleaner.log_cleaner_backoff_ms],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepOptions:
+    """When the periodic work on the logs is done, in milliseconds."""
+
+    initial_delay: int = 30_000
+    retention_interval: int = 300_000
+    flush_interval: int = log.LONG_MAX
+    points_interval: int = 60_000
+    """Recovery points and log starts."""
+    high_watermarks_interval: int = 5_000
+    producers_interval: int = 600_000
+
+
+def upkeep_options(settings: Settings) -> UpkeepOptions:
+    """What the broker's settings say to the periodic work."""
+    return UpkeepOptions(
+        initial_delay=settings[log.log_initial_task_delay_ms],
+        retention_interval=settings[log.log_retention_check_interval_ms],
+        flush_interval=settings[log.log_flush_scheduler_interval_ms],
+        points_interval=min(
+            settings[log.log_flush_offset_checkpoint_interval_ms],
+            settings[log.log_flush_start_offset_checkpoint_interval_ms],
+        ),
+        high_watermarks_interval=settings[
+            replication.replica_high_watermark_checkpoint_interval_ms
+        ],
+        producers_interval=settings[transaction.producer_id_expiration_check_interval_ms],
+    )

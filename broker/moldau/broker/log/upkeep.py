@@ -1,0 +1,150 @@
+"""The periodic work on all logs of a node.
+
+    retention           what is too old, too large, or before the log's start goes
+    sweep               flushes that time or a full segment makes due; files of what was deleted
+    points              recovery points and log starts, so that a start has less to look at
+    high watermarks     likewise
+    producers           idempotent producers that wrote nothing for long are forgotten
+
+Invariants: what may stall (fsync, freeing large files) runs in a thread, and all else on the event
+loop, where the logs are used; a log start is durable before files below it go. An error of the disk
+takes its directory out of service and ends nothing else.
+
+`flush.ms` is obeyed whatever `log.flush.scheduler.interval.ms` says: in Kafka that is never by
+default, which makes `flush.ms` a setting without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
+from moldau.broker.log.group_commit import GroupCommits
+from moldau.broker.log.log_settings import UpkeepOptions
+from moldau.broker.log.shell import Rounds
+
+if TYPE_CHECKING:
+    from moldau.broker.log.directories import LogDirectories
+    from moldau.broker.log.directory import LogDirectory
+    from moldau.errors.codes import KafkaError
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+_SWEEP_MS: Final = 1000
+
+
+class Upkeep:
+    """Works between `start` and `aclose`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        directories: LogDirectories,
+        commits: GroupCommits,
+        writer: CheckpointWriter,
+        log: Logger,
+    ) -> None:
+        self.options = UpkeepOptions()
+        self._runtime = runtime
+        self._directories = directories
+        self._commits = commits
+        self._writer = writer
+        self._log = log
+        self._rounds = [
+            self._every("retention", self._retain, lambda: self.options.retention_interval),
+            self._every("sweep", self._sweep, lambda: min(_SWEEP_MS, self.options.flush_interval)),
+            self._every("points", self._write_points, lambda: self.options.points_interval),
+            self._every(
+                "high-watermarks",
+                self._write_high_watermarks,
+                lambda: self.options.high_watermarks_interval,
+            ),
+            self._every("producers", self._expire, lambda: self.options.producers_interval),
+        ]
+
+    def _every(
+        self,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, bool]],
+        interval_ms: Callable[[], int],
+    ) -> Rounds:
+        return Rounds(self._runtime, f"log-{name}", work, lambda: max(1, interval_ms()) / 1000)
+
+    def start(self, options: UpkeepOptions) -> None:
+        self.options = options
+        delay = options.initial_delay / 1000
+        retention, sweep, points, high_watermarks, producers = self._rounds
+        retention.start(delay)
+        sweep.start()
+        points.start(delay)
+        high_watermarks.start()
+        producers.start()
+
+    def configure(self, options: UpkeepOptions) -> None:
+        """Other intervals, from the round before on."""
+        self.options = options
+        for each in self._rounds:
+            each.reconsider()
+
+    async def aclose(self) -> None:
+        """What is under way ends first."""
+        for each in self._rounds:
+            each.end()
+        for each in self._rounds:
+            await each.aclose()
+
+    # Rounds.
+
+    async def _retain(self) -> bool:
+        for directory in self._directories.in_service():
+            now_ms = self._now_ms()
+            expired = directory.expire_segments(now_ms)
+            if not expired:
+                continue
+            await self._writer.write(directory, *POINTS)
+            # A topic that was deleted meanwhile has taken its segments with it.
+            present = set(directory.logs.values())
+            count = directory.drop_expired([each for each in expired if each in present], now_ms)
+            if count:
+                self._log.info("let go of old segments", directory=directory.path, count=count)
+        return False
+
+    async def _sweep(self) -> bool:
+        now_ms = self._now_ms()
+        for directory in self._directories.in_service():
+            for log in directory.logs.values():
+                if log.wants_flush(now_ms):
+                    self._commits.of(directory).submit(log, _heard)
+            await self._remove_deleted(directory, now_ms)
+        return False
+
+    async def _remove_deleted(self, directory: LogDirectory, now_ms: int) -> None:
+        removal = directory.take_deleted(now_ms)
+        if removal:
+            try:
+                await self._runtime.run_blocking(removal.run)
+            except OSError as error:
+                directory.fail(error)
+
+    async def _write_points(self) -> bool:
+        for directory in self._directories.in_service():
+            await self._writer.write(directory, *POINTS)
+        return False
+
+    async def _write_high_watermarks(self) -> bool:
+        for directory in self._directories.in_service():
+            await self._writer.write(directory, names.HIGH_WATERMARKS)
+        return False
+
+    async def _expire(self) -> bool:
+        self._directories.expire_producers(self._now_ms())
+        return False
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.wall_ms()
+
+
+def _heard(error: KafkaError | None) -> None:
+    """Nobody waits; a failure has taken the directory out of service."""

@@ -1,0 +1,82 @@
+"""The leader's view of one partition: who is in sync, and what all of them hold.
+
+Invariants:
+* high_watermark <= the end of every replica of the maximal ISR, and it never goes back.
+* The maximal ISR is every replica that is in sync as far as the controller may already believe
+  (KIP-497): one that may be elected must hold all that a reader has seen.
+* The leader's own end is where it vouches for its log: behind that a flush is due first. So one
+  replica that acknowledges after fsync is the same rule as three that wait for each other.
+
+Pure: offsets come in as they are learnt; what follows from them is read by whoever acts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from moldau.errors.codes import ErrorCode, KafkaError
+
+ALL_IN_SYNC = -1
+"""`acks=all`; 1 is the leader alone and 0 nobody."""
+UNKNOWN_END = -1
+
+
+class Leader:
+    """See the module; for one leader epoch."""
+
+    __slots__ = ("_ends", "_is_alone", "high_watermark", "isr", "replica_count", "replica_id")
+
+    def __init__(
+        self, replica_id: int, isr: Collection[int], replica_count: int, high_watermark: int
+    ) -> None:
+        """`replica_count` are those that the partition shall have, in sync or not."""
+        assert replica_id in isr, "a leader is in sync with itself"
+        self.replica_id = replica_id
+        self.isr = frozenset(isr)
+        self.replica_count = replica_count
+        self.high_watermark = high_watermark
+        self._is_alone = len(self.isr) == 1
+        self._ends: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Leader({self.replica_id}, isr={sorted(self.isr)}, at={self.high_watermark})"
+
+    @property
+    def end_offset(self) -> int:
+        """Below it the leader itself vouches for what it has."""
+        return self._ends.get(self.replica_id, UNKNOWN_END)
+
+    def on_end(self, replica_id: int, end_offset: int) -> bool:
+        """The replica holds all below `end_offset`; whether the high watermark moved."""
+        self._ends[replica_id] = end_offset
+        if not self._is_alone or replica_id != self.replica_id:
+            end_offset = min(self._ends.get(each, UNKNOWN_END) for each in self.isr)
+        if end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        return True
+
+    def check_acks(self, acks: int, min_insync_replicas: int) -> None:
+        """Refuse an append that could not be acknowledged as it asks to be."""
+        if acks == ALL_IN_SYNC and len(self.isr) < self._least(min_insync_replicas):
+            raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS, min_insync_replicas)
+
+    def is_acknowledged(self, last_offset: int, acks: int, min_insync_replicas: int) -> bool:
+        """Whether what was appended up to `last_offset` is as safe as `acks` asks for.
+
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND when it is, but on fewer replicas than there must be.
+        """
+        if acks != ALL_IN_SYNC:
+            return last_offset < self.end_offset
+        if last_offset >= self.high_watermark:
+            return False
+        if len(self.isr) < self._least(min_insync_replicas):
+            raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, min_insync_replicas)
+        return True
+
+    def _least(self, min_insync_replicas: int) -> int:
+        """More than there are replicas cannot be asked for."""
+        return min(min_insync_replicas, self.replica_count)
+
+    def _too_few(self, code: ErrorCode, min_insync_replicas: int) -> KafkaError:
+        return KafkaError(code, isr=sorted(self.isr), min_insync_replicas=min_insync_replicas)

@@ -1,0 +1,257 @@
+"""One replica that this node hosts, and what handlers do with it.
+
+Invariants:
+* While it leads, the log's high watermark is the one of its `Leader`, and who waits for the
+  partition hears of every move: high watermark, log start, role, failure, deletion.
+* Records become visible when they are as safe as the topic asks for: where `flush.messages` makes
+  a flush due, an append is acknowledged and readable only after it, as in Kafka, where the flush is
+  a part of the append. Here many appends share one (`GroupCommit`), and nobody blocks.
+* Once it does not lead any more, for whatever reason, every call refuses with that reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.broker.log.group_commit import GroupCommit
+from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
+from moldau.broker.log.log import Appended, PartitionLog
+from moldau.broker.log.slice import LogSlice
+from moldau.broker.replication.leader import Leader
+from moldau.broker.replication.purgatory import Purgatory
+from moldau.broker.replication.topic_config import TopicConfig
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.records import Buffer
+
+READ_COMMITTED: Final = 1
+TO_HIGH_WATERMARK: Final = -1
+"""As the offset of DeleteRecords: all that consumers may have read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What the metadata says about a partition that this node leads."""
+
+    topic: str
+    index: int
+    topic_id: Uuid
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    directory_id: Uuid | None = None
+    """The log directory that has this node's replica; None: not chosen, or not known."""
+    is_new: bool = False
+    """It was created just now, so that there cannot be a log of it yet."""
+
+
+class Partition:
+    """Made by `Replicas` only; `log` is for reading what needs no rule (ListOffsets, producers)."""
+
+    __slots__ = (
+        "_acks_min",
+        "_commit",
+        "_leader",
+        "_purgatory",
+        "_refusal",
+        "index",
+        "leader_epoch",
+        "log",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        log: PartitionLog,
+        commit: GroupCommit,
+        purgatory: Purgatory,
+    ) -> None:
+        """`commit` is that of the log's directory. `lead` says what it is."""
+        self.topic = leadership.topic
+        self.index = leadership.index
+        self.topic_id = leadership.topic_id
+        self.leader_epoch = leadership.leader_epoch
+        self.log = log
+        self._commit = commit
+        self._purgatory = purgatory
+        self._leader: Leader | None = None
+        self._acks_min = 1
+        self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index})"
+
+    # What handlers ask.
+
+    @property
+    def is_leader(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def high_watermark(self) -> int:
+        """Below it records are as safe as the topic asks for, and may be read."""
+        return self.log.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open."""
+        return self.log.last_stable_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse who knows another leader epoch than ours (-1: he does not say), and refuse
+        everybody when we do not lead."""
+        epoch = self.leader_epoch
+        if current_leader_epoch != epoch and current_leader_epoch != NO_EPOCH:
+            code = ErrorCode.FENCED_LEADER_EPOCH
+            if current_leader_epoch > epoch:
+                code = ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, **self._facts(), epoch=current_leader_epoch, our_epoch=epoch)
+        if self._leader is None:
+            raise self._refused()
+
+    def append(self, records: Buffer, acks: int, now_ms: int) -> Appended:
+        """Append the one batch of a client, stamped in place where it may be written.
+
+        KafkaError refuses it without effect. Ask `is_acknowledged` for the answer: only where a
+        flush is due, or other replicas must have it, is it not at once.
+        """
+        leader = self._leader
+        if leader is None:
+            raise self._refused()
+        if acks < 0:
+            leader.check_acks(acks, self._acks_min)
+        log = self.log
+        appended = log.append_as_leader(records, self.leader_epoch, now_ms)
+        end = log.log_end_offset
+        if end - log.flushed_end_offset >= log.config.flush_messages:
+            self._commit.submit(log, self._on_durable)
+        elif leader.on_end(leader.replica_id, end):
+            log.update_high_watermark(leader.high_watermark)
+            self._purgatory.moved(self)
+        return appended
+
+    def is_acknowledged(self, last_offset: int, acks: int) -> bool:
+        """Whether an append that ended with `last_offset` may be answered as `acks` asks.
+
+        KafkaError when it never will be: the partition is gone, failed, or led by another."""
+        leader = self._leader
+        if leader is None:
+            raise self._refused()
+        return leader.is_acknowledged(last_offset, acks, self._acks_min)
+
+    def fetch_bound(self, isolation_level: int, is_follower: bool) -> int:
+        """The offset before which the asker may read."""
+        if self._leader is None:
+            raise self._refused()
+        if is_follower:
+            return self.log.log_end_offset
+        if isolation_level == READ_COMMITTED:
+            return self.log.last_stable_offset
+        return self.log.high_watermark
+
+    def read(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogSlice:
+        """As `PartitionLog.read`, below `upper` of `fetch_bound`."""
+        if self._leader is None:
+            raise self._refused()
+        return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
+
+    def epoch_end(self, leader_epoch: int) -> EpochEnd:
+        """OffsetForLeaderEpoch: the largest epoch up to that one, and where it ends. The epoch in
+        which we lead is known before anything was written in it."""
+        if self._leader is None:
+            raise self._refused()
+        epochs, end = self.log.leader_epochs, self.log.log_end_offset
+        if leader_epoch == self.leader_epoch:
+            return EpochEnd(leader_epoch, end)
+        latest = epochs.latest_epoch
+        if NO_EPOCH < leader_epoch < self.leader_epoch and (
+            latest is None or latest < leader_epoch
+        ):
+            return EpochEnd(leader_epoch if latest is None else latest, end)
+        return epochs.end_offset_for(leader_epoch, end)
+
+    def delete_records(self, offset: int) -> int:
+        """Let the log begin at `offset` (-1: at the high watermark); the new beginning, durable.
+
+        POLICY_VIOLATION where only compaction may delete; OFFSET_OUT_OF_RANGE beyond what consumers
+        could read."""
+        if self._leader is None:
+            raise self._refused()
+        log = self.log
+        if log.config.is_compacted and not log.config.is_deleted:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted", **self._facts()
+            )
+        if offset == TO_HIGH_WATERMARK:
+            offset = log.high_watermark
+        if offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, **self._facts(), offset=offset)
+        if log.increment_log_start_offset(offset):
+            self._purgatory.moved(self)
+        return log.log_start_offset
+
+    # What `Replicas` tells.
+
+    def lead(self, leadership: Leadership, node_id: int) -> None:
+        """Lead from now on, in this epoch: what is in the log counts as ours, when it is as safe
+        as the topic asks for."""
+        log, known = self.log, self._leader
+        replica_count = len(leadership.replicas)
+        if (
+            known is not None
+            and self.leader_epoch == leadership.leader_epoch
+            and known.isr == frozenset(leadership.isr)
+            and known.replica_count == replica_count
+        ):
+            return
+        self.leader_epoch = leadership.leader_epoch
+        self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
+        end = log.log_end_offset
+        if end - log.flushed_end_offset >= log.config.flush_messages:
+            end = log.flushed_end_offset
+            self._commit.submit(log, self._on_durable)
+        leader.on_end(node_id, end)
+        log.update_high_watermark(leader.high_watermark)
+        self._purgatory.moved(self)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Other settings from the next append on."""
+        self._acks_min = config.min_insync_replicas
+        self.log.configure(config.log)
+
+    def stop(self, reason: ErrorCode, leader_epoch: int | None = None) -> None:
+        """Not lead any more; all who wait hear `reason`. `leader_epoch` is that of who leads."""
+        self._leader = None
+        self._refusal = reason
+        if leader_epoch is not None:
+            self.leader_epoch = leader_epoch
+        self._purgatory.moved(self)
+
+    # Inside.
+
+    def _on_durable(self, error: KafkaError | None) -> None:
+        """A flush is over. After an error the directory has failed, and has told `Replicas`."""
+        leader = self._leader
+        if error is not None or leader is None:
+            return
+        log = self.log
+        if leader.on_end(leader.replica_id, log.flushed_end_offset):
+            log.update_high_watermark(leader.high_watermark)
+        self._purgatory.moved(self)
+
+    def _facts(self) -> dict[str, object]:
+        return {"topic": self.topic, "partition": self.index}
+
+    def _refused(self) -> KafkaError:
+        return KafkaError(self._refusal, **self._facts())

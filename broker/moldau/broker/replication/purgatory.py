@@ -1,0 +1,272 @@
+"""Requests that cannot be answered yet: a fetch without bytes, a produce without acknowledgement.
+
+Invariants:
+* An operation is answered once at most: by `try_complete` when something moved, or by `on_timeout`
+  when its time was over, whichever comes first; never after `cancel`.
+* `on_timeout` is never early, and less than a millisecond late if the event loop is free.
+* Who is done stands nowhere any more: neither under a key nor in the wheel.
+* Order is a function of the calls: keys in the order in which they moved, operations of a key in
+  the order in which they began to wait, timeouts by millisecond and then likewise.
+
+What moved is noted by `moved`, and looked at once in the next turn of the event loop. So whoever
+appends never runs somebody else's answer in the middle of his own work, ten appends of one turn
+wake a fetch once, and an operation that fails harms nobody: its error is the event loop's to
+report, and the others go on.
+
+Deadlines are a wheel of milliseconds with one timer for the earliest: 100,000 produces a second
+with a timeout of 30 s each cost no timer, and leave nothing behind when they are done.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Final, Protocol
+
+from moldau.runtime import Clock
+
+_SLOT_NS: Final = 1_000_000
+_STALE_MAX: Final = 64
+
+
+class Handle(Protocol):
+    """A call that can be called off."""
+
+    def cancel(self) -> object: ...
+
+
+class Turns(Protocol):
+    """What of an event loop is needed: asyncio's, uvloop's and the simulated one fit."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object: ...
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> Handle: ...
+
+
+class Delayed(ABC):
+    """An operation that waits. Subclasses have `__slots__` and keep what they need to answer."""
+
+    __slots__ = ("_keys", "_slot")
+
+    _keys: tuple[Hashable, ...] | None
+    """None once it is done, or before it waits."""
+    _slot: int
+
+    @property
+    def is_gone(self) -> bool:
+        """Nobody waits for the answer any more; it may be dropped without a call."""
+        return False
+
+    @abstractmethod
+    def try_complete(self) -> bool:
+        """Something moved that was watched: answer if that is possible now, and say so."""
+
+    @abstractmethod
+    def on_timeout(self) -> None:
+        """The time is over: answer with what there is."""
+
+
+class Purgatory:
+    """All operations of a node that wait. `len` of it is how many."""
+
+    __slots__ = (
+        "_clock",
+        "_count",
+        "_due",
+        "_is_closed",
+        "_is_turn_asked",
+        "_moved",
+        "_slots",
+        "_timer",
+        "_timer_slot",
+        "_turns",
+        "_watchers",
+    )
+
+    def __init__(self, clock: Clock, turns: Turns) -> None:
+        self._clock = clock
+        self._turns = turns
+        self._count = 0
+        self._watchers: dict[Hashable, dict[Delayed, None]] = {}
+        self._slots: dict[int, dict[Delayed, None]] = {}
+        self._due: list[int] = []  # a heap of the slots' numbers; some may be of slots that emptied
+        self._moved: dict[Hashable, None] = {}
+        self._is_turn_asked = False
+        self._timer: Handle | None = None
+        self._timer_slot = 0
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    def watch(self, operation: Delayed, keys: Iterable[Hashable], timeout_ms: int) -> None:
+        """Let `operation` wait until one of `keys` (Partitions, as a rule) moves and it can be
+        completed, or for `timeout_ms`. The caller has found that it cannot be completed now.
+
+        Nothing is called before this returns, not even for a timeout of 0 or less. An operation
+        waits once in its life.
+        """
+        if self._is_closed:
+            timeout_ms = 0
+        # Rounded up, so that it is never early.
+        deadline_ns = self._clock.monotonic_ns() + (timeout_ms * _SLOT_NS if timeout_ms > 0 else 0)
+        slot = -(-deadline_ns // _SLOT_NS)
+        operation._keys = keys = tuple(keys)
+        operation._slot = slot
+        watchers = self._watchers
+        for key in keys:
+            waiting = watchers.get(key)
+            if waiting is None:
+                watchers[key] = {operation: None}
+            else:
+                waiting[operation] = None
+        others = self._slots.get(slot)
+        if others is None:
+            self._slots[slot] = {operation: None}
+            heappush(self._due, slot)
+            if self._timer is None or slot < self._timer_slot:
+                self._set_timer(slot)
+        else:
+            others[operation] = None
+        self._count += 1
+
+    def moved(self, key: Hashable) -> None:
+        """Something changed that operations under `key` wait for: they are tried soon."""
+        if key in self._watchers:
+            self._moved[key] = None
+            if not self._is_turn_asked:
+                self._ask_turn()
+
+    def is_watched(self, key: Hashable) -> bool:
+        """Whether somebody waits for `key`."""
+        return key in self._watchers
+
+    def cancel(self, operation: Delayed) -> None:
+        """Forget the operation without a call; fine if it waits no more, or never did."""
+        if getattr(operation, "_keys", None) is not None:
+            self._remove(operation)
+
+    def close(self) -> None:
+        """Answer all who wait as if their time were over, and let nobody wait again."""
+        self._is_closed = True
+        try:
+            self._take_turn()  # who can be completed shall not hear of a timeout
+        finally:
+            self._end_all()
+
+    def _end_all(self) -> None:
+        waiting = [each for slot in sorted(self._slots) for each in self._slots[slot]]
+        self._slots.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._run(waiting)
+
+    # What moved.
+
+    def _ask_turn(self) -> None:
+        self._is_turn_asked = True
+        self._turns.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Try all who wait for what moved. One that fails is done with; the rest get another turn,
+        and the event loop hears of the error."""
+        self._is_turn_asked = False
+        moved, self._moved = self._moved, {}
+        left = list(moved)
+        left.reverse()
+        try:
+            while left:
+                for operation in list(self._watchers.get(left[-1], ())):
+                    self._try(operation)
+                left.pop()
+        finally:
+            if left:
+                self._moved = {**dict.fromkeys(reversed(left)), **self._moved}
+                if not self._is_turn_asked:
+                    self._ask_turn()
+
+    def _try(self, operation: Delayed) -> None:
+        if operation._keys is None:  # one before it has cancelled it
+            return
+        if operation.is_gone:
+            self._remove(operation)
+            return
+        is_done = True
+        try:
+            is_done = operation.try_complete()
+        finally:
+            if is_done and operation._keys is not None:
+                self._remove(operation)
+
+    def _remove(self, operation: Delayed) -> None:
+        """Take it out everywhere."""
+        keys = operation._keys
+        assert keys is not None
+        operation._keys = None
+        watchers = self._watchers
+        for key in keys:
+            waiting = watchers.get(key)
+            if waiting is not None:
+                waiting.pop(operation, None)
+                if not waiting:
+                    del watchers[key]
+        others = self._slots.get(operation._slot)
+        if others is not None:  # None: its time has come
+            others.pop(operation, None)
+            if not others:
+                del self._slots[operation._slot]
+                if len(self._due) > 2 * len(self._slots) + _STALE_MAX:
+                    self._due = list(self._slots)
+                    heapify(self._due)
+        self._count -= 1
+
+    # Time.
+
+    def _set_timer(self, slot: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_slot = slot
+        seconds = (slot * _SLOT_NS - self._clock.monotonic_ns()) / 1e9
+        self._timer = self._turns.call_later(max(seconds, 0.0), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        try:
+            if self._moved:  # it came first, only its turn has not
+                self._take_turn()
+        finally:
+            self._expire()
+
+    def _expire(self) -> None:
+        now_ns = self._clock.monotonic_ns()
+        due: list[Delayed] = []
+        while self._due:
+            slot = self._due[0]
+            if slot in self._slots:
+                if slot * _SLOT_NS > now_ns:  # the event loop's clock may be coarser than ours
+                    break
+                due += self._slots.pop(slot)
+            heappop(self._due)
+        try:
+            self._run(due)
+        finally:
+            # One that began to wait meanwhile may have set it, for later than another is due.
+            if self._due and (self._timer is None or self._due[0] < self._timer_slot):
+                self._set_timer(self._due[0])
+
+    def _run(self, due: list[Delayed]) -> None:
+        """Tell each that its time is over; one that fails does not keep it from the others."""
+        done = 0
+        try:
+            for operation in due:
+                done += 1
+                if operation._keys is not None:
+                    self._remove(operation)
+                    if not operation.is_gone:
+                        operation.on_timeout()
+        finally:
+            left = due[done:]
+            if left:
+                self._turns.call_soon(lambda: self._run(left))

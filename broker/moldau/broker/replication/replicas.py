@@ -1,0 +1,318 @@
+"""All replicas of a node: found by name or id, begun and ended as the metadata says.
+
+Invariants:
+* A name leads to a replica that can serve, or to an error that says why it cannot. One dictionary
+  decides: what failed, was deleted or is led elsewhere is not in it.
+* A directory that fails takes its partitions with it and nothing else; who waits for one of them
+  hears KAFKA_STORAGE_ERROR. An empty log is never made in place of one that lies in a directory
+  that is out of service.
+* A log whose topic has another id than the metadata say is not opened as that topic's: it is set
+  aside with its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from moldau.broker.log.checkpoint_job import CheckpointWriter
+from moldau.broker.log.cleaner import Cleaner
+from moldau.broker.log.directories import LogDirectories
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.group_commit import GroupCommits
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_settings import cleaner_options, upkeep_options
+from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.upkeep import Upkeep
+from moldau.broker.replication.partition import Leadership, Partition
+from moldau.broker.replication.purgatory import Purgatory
+from moldau.broker.replication.topic_config import TopicConfig
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.logging import Logger
+from moldau.runtime import Runtime
+
+_UNIQUE_BYTES: Final = 16
+
+Name = tuple[str, int]
+
+
+class Replicas:
+    """Made after `LogDirectories.load`, which may run in a thread; used on the event loop."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        directories: LogDirectories,
+        node_id: int,
+        purgatory: Purgatory,
+        log: Logger,
+    ) -> None:
+        """Reports, in the process's log, what loading found. `Purgatory(runtime.clock, loop)`."""
+        self.purgatory = purgatory
+        self.directories = directories
+        self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
+        """Whom to tell, after the partitions of the directory are out of service. What the failure
+        of the last one means is the owner's to say: ask `directories.in_service()`."""
+        self._runtime = runtime
+        self._node_id = node_id
+        self._log = log
+        self._serving: dict[Name, Partition] = {}
+        self._hosted: dict[Name, Partition] = {}
+        self._reasons: dict[Name, ErrorCode] = {}
+        """Why one that the metadata names does not serve."""
+        self._ids: dict[Name, Uuid] = {}
+        self._topics: dict[str, dict[int, None]] = {}
+        self._names: dict[Uuid, str] = {}
+        self._counts: dict[Uuid, int] = {}
+        """Partitions of each topic id."""
+        self._commits = GroupCommits(runtime)
+        writer = CheckpointWriter(runtime)
+        self.upkeep = Upkeep(runtime, directories, self._commits, writer, log)
+        self.cleaner = Cleaner(runtime, directories, self._commits, writer, log)
+        directories.on_failure(self._on_failure)
+        self._report()
+
+    def _report(self) -> None:
+        """What loading has found wrong."""
+        for path, error in self.directories.unopened.items():
+            self._log.failure("a log directory cannot be used", error, directory=path)
+        for directory in self.directories.directories:
+            for note in directory.notes:
+                self._log.warn(note, directory=directory.path)
+            if directory.failure is not None:
+                self._tell_failure(directory)
+
+    # Asked by handlers.
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """KafkaError UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR or NOT_LEADER_OR_FOLLOWER."""
+        found = self._serving.get((topic, index))
+        if found is None:
+            code = self._reasons.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(code, topic=topic, partition=index)
+        return found
+
+    def partition_by_id(self, topic_id: Uuid, index: int) -> Partition:
+        """As `partition`; UNKNOWN_TOPIC_ID when no topic here has the id."""
+        topic = self._names.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
+        return self.partition(topic, index)
+
+    def __iter__(self) -> Iterator[Partition]:
+        """All that can serve, in the order in which they came."""
+        return iter(self._serving.values())
+
+    # Told by publishing.
+
+    def lead(self, leadership: Leadership, config: TopicConfig) -> None:
+        """Lead a partition: opens its log, or makes one if it is new. May be told again, with
+        another epoch or ISR. What fails (a directory out of service) is found by `partition`."""
+        name = leadership.topic, leadership.index
+        self._know(name, leadership.topic_id)
+        partition = self._hosted.get(name)
+        if partition is None:
+            try:
+                partition = self._open(leadership, config)
+            except KafkaError as error:
+                self._log.failure("a partition is out of service", error, **_facts(name))
+                self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
+                return
+            self._hosted[name] = partition
+        elif partition.log.failure is not None:
+            return
+        partition.configure(config)
+        partition.lead(leadership, self._node_id)
+        self._serving[name] = partition
+        self._reasons.pop(name, None)
+
+    def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
+        """Somebody else leads it, or nobody: handlers answer NOT_LEADER_OR_FOLLOWER."""
+        name = topic, index
+        self._know(name, topic_id)
+        if self._reasons.get(name) is ErrorCode.KAFKA_STORAGE_ERROR:
+            return
+        self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition = self._hosted.get(name)
+        if partition is not None:
+            partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch)
+
+    def remove(self, topic: str, index: int) -> None:
+        """The partition was deleted: its log goes out of service now, and is removed later."""
+        name = topic, index
+        topic_id = self._ids.get(name)
+        if topic_id is None:
+            return
+        self._forget(name)
+        place = TopicPartition(topic, index)
+        directory = self.directories.directory_of(place)
+        if directory is None or directory.failure is not None:
+            return  # what lies in a failed directory is set aside when it comes back
+        if directory.topic_ids.get(place) == topic_id:
+            try:
+                directory.delete(place, self._unique(), self._now_ms())
+            except KafkaError as error:
+                self._log.failure("a deleted log cannot be removed", error, **_facts(name))
+
+    def configure(self, topic: str, config: TopicConfig) -> None:
+        """Other settings of the topic, from the next append on."""
+        for index in self._topics.get(topic, ()):
+            partition = self._hosted.get((topic, index))
+            if partition is not None:
+                partition.configure(config)
+
+    def set_aside_strays(self) -> None:
+        """Once, at start, after every partition of the metadata was told, by `lead` or `resign`:
+        logs that nobody knows are renamed to `-stray` and kept for a person to look at."""
+        for directory in self.directories.in_service():
+            for place in list(directory.logs):
+                topic_id = self._ids.get((place.topic, place.partition))
+                known = directory.topic_ids.get(place, topic_id)
+                if topic_id is None or known != topic_id:
+                    self._set_aside(directory, place)
+
+    # Run by the server.
+
+    def start(self, settings: Settings) -> None:
+        """Begin the periodic work on the logs: retention, flushes, checkpoints, compaction."""
+        self.upkeep.start(upkeep_options(settings))
+        self.cleaner.start(cleaner_options(settings))
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Other settings of the broker for that work. Those of topics come by `configure`."""
+        self.upkeep.configure(upkeep_options(settings))
+        self.cleaner.configure(cleaner_options(settings))
+
+    async def aclose(self) -> None:
+        """End the periodic work, let flushes that are under way end, answer all who wait. To be
+        called when no more requests come; the directories are the caller's to close after it."""
+        await self.cleaner.aclose()
+        await self.upkeep.aclose()
+        await self._commits.idle()
+        self.purgatory.close()
+
+    # Logs.
+
+    def _open(self, leadership: Leadership, config: TopicConfig) -> Partition:
+        """The partition on its log: the one that is there, or a new one."""
+        place = TopicPartition(leadership.topic, leadership.index)
+        topic_id = leadership.topic_id
+        directory = self.directories.directory_of(place)
+        if directory is not None and directory.failure is None:
+            known = directory.topic_ids.get(place)
+            if known is None:
+                directory.bind(place, topic_id)
+            elif known != topic_id:
+                self._set_aside(directory, place)
+                directory = None
+        if directory is None:
+            self._create(place, leadership, config)
+            directory = self.directories.directory_of(place)
+            assert directory is not None
+        if directory.failure is not None:
+            raise _out_of_service(directory.path)
+        log = directory.logs[place]
+        return Partition(leadership, log, self._commits.of(directory), self.purgatory)
+
+    def _create(
+        self, place: TopicPartition, leadership: Leadership, config: TopicConfig
+    ) -> PartitionLog:
+        """A new log; never in place of one that may lie where we cannot look."""
+        directory_id = leadership.directory_id
+        if directory_id is None and not leadership.is_new:
+            for path in self._unavailable():
+                raise _out_of_service(path)
+        now_ms = self._now_ms()
+        return self.directories.create(
+            place, leadership.topic_id, config.log, now_ms, directory_id=directory_id
+        )
+
+    def _unavailable(self) -> list[str]:
+        """Directories in which nobody can look now."""
+        failed = [each.path for each in self.directories.directories if each.failure is not None]
+        return [*self.directories.unopened, *failed]
+
+    def _set_aside(self, directory: LogDirectory, place: TopicPartition) -> None:
+        try:
+            directory.set_aside(place, self._unique())
+        except KafkaError as error:
+            self._log.failure("a stray log cannot be set aside", error, partition=str(place))
+            return
+        self._log.warn(
+            "set aside a log that the cluster does not know; remove it when nobody misses it",
+            partition=str(place),
+            directory=directory.path,
+        )
+
+    def _on_failure(self, directory: LogDirectory) -> None:
+        """Called once for each directory, wherever the disk refused."""
+        for place in directory.logs:
+            name = place.topic, place.partition
+            partition = self._hosted.get(name)
+            if partition is not None:
+                partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+                self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
+        self._tell_failure(directory)
+        self.on_directory_failure(directory)
+
+    def _tell_failure(self, directory: LogDirectory) -> None:
+        self._log.error(
+            "a log directory is out of service: look after its disk (errors, room, rights), then "
+            "start this broker again",
+            directory=directory.path,
+            error=str(directory.failure),
+            partitions=len(directory.logs),
+            directories_left=len(self.directories.in_service()),
+        )
+
+    # Names.
+
+    def _know(self, name: Name, topic_id: Uuid) -> None:
+        """The metadata name this partition. One of that name with another id is history."""
+        known = self._ids.get(name)
+        if known == topic_id:
+            return
+        if known is not None:
+            self.remove(*name)
+        self._ids[name] = topic_id
+        self._topics.setdefault(name[0], {})[name[1]] = None
+        self._names[topic_id] = name[0]
+        self._counts[topic_id] = self._counts.get(topic_id, 0) + 1
+
+    def _forget(self, name: Name) -> None:
+        topic, index = name
+        topic_id = self._ids.pop(name)
+        self._serving.pop(name, None)
+        self._reasons.pop(name, None)
+        partition = self._hosted.pop(name, None)
+        if partition is not None:
+            partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        indexes = self._topics[topic]
+        del indexes[index]
+        self._counts[topic_id] -= 1
+        if not self._counts[topic_id]:
+            del self._counts[topic_id], self._names[topic_id]
+        if not indexes:
+            del self._topics[topic]
+
+    def _refuse(self, name: Name, reason: ErrorCode) -> None:
+        self._serving.pop(name, None)
+        self._reasons[name] = reason
+
+    def _unique(self) -> bytes:
+        return self._runtime.random.randbytes(_UNIQUE_BYTES)
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.wall_ms()
+
+
+def _facts(name: Name) -> dict[str, object]:
+    return {"topic": name[0], "partition": name[1]}
+
+
+def _out_of_service(path: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is out of service", directory=path
+    )

@@ -1,0 +1,22 @@
+"""What a topic's settings say to its replicas: to the log, and to the leader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.log_settings import log_config
+from moldau.broker.settings import ResourceSettings, topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """Immutable; a changed setting gives another one."""
+
+    log: LogConfig = field(default_factory=LogConfig)
+    min_insync_replicas: int = 1
+
+
+def topic_config(settings: ResourceSettings) -> TopicConfig:
+    """As the topic's settings are now."""
+    return TopicConfig(log_config(settings), settings[topic.min_insync_replicas])

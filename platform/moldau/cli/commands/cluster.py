@@ -1,0 +1,185 @@
+"""`moldau cluster`: brokers, features, quorum, disks and API versions."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from moldau.cli.command import Context, Exit
+from moldau.cli.commands.cluster_connection import add_action_arguments, opened_admin
+from moldau.cli.output import write_json, write_table
+
+if TYPE_CHECKING:
+    from moldau.client import LogDir
+
+
+class ClusterCommand:
+    """The cluster as a whole."""
+
+    summary = "The cluster: describe, quorum, log-dirs, versions."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        for name, help_text, act in (
+            ("describe", "its id, its brokers, its features", _describe),
+            ("quorum", "the controllers that keep the metadata", _quorum),
+            ("log-dirs", "disks, what is on them and what is wrong", _log_dirs),
+            ("versions", "which versions of each API a broker serves", _versions),
+        ):
+            action = actions.add_parser(name, help=help_text, description=help_text)
+            add_action_arguments(action)
+            if name in ("log-dirs", "versions"):
+                action.add_argument("--broker", type=int, help="only this one")
+            action.set_defaults(act=act)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        act: Any = arguments.act
+        return int(act(arguments, context))
+
+
+def _describe(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        cluster = admin.run(lambda client: client.describe_cluster())
+        features = admin.run(lambda client: client.describe_features())
+    if arguments.json:
+        brokers = [
+            {
+                "id": each.node_id,
+                "host": each.address.host,
+                "port": each.address.port,
+                "rack": each.rack,
+            }
+            for each in cluster.brokers
+        ]
+        facts = {"id": cluster.cluster_id, "controller": cluster.controller_id}
+        write_json(context.out, {**facts, "brokers": brokers, "features": features})
+        return Exit.DONE
+    context.out.write(f"cluster {cluster.cluster_id}\n")
+    rows = [
+        (
+            str(each.node_id),
+            str(each.address),
+            each.rack or "-",
+            "yes" if each.node_id == cluster.controller_id else "",
+        )
+        for each in cluster.brokers
+    ]
+    write_table(context.out, ("BROKER", "ADDRESS", "RACK", "CONTROLLER"), rows)
+    if features:
+        levels = [(name, str(level)) for name, level in sorted(features.items())]
+        write_table(context.out, ("FEATURE", "LEVEL"), levels)
+    return Exit.DONE
+
+
+def _quorum(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        quorum = admin.run(lambda client: client.describe_quorum())
+    replicas = [("voter", each) for each in quorum.voters]
+    replicas += [("observer", each) for each in quorum.observers]
+    if arguments.json:
+        members = [
+            {
+                "role": role,
+                "id": each.node_id,
+                "log_end_offset": each.log_end_offset,
+                "last_fetch_ms": each.last_fetch_ms,
+                "last_caught_up_ms": each.last_caught_up_ms,
+            }
+            for role, each in replicas
+        ]
+        facts = {
+            "leader": quorum.leader_id,
+            "leader_epoch": quorum.leader_epoch,
+            "high_watermark": quorum.high_watermark,
+            "replicas": members,
+        }
+        write_json(context.out, facts)
+        return Exit.DONE
+    context.out.write(
+        f"leader {quorum.leader_id}, epoch {quorum.leader_epoch}, "
+        f"high watermark {quorum.high_watermark}\n"
+    )
+    ahead = max((each.log_end_offset for _, each in replicas), default=0)
+    rows = [
+        (str(each.node_id), role, str(each.log_end_offset), str(ahead - each.log_end_offset))
+        for role, each in replicas
+    ]
+    write_table(context.out, ("NODE", "ROLE", "LOG END", "LAG"), rows)
+    return Exit.DONE
+
+
+def _log_dirs(arguments: Namespace, context: Context) -> int:
+    brokers = None if arguments.broker is None else [arguments.broker]
+    with opened_admin(arguments, context) as admin:
+        found = admin.run(lambda client: client.describe_log_dirs(brokers))
+    if arguments.json:
+        write_json(context.out, [_log_dir(each) for each in found])
+    else:
+        rows = [
+            (
+                str(each.broker),
+                each.path,
+                str(len(each.replicas)),
+                _size(sum(replica.size_bytes for replica in each.replicas)),
+                _size(each.usable_bytes),
+                "ok" if each.error is None else each.error.code.name,
+            )
+            for each in found
+        ]
+        header = ("BROKER", "DIRECTORY", "REPLICAS", "USED", "FREE", "STATE")
+        write_table(context.out, header, rows)
+    return Exit.FAILED if any(each.error for each in found) else Exit.DONE
+
+
+def _log_dir(directory: LogDir) -> dict[str, Any]:
+    return {
+        "broker": directory.broker,
+        "path": directory.path,
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+        "error": None if directory.error is None else directory.error.code.name,
+        "replicas": [
+            {
+                "topic": each.where.topic,
+                "partition": each.where.partition,
+                "size_bytes": each.size_bytes,
+                "offset_lag": each.offset_lag,
+                "future": each.is_future,
+            }
+            for each in directory.replicas
+        ],
+    }
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes < 0:
+        return "?"
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _versions(arguments: Namespace, context: Context) -> int:
+    from moldau.protocol.messages import API
+
+    with opened_admin(arguments, context) as admin:
+        found = admin.run(lambda client: client.describe_api_versions(arguments.broker))
+    facts = [
+        {"api": API[key].name if key in API else None, "key": key, "first": first, "last": last}
+        for key, (first, last) in sorted(found.items())
+    ]
+    if arguments.json:
+        write_json(context.out, facts)
+        return Exit.DONE
+    rows = [
+        (str(each["key"]), str(each["api"] or "unknown here"), f"{each['first']}-{each['last']}")
+        for each in facts
+    ]
+    write_table(context.out, ("KEY", "API", "VERSIONS"), rows)
+    return Exit.DONE
+
+
+command = ClusterCommand()

@@ -1,0 +1,124 @@
+"""What all commands that talk to a cluster have in common: where it is, and how to get there.
+
+The client runs on an event loop in a thread of its own. So the command itself may wait for its
+input, and Ctrl-C ends it wherever it waits.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from moldau.cli.command import Context, UsageError
+
+if TYPE_CHECKING:
+    from moldau.client.admin import Admin
+    from moldau.runtime.interface import Runtime
+    from moldau.runtime.threaded import ThreadedRuntime
+
+BOOTSTRAP_VARIABLE: Final = "MOLDAU_BOOTSTRAP"
+BOOTSTRAP_DEFAULT: Final = "localhost:9092"
+# A person at a terminal does not wait a minute to hear that the address is wrong.
+_SETTINGS: Final = {"default.api.timeout.ms": "20000", "client.id": "moldau-cli"}
+
+
+class Client(Protocol):
+    """Producer, consumer and admin alike."""
+
+    async def start(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
+T = TypeVar("T")
+
+
+def add_action_arguments(parser: ArgumentParser) -> None:
+    """As `add_connection_arguments`, for a command's action: `moldau topic list --debug`."""
+    add_connection_arguments(parser)
+    parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+
+def add_connection_arguments(parser: ArgumentParser) -> None:
+    """`--bootstrap` and its like, for a command."""
+    parser.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT[,...]",
+        help=f"where the cluster is; else ${BOOTSTRAP_VARIABLE}, else {BOOTSTRAP_DEFAULT}",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        dest="client_settings",
+        help="a setting of the client, by Kafka's name; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON")
+
+
+def client_settings(
+    arguments: Namespace, context: Context, defaults: dict[str, str] | None = None
+) -> dict[str, str]:
+    """The settings of the client that these arguments describe."""
+    bootstrap = arguments.bootstrap or context.environment.get(BOOTSTRAP_VARIABLE)
+    settings = {**_SETTINGS, **(defaults or {})}
+    settings["bootstrap.servers"] = bootstrap or BOOTSTRAP_DEFAULT
+    settings |= assignments(arguments.client_settings)
+    return settings
+
+
+def assignments(words: Iterable[str]) -> dict[str, str]:
+    """`name=value` words as a mapping."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{word!r} is not NAME=VALUE")
+        found[name] = value
+    return found
+
+
+class Opened(Generic[C]):
+    """A client that is connected; `run` gives it something to do and waits."""
+
+    def __init__(self, threaded: ThreadedRuntime, runtime: Runtime, client: C) -> None:
+        self.client = client
+        self.runtime = runtime
+        self._threaded = threaded
+
+    def run(self, action: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+        """What `action(client)` returns."""
+        return self._threaded.run(lambda _: action(self.client))
+
+
+@contextmanager
+def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
+    """The client that `make(runtime)` makes, started, and closed at the end."""
+    from moldau.runtime.threaded import ThreadedRuntime
+
+    with ThreadedRuntime("moldau-cli") as threaded:
+
+        async def start(runtime: Runtime) -> Opened[C]:
+            client = make(runtime)
+            await client.start()
+            return Opened(threaded, runtime, client)
+
+        ready = threaded.run(start)
+        try:
+            yield ready
+        finally:
+            ready.run(lambda client: client.aclose())
+
+
+@contextmanager
+def opened_admin(arguments: Namespace, context: Context) -> Iterator[Opened[Admin]]:
+    """The admin client of these arguments."""
+    from moldau.client.admin import Admin
+
+    settings = client_settings(arguments, context)
+    with opened(lambda runtime: Admin(settings, runtime=runtime)) as ready:
+        yield ready

@@ -1,0 +1,65 @@
+"""Records as lines: the value, key and value, everything, or a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from moldau.client import PartitionRecords
+    from moldau.records import Record
+
+Lines = Callable[["PartitionRecords"], Iterable[str]]
+
+NAMES: Final = ("value", "key-value", "full")
+_NULL: Final = "null"
+
+
+def lines_of(name: str, separator: str, *, json: bool) -> Lines:
+    """How to write records under that name of a format."""
+    if json:
+        return _json_lines
+    if name == "full":
+        return _full_lines
+    if name == "key-value":
+        return lambda part: (
+            f"{text(each.key)}{separator}{text(each.value)}\n" for each in part.records
+        )
+    return lambda part: (f"{text(each.value)}\n" for each in part.records)
+
+
+def text(data: bytes | None) -> str:
+    """Bytes as people can read them; what is no UTF-8 is escaped."""
+    return _NULL if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def _full_lines(part: PartitionRecords) -> Iterable[str]:
+    for each in part.records:
+        headers = ",".join(f"{name}={text(value)}" for name, value in each.headers)
+        yield (
+            f"{part.topic}-{part.partition}@{each.offset} {each.timestamp} "
+            f"[{headers}] {text(each.key)}: {text(each.value)}\n"
+        )
+
+
+def _json_lines(part: PartitionRecords) -> Iterable[str]:
+    from json import dumps
+
+    for each in part.records:
+        yield dumps(_document(part, each)) + "\n"
+
+
+def _document(part: PartitionRecords, record: Record) -> dict[str, Any]:
+    return {
+        "topic": part.topic,
+        "partition": part.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _json_text(record.key),
+        "value": _json_text(record.value),
+        "headers": [{"name": name, "value": _json_text(value)} for name, value in record.headers],
+    }
+
+
+def _json_text(data: bytes | None) -> str | None:
+    return None if data is None else text(data)

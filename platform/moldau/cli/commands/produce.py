@@ -1,0 +1,186 @@
+"""`moldau produce`: lines from the input as records, or records made up as a load."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.cluster_connection import (
+    Opened,
+    add_connection_arguments,
+    assignments,
+    client_settings,
+    opened,
+)
+from moldau.cli.output import write_json
+from moldau.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from moldau.client import Producer
+    from moldau.records import Headers
+
+_READ_BYTES: Final = 256 << 10
+_CHUNK_RECORDS: Final = 10_000
+_CHUNK_BYTES: Final = 4 << 20
+_MADE_UP: Final = 1_000
+_SIZE_DEFAULT: Final = 100
+# What a load wants that a few lines do not: large batches.
+_LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
+
+
+class ProduceCommand:
+    """Sends records."""
+
+    summary = "Send records: lines of the input, or --count of them made up."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        add_connection_arguments(parser)
+        parser.add_argument("topic", metavar="TOPIC")
+        parser.add_argument("--keys", action="store_true", help="lines are key:value")
+        parser.add_argument(
+            "--separator", default=":", metavar="TEXT", help="between key and value (:)"
+        )
+        parser.add_argument(
+            "--null", metavar="TEXT", help="a value that reads so is null: a tombstone"
+        )
+        parser.add_argument("--partition", type=int, help="send all to this partition")
+        parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE")
+        parser.add_argument("--acks", choices=("0", "1", "all"), default="all")
+        parser.add_argument(
+            "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none"
+        )
+        parser.add_argument("--count", type=int, metavar="N", help="make up N records as a load")
+        parser.add_argument(
+            "--size", type=int, metavar="BYTES", help=f"of each made-up value ({_SIZE_DEFAULT})"
+        )
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.client.producer import Producer
+
+        is_load = arguments.count is not None
+        if arguments.size is not None and not is_load:
+            raise UsageError("--size is for a load: give --count too")
+        if not arguments.separator:
+            raise UsageError("--separator cannot be empty")
+        if is_load and (arguments.count < 0 or (arguments.size or 0) < 0):
+            raise UsageError("--count and --size cannot be negative")
+        defaults = {"acks": arguments.acks, "compression.type": arguments.compression}
+        settings = client_settings(
+            arguments, context, {**defaults, **(_LOAD_SETTINGS if is_load else {})}
+        )
+        if is_load:
+            from moldau.runtime.process import tune_allocator
+
+            tune_allocator()
+        with opened(lambda runtime: Producer(settings, runtime=runtime)) as producer:
+            progress = Progress(context, "sent", arguments.count, producer.runtime.clock.monotonic)
+            with progress:
+                send = _send_load if is_load else _send_lines
+                send(arguments, context, producer, progress)
+        if arguments.json:
+            write_json(context.out, {"topic": arguments.topic, **progress.facts()})
+        elif is_load or context.err.isatty():
+            context.err.write(f"{progress.summary()}\n")
+        return Exit.DONE
+
+
+def _headers(arguments: Namespace) -> Headers:
+    given = assignments(arguments.header)
+    return tuple((name, value.encode()) for name, value in given.items())
+
+
+def _send_load(
+    arguments: Namespace, context: Context, producer: Opened[Producer], progress: Progress
+) -> None:
+    size = _SIZE_DEFAULT if arguments.size is None else arguments.size
+    values = _made_up(producer, size)
+    chunk = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES // max(1, size)))
+    values = (values * (chunk // len(values) + 1))[:chunk]
+    headers = _headers(arguments)
+    keys: list[bytes | None] | None = None
+    left = arguments.count
+    while left > 0:
+        if left < len(values):
+            values = values[:left]
+        if arguments.keys:
+            keys = [
+                b"key-%d" % (number % _MADE_UP) for number in range(left, left - len(values), -1)
+            ]
+        _send(producer, arguments, values, keys, headers)
+        left -= len(values)
+        progress.add(len(values), len(values) * size)
+    producer.run(lambda client: client.flush())
+
+
+def _made_up(producer: Opened[Producer], size: int) -> list[bytes | None]:
+    """Different values of that size, which compress about as well as text does."""
+    noise = producer.runtime.random.randbytes(size // 4 + _MADE_UP).hex().encode()
+    made: list[bytes | None] = []
+    for number in range(min(_MADE_UP, max(1, _CHUNK_BYTES // max(1, size)))):
+        text = b'{"number": %08d, "noise": "%s", "rest": "' % (
+            number,
+            noise[number : number + size // 2],
+        )
+        made.append((text + b"moldau " * (size // 7 + 1))[:size])
+    return made
+
+
+def _send(
+    producer: Opened[Producer],
+    arguments: Namespace,
+    values: list[bytes | None],
+    keys: list[bytes | None] | None,
+    headers: Headers,
+) -> None:
+    async def act(client: Producer) -> None:
+        await client.send_many(
+            arguments.topic,
+            values,
+            keys=keys,
+            headers=[headers] * len(values) if headers else None,
+            partition=arguments.partition,
+        )
+
+    producer.run(act)
+
+
+def _send_lines(
+    arguments: Namespace, context: Context, producer: Opened[Producer], progress: Progress
+) -> None:
+    headers = _headers(arguments)
+    null = None if arguments.null is None else arguments.null.encode()
+    separator = arguments.separator.encode()
+    number = 0
+    for lines in read_lines(context.source):
+        values: list[bytes | None] = []
+        keys: list[bytes | None] = []
+        for line in lines:
+            number += 1
+            value: bytes | None = line
+            if arguments.keys:
+                key, found, rest = line.partition(separator)
+                if not found:
+                    raise UsageError(f"line {number} has no {arguments.separator!r} for its key")
+                keys.append(key)
+                value = rest
+            values.append(None if value == null else value)
+        _send(producer, arguments, values, keys if arguments.keys else None, headers)
+        progress.add(len(values), sum(map(len, lines)))
+    producer.run(lambda client: client.flush())
+
+
+def read_lines(source: BinaryIO) -> Iterator[list[bytes]]:
+    """Lines without their ends, as many at a time as have come; a last one may lack its end."""
+    read1 = getattr(source, "read1", source.read)
+    rest = b""
+    while data := read1(_READ_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        if lines:
+            yield [line.removesuffix(b"\r") for line in lines]
+    if rest:
+        yield [rest.removesuffix(b"\r")]
+
+
+command = ProduceCommand()

@@ -1,0 +1,89 @@
+"""moldau's own client: `Producer`, `Consumer` and `Admin` on asyncio, against any Kafka.
+
+    from moldau.client import Admin, Consumer, NewTopic, Producer
+
+    async with Producer(bootstrap_servers="localhost:9092") as producer:
+        await (await producer.send("orders", b"value", key=b"key"))
+
+How it is built, from the wire up: `connection` (one broker), `cluster` (all of them: metadata,
+reconnecting, retrying), then `producer` on the cores `accumulator` and `batches`, `consumer` on the
+cores `positions` and `fetched`, and `admin`. The cores do no IO, so a test hands them answers
+directly; the shells run unchanged in the simulator. Settings have Kafka's names (`settings`).
+
+Importing this package imports none of that: a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.client.admin import Admin
+    from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
+    from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
+    from moldau.client.admin_topics import CreatedTopic, NewTopic
+    from moldau.client.consumer import Consumer
+    from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
+    from moldau.client.fetched import PartitionRecords
+    from moldau.client.metadata import Broker, Partition, Topic, TopicPartition
+    from moldau.client.offsets import FoundOffset
+    from moldau.client.producer import Producer
+
+_HOMES = {
+    "Admin": "admin",
+    "Broker": "metadata",
+    "ClusterDescription": "admin_cluster",
+    "ConfigEntry": "admin_configs",
+    "ConfigSource": "admin_configs",
+    "Consumer": "consumer",
+    "CreatedTopic": "admin_topics",
+    "Deliveries": "delivery",
+    "Delivery": "delivery",
+    "FoundOffset": "offsets",
+    "LogDir": "admin_cluster",
+    "NewTopic": "admin_topics",
+    "Partition": "metadata",
+    "PartitionRecords": "fetched",
+    "Producer": "producer",
+    "Quorum": "admin_cluster",
+    "Resource": "admin_configs",
+    "ResourceType": "admin_configs",
+    "Sent": "delivery",
+    "SentRange": "delivery",
+    "Topic": "metadata",
+    "TopicPartition": "metadata",
+}
+
+__all__ = [
+    "Admin",
+    "Broker",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigSource",
+    "Consumer",
+    "CreatedTopic",
+    "Deliveries",
+    "Delivery",
+    "FoundOffset",
+    "LogDir",
+    "NewTopic",
+    "Partition",
+    "PartitionRecords",
+    "Producer",
+    "Quorum",
+    "Resource",
+    "ResourceType",
+    "Sent",
+    "SentRange",
+    "Topic",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{home}"), name)

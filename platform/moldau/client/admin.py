@@ -1,0 +1,55 @@
+"""The admin client: what a person does to a cluster, one method an action.
+
+    async with Admin(bootstrap_servers="localhost:9092") as admin:
+        await admin.create_topic(NewTopic("orders", partitions=6))
+        print(await admin.list_topics())
+
+Calls that name one thing raise the KafkaError; those that name several give each its result or its
+error. What may work later is tried again until `default.api.timeout.ms` is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from moldau.client import settings as rows
+from moldau.client.admin_cluster import ClusterAdmin
+from moldau.client.admin_configs import ConfigAdmin
+from moldau.client.admin_topics import TopicAdmin
+from moldau.client.cluster import Cluster
+from moldau.client.world import World, closing_unless_ready
+from moldau.runtime import Runtime
+
+
+class Admin(TopicAdmin, ConfigAdmin, ClusterAdmin):
+    """Topics, settings, brokers. Belongs to the event loop that it was started in."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        runtime: Runtime | None = None,
+        **options: object,
+    ) -> None:
+        """`settings` by Kafka's names, `options` the same with underscores: these win."""
+        self.settings = rows.resolve(rows.ADMIN_SETTINGS, settings or {}, options)
+        self._world = World(runtime)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Connects; KafkaError when no bootstrap server can be reached."""
+        self._cluster = Cluster(self._world.enter(), self.settings)
+        async with closing_unless_ready(self.aclose):
+            await self._cluster.refresh()
+
+    async def aclose(self) -> None:
+        """Closes its connections. May be called again."""
+        await self._cluster.aclose()
+        await self._world.aclose()

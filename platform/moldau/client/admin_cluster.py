@@ -1,0 +1,225 @@
+"""The cluster itself: its brokers, disks, quorum and features."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from moldau.client.addresses import Address
+from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.metadata import Broker, TopicPartition
+from moldau.errors.codes import KafkaError, raise_for
+from moldau.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from moldau.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from moldau.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducerState,
+    TopicRequest,
+)
+from moldau.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    ReplicaState,
+)
+
+_METADATA_TOPIC = "__cluster_metadata"
+_BROKERS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """Who is in the cluster."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[Broker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirReplica:
+    """A replica in a log directory; `is_future` while it is being moved there."""
+
+    where: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory of a broker; -1 bytes are unknown, `error` says what is wrong with it."""
+
+    broker: int
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[LogDirReplica, ...]
+    error: KafkaError | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A voter or observer of the metadata quorum; times in ms, -1 if unknown."""
+
+    node_id: int
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The metadata quorum as its leader sees it."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """A producer that a partition remembers; -1 where there is no transaction."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    transaction_start_offset: int
+
+
+class ClusterAdmin(AdminRequests):
+    """Brokers, disks, quorum, features."""
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Its id and its living brokers."""
+        connection = await self._cluster.connection()
+        try:
+            connection.version_of(DescribeClusterRequest)
+        except KafkaError:  # before Kafka 2.8
+            await self._cluster.refresh()
+            known = self._cluster.metadata
+            brokers = tuple(known.brokers[each] for each in sorted(known.brokers))
+            return ClusterDescription(known.cluster_id, known.controller_id, brokers)
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=_BROKERS
+        )
+        answer = await self._ask(request, DescribeClusterResponse)
+        raise_for(answer.error_code, answer.error_message or "")
+        found = (
+            Broker(each.broker_id, Address(each.host, each.port), each.rack)
+            for each in answer.brokers
+        )
+        ordered = tuple(sorted(found, key=lambda each: each.node_id))
+        return ClusterDescription(answer.cluster_id, answer.controller_id, ordered)
+
+    async def describe_features(self) -> dict[str, int]:
+        """The level of each feature that the cluster has agreed on."""
+        connection = await self._cluster.connection()
+        return dict(connection.features)
+
+    async def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
+        """The versions that a broker, or any of them, serves by API key."""
+        connection = (
+            await self._cluster.connection()
+            if broker is None
+            else await self._cluster.connection(broker)
+        )
+        return {key: (each.first, each.last) for key, each in connection.versions.by_key.items()}
+
+    async def describe_quorum(self) -> Quorum:
+        """The controllers that keep the metadata log."""
+        partition = DescribeQuorumRequestPartitionData(partition_index=0)
+        topic = DescribeQuorumRequestTopicData(topic_name=_METADATA_TOPIC, partitions=[partition])
+        answer = await self._ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+        raise_for(answer.error_code, answer.error_message or "")
+        found = answer.topics[0].partitions[0]
+        raise_for(found.error_code, found.error_message or "")
+        return Quorum(
+            found.leader_id,
+            found.leader_epoch,
+            found.high_watermark,
+            tuple(map(_replica, found.current_voters)),
+            tuple(map(_replica, found.observers)),
+        )
+
+    async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
+        """The log directories of these brokers, or of all, with the replicas in them."""
+        if brokers is None:
+            await self._cluster.refresh()
+            brokers = sorted(self._cluster.metadata.brokers)
+        chosen = list(brokers)
+        request = DescribeLogDirsRequest(topics=None)
+        answers = await asyncio.gather(
+            *(self._ask(request, DescribeLogDirsResponse, node_id=each) for each in chosen)
+        )
+        found = []
+        for broker, answer in zip(chosen, answers, strict=True):
+            raise_for(answer.error_code, broker=broker)
+            found += [_log_dir(broker, each) for each in answer.results]
+        return found
+
+    async def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
+        """The idempotent producers that the leader of a partition remembers."""
+        self._cluster.watch([where.topic])
+        topic = TopicRequest(name=where.topic, partition_indexes=[where.partition])
+        request = DescribeProducersRequest(topics=[topic])
+
+        async def attempt() -> list[ActiveProducer]:
+            leader = await self._cluster.leader(where)
+            answer = await self._cluster.call(request, DescribeProducersResponse, node_id=leader)
+            found = answer.topics[0].partitions[0]
+            error = error_of(
+                found.error_code, found.error_message, topic=where.topic, partition=where.partition
+            )
+            if error is not None:
+                raise error
+            return list(map(_producer, found.active_producers))
+
+        return await self._cluster.retry(attempt)
+
+
+def _replica(answer: ReplicaState) -> QuorumReplica:
+    return QuorumReplica(
+        answer.replica_id,
+        answer.log_end_offset,
+        answer.last_fetch_timestamp,
+        answer.last_caught_up_timestamp,
+    )
+
+
+def _log_dir(broker: int, answer: DescribeLogDirsResult) -> LogDir:
+    replicas = tuple(
+        LogDirReplica(
+            TopicPartition(topic.name, each.partition_index),
+            each.partition_size,
+            each.offset_lag,
+            each.is_future_key,
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    )
+    error = KafkaError(answer.error_code, path=answer.log_dir) if answer.error_code else None
+    return LogDir(broker, answer.log_dir, answer.total_bytes, answer.usable_bytes, replicas, error)
+
+
+def _producer(answer: ProducerState) -> ActiveProducer:
+    return ActiveProducer(
+        answer.producer_id,
+        answer.producer_epoch,
+        answer.last_sequence,
+        answer.last_timestamp,
+        answer.current_txn_start_offset,
+    )

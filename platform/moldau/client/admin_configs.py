@@ -1,0 +1,204 @@
+"""Settings that the cluster keeps: those of topics, brokers, groups and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.errors import ConfigError
+from moldau.errors.codes import KafkaError, raise_for
+from moldau.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from moldau.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+
+class ResourceType(IntEnum):
+    """What may have settings, by its number on the wire."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+    @classmethod
+    def _missing_(cls, value: object) -> ResourceType:
+        return cls.UNKNOWN
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+    @classmethod
+    def _missing_(cls, value: object) -> ConfigSource:
+        return cls.UNKNOWN
+
+
+class Resource(NamedTuple):
+    """A topic by its name, a broker by its id; the broker "" stands for the default of all."""
+
+    type: ResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting as it is in force; `value` is None for null and for every secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
+
+
+_SET: Final = 0
+_DELETE: Final = 1
+_APPEND: Final = 2
+_SUBTRACT: Final = 3
+_OF_ONE_BROKER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+
+
+class ConfigAdmin(AdminRequests):
+    """The settings that the cluster keeps."""
+
+    async def describe_configs(
+        self,
+        resource: Resource,
+        *,
+        names: Iterable[str] | None = None,
+        documentation: bool = False,
+    ) -> list[ConfigEntry]:
+        """All settings of a resource, or those of these names."""
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=None if names is None else list(names),
+                )
+            ],
+            include_synonyms=True,
+            include_documentation=documentation,
+        )
+        node_id = _node_of(resource)
+
+        async def ask(wanted: list[Resource]) -> dict[Resource, list[ConfigEntry] | KafkaError]:
+            answer = await self._ask(request, DescribeConfigsResponse, node_id=node_id)
+            found = answer.results[0]
+            error = error_of(found.error_code, found.error_message, **_told(resource))
+            return {resource: error or [_entry(each) for each in found.configs]}
+
+        result = (await self._for_each([resource], ask))[resource]
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    async def alter_configs(
+        self,
+        resource: Resource,
+        *,
+        set_to: Mapping[str, str] | None = None,
+        unset: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+    ) -> None:
+        """Changes settings of a resource, all or none; `append` and `subtract` are for lists."""
+        changes: list[AlterableConfig] = []
+        for operation, values in ((_SET, set_to), (_APPEND, append), (_SUBTRACT, subtract)):
+            changes += (
+                AlterableConfig(name=name, config_operation=operation, value=value)
+                for name, value in (values or {}).items()
+            )
+        changes += (
+            AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in unset
+        )
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=resource.type, resource_name=resource.name, configs=changes
+                )
+            ],
+            validate_only=False,
+        )
+        node_id = _node_of(resource)
+
+        async def ask(wanted: list[Resource]) -> dict[Resource, KafkaError | None]:
+            answer = await self._ask(request, IncrementalAlterConfigsResponse, node_id=node_id)
+            found = answer.responses[0]
+            error = error_of(found.error_code, found.error_message, **_told(resource))
+            return {resource: error}
+
+        result = (await self._for_each([resource], ask))[resource]
+        if result is not None:
+            raise result
+
+    async def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
+        """What has settings of its own; of all types unless some are named."""
+        request = ListConfigResourcesRequest(resource_types=[int(each) for each in types])
+        answer = await self._ask(request, ListConfigResourcesResponse)
+        raise_for(answer.error_code, api="ListConfigResources")
+        return [
+            Resource(ResourceType(each.resource_type), each.resource_name)
+            for each in answer.config_resources
+        ]
+
+
+def _told(resource: Resource) -> dict[str, object]:
+    return {"type": resource.type.name.lower(), "name": resource.name}
+
+
+def _node_of(resource: Resource) -> int | None:
+    """A broker's own settings are its business; all others any broker knows."""
+    if resource.type not in _OF_ONE_BROKER or not resource.name:
+        return None
+    try:
+        return int(resource.name)
+    except ValueError as error:
+        raise ConfigError("a broker goes by its number", name=resource.name) from error
+
+
+def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        answer.name,
+        answer.value,
+        ConfigSource(answer.config_source),
+        answer.read_only,
+        answer.is_sensitive,
+        tuple((each.name, each.value, ConfigSource(each.source)) for each in answer.synonyms),
+        answer.documentation,
+    )

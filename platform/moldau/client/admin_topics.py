@@ -1,0 +1,296 @@
+"""Topics and their records: list, describe, create, delete, grow, and delete from the front."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from moldau.client import settings as rows
+from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.cluster import CONTROLLER
+from moldau.client.metadata import Metadata, Topic, TopicPartition
+from moldau.client.offsets import Found, list_offsets
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from moldau.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from moldau.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+T = TypeVar("T")
+
+BROKER_DEFAULT: Final = -1
+TO_THE_END: Final = -1
+"""As the offset to delete up to: all records that are there."""
+
+_TOPICS_IN_STATES: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made. -1 counts mean the broker's defaults; `assignments` places replicas by
+    hand, a list of brokers for each partition, and then both counts stay -1."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic that was made. -1 counts: the broker is too old to say, or may not tell us."""
+
+    name: str
+    topic_id: Uuid
+    partitions: int
+    replication_factor: int
+
+
+class TopicAdmin(AdminRequests):
+    """The topics of a cluster."""
+
+    async def list_topics(self, *, internal: bool = False) -> list[Topic]:
+        """All topics by name, those of the brokers themselves only if asked for."""
+        metadata = await self._metadata(None)
+        topics = sorted(metadata.topics.values(), key=lambda each: each.name)
+        return [each for each in topics if internal or not each.is_internal]
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+        """Each topic, or why it cannot be described."""
+
+        async def ask(wanted: list[str]) -> dict[str, Topic | KafkaError]:
+            metadata = await self._metadata(wanted)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return {
+                name: metadata.topics.get(name)
+                or _final(KafkaError(metadata.refused.get(name, unknown), topic=name))
+                for name in wanted
+            }
+
+        return await self._for_each(names, ask)
+
+    async def _metadata(self, names: list[str] | None) -> Metadata:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        metadata = Metadata()
+        metadata.update(await self._ask(request, MetadataResponse))
+        return metadata
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """Makes topics, or only says whether they could be made."""
+        by_name = {topic.name: topic for topic in topics}
+
+        async def ask(wanted: list[str]) -> dict[str, CreatedTopic | KafkaError]:
+            request = CreateTopicsRequest(
+                topics=[_creatable(by_name[name]) for name in wanted],
+                timeout_ms=self._timeout_ms,
+                validate_only=validate_only,
+            )
+            answer = await self._ask_controller(request, CreateTopicsResponse)
+            return {each.name: _created(each) for each in answer.topics}
+
+        return await self._for_each(by_name, ask)
+
+    async def create_topic(self, topic: NewTopic) -> CreatedTopic:
+        """As `create_topics` for one; raises the KafkaError."""
+        return _value((await self.create_topics([topic]))[topic.name])
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Deletes topics with all their records."""
+
+        async def ask(wanted: list[str]) -> dict[str, KafkaError | None]:
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in wanted],
+                timeout_ms=self._timeout_ms,
+            )
+            connection = await self._cluster.connection(CONTROLLER)
+            if connection.version_of(DeleteTopicsRequest) < _TOPICS_IN_STATES:
+                request = DeleteTopicsRequest(topic_names=wanted, timeout_ms=self._timeout_ms)
+            answer = await self._ask_controller(request, DeleteTopicsResponse)
+            return {
+                each.name: _maybe_final(
+                    error_of(each.error_code, each.error_message, topic=each.name)
+                )
+                for each in answer.responses
+                if each.name is not None
+            }
+
+        return await self._for_each(names, ask)
+
+    async def delete_topic(self, name: str) -> None:
+        """As `delete_topics` for one; raises the KafkaError."""
+        _value((await self.delete_topics([name]))[name])
+
+    async def create_partitions(
+        self,
+        topic: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Makes the topic have `count` partitions in all. Keys go to other ones from then on."""
+
+        async def ask(wanted: list[str]) -> dict[str, KafkaError | None]:
+            placed = (
+                None
+                if assignments is None
+                else [CreatePartitionsAssignment(broker_ids=list(each)) for each in assignments]
+            )
+            request = CreatePartitionsRequest(
+                topics=[CreatePartitionsTopic(name=topic, count=count, assignments=placed)],
+                timeout_ms=self._timeout_ms,
+                validate_only=validate_only,
+            )
+            answer = await self._ask_controller(request, CreatePartitionsResponse)
+            return {
+                each.name: _maybe_final(
+                    error_of(each.error_code, each.error_message, topic=each.name)
+                )
+                for each in answer.results
+            }
+
+        _value((await self._for_each([topic], ask))[topic])
+
+    async def partitions(self, *topics: str) -> list[TopicPartition]:
+        """All partitions of these topics; KafkaError for one that the cluster does not know."""
+        described = await self.describe_topics(topics)
+        return [
+            TopicPartition(name, each.index)
+            for name, topic in described.items()
+            for each in _value(topic).partitions
+        ]
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
+    ) -> Found:
+        """The offset for each partition's timestamp in ms, or for an end of its log, see
+        `moldau.client.offsets`."""
+        return await list_offsets(self._cluster, wanted, is_committed=is_committed)
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Deletes the records below an offset (`TO_THE_END`: all); where each log begins then."""
+        self._cluster.watch({where.topic for where in before})
+        starts: dict[TopicPartition, int] = {}
+
+        async def attempt() -> dict[TopicPartition, int]:
+            by_leader: dict[int, list[TopicPartition]] = {}
+            for where in before:
+                if where not in starts:
+                    by_leader.setdefault(await self._cluster.leader(where), []).append(where)
+            asked = (
+                self._delete_from(leader, {where: before[where] for where in chosen})
+                for leader, chosen in by_leader.items()
+            )
+            for answer in await asyncio.gather(*asked):
+                starts.update(answer)
+            return starts
+
+        return await self._cluster.retry(attempt)
+
+    async def _delete_from(
+        self, leader: int, before: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        by_topic: dict[str, list[DeleteRecordsPartition]] = {}
+        for where, offset in before.items():
+            wanted = DeleteRecordsPartition(partition_index=where.partition, offset=offset)
+            by_topic.setdefault(where.topic, []).append(wanted)
+        topics = [DeleteRecordsTopic(name=name, partitions=each) for name, each in by_topic.items()]
+        request = DeleteRecordsRequest(topics=topics, timeout_ms=self._timeout_ms)
+        answer = await self._cluster.call(request, DeleteRecordsResponse, node_id=leader)
+        starts = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise KafkaError(
+                        each.error_code, topic=topic.name, partition=each.partition_index
+                    )
+                starts[TopicPartition(topic.name, each.partition_index)] = each.low_watermark
+        return starts
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._cluster.settings[rows.request_timeout_ms]
+
+
+class _Final(KafkaError):
+    """An error that is not to be tried again, whatever its code allows: a topic that is not there
+    when it is asked for by its name is most likely not there at all."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+def _final(error: KafkaError) -> KafkaError:
+    if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return error
+    return _Final(error.code, error.reason, **error.context)
+
+
+def _maybe_final(error: KafkaError | None) -> KafkaError | None:
+    return None if error is None else _final(error)
+
+
+def _value(result: T | KafkaError) -> T:
+    if isinstance(result, KafkaError):
+        raise result
+    return result
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in enumerate(topic.assignments)
+        ],
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _created(answer: CreatableTopicResult) -> CreatedTopic | KafkaError:
+    error = error_of(answer.error_code, answer.error_message, topic=answer.name)
+    if error is not None:
+        return error
+    return CreatedTopic(
+        answer.name, answer.topic_id, answer.num_partitions, answer.replication_factor
+    )

@@ -1,0 +1,436 @@
+"""The client's way to its cluster: connections by broker, metadata kept fresh, calls retried.
+
+Everything above (producer, consumer, admin) asks here for `connection(node)`, `leader(partition)`
+or `call(...)`, and tells here what it learned (`note`), so that reconnecting, refreshing and
+waiting between tries exist once.
+
+Invariants: at most one connection a broker, and one attempt to make it; between two attempts that
+fail lies the reconnect backoff; at most one Metadata request is under way, and whoever asks for a
+refresh gets the answer to a request that was sent after asking; where no known broker can be
+reached the bootstrap servers are asked again (KIP-899). `aclose` ends all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+from moldau.client import settings as rows
+from moldau.client.addresses import Address
+from moldau.client.backoff import Backoff
+from moldau.client.connection import Connection, ConnectionOptions
+from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.framing import MAX_FRAME_BYTES, shared_buffer
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from moldau.runtime import Runtime
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R", bound=Response)
+
+ANY_BROKER: Final = -1
+CONTROLLER: Final = -2
+_FRAME_SLACK_BYTES: Final = 1 << 20
+_REFRESH_FIRST_MS_MIN: Final = 10
+
+
+class Attempt(Protocol[T_co]):
+    """One try of a call that may be repeated."""
+
+    def __call__(self) -> Awaitable[T_co]: ...
+
+
+@dataclass(slots=True)
+class _Link:
+    """What is known about reaching one address."""
+
+    address: Address
+    connection: Connection | None = None
+    opening: asyncio.Task[Connection] | None = None
+    failures: int = 0
+    not_before: float = 0.0
+
+
+@dataclass(slots=True)
+class _Refresh:
+    """Who waits for which round of metadata."""
+
+    task: asyncio.Task[None] | None = None
+    again: bool = False
+    failures: int = 0
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+
+
+class Cluster:
+    """A Kafka cluster as one client sees it."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Settings, *, creates_topics: bool = False
+    ) -> None:
+        """`creates_topics`: whether asking for an unknown topic may make it."""
+        self.runtime = runtime
+        self.settings = settings
+        self.metadata = Metadata()
+        self.is_closed = False
+        self.on_update: Callable[[], None] | None = None
+        self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
+        self._reconnect = Backoff(
+            settings[rows.reconnect_backoff_ms], settings[rows.reconnect_backoff_max_ms]
+        )
+        self._options = _connection_options(settings)
+        self._buffer = shared_buffer()
+        self._bootstrap = rows.addresses(settings)
+        self._links: dict[Address, _Link] = {}
+        self._creates_topics = creates_topics
+        self._topics: dict[str, None] = {}
+        self._refresh = _Refresh()
+        self._refresh_timer: asyncio.TimerHandle | None = None
+
+    # Connections
+
+    async def connection(self, node_id: int = ANY_BROKER) -> Connection:
+        """A connection to that broker, to the controller as brokers name it, or to any broker.
+
+        KafkaError when it cannot be had at present; nothing is retried here.
+        """
+        self._check_open()
+        if node_id == ANY_BROKER:
+            return await self._any()
+        if node_id == CONTROLLER:
+            if self.metadata.controller_id not in self.metadata.brokers:
+                await self.refresh()
+            node_id = self.metadata.controller_id
+        broker = self.metadata.brokers.get(node_id)
+        if broker is None:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                "the cluster has no living broker of that id",
+                broker=node_id,
+                brokers=sorted(self.metadata.brokers),
+            )
+        return await self._open(broker.address)
+
+    def ready_connection(self, node_id: int) -> Connection | None:
+        """The connection to that broker if it stands already."""
+        broker = self.metadata.brokers.get(node_id)
+        link = None if broker is None else self._links.get(broker.address)
+        return None if link is None else link.connection
+
+    async def _any(self) -> Connection:
+        """The least busy of those that stand, else the first that can be made."""
+        standing = [each.connection for each in self._links.values() if each.connection is not None]
+        if standing:
+            return min(standing, key=lambda each: each.in_flight)
+        known = [each.address for each in self.metadata.brokers.values()]
+        self.runtime.random.shuffle(known)
+        bootstrap = list(self._bootstrap)
+        self.runtime.random.shuffle(bootstrap)
+        problems: dict[str, str] = {}
+        for address in dict.fromkeys((*known, *bootstrap)):
+            try:
+                return await self._open(address)
+            except KafkaError as error:
+                problems[str(address)] = str(error.context.get("why", error.reason))
+        raise KafkaError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            "no broker can be reached: is the address right, and does the cluster run?",
+            tried=problems,
+        )
+
+    async def _open(self, address: Address) -> Connection:
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = _Link(address)
+        if link.connection is not None:
+            return link.connection
+        if link.opening is None:
+            link.opening = self.runtime.spawn(
+                self._make(link), name=f"connect to {address}", reported=False
+            )
+            # Whoever waited may have given up: then nobody else would look at its failure.
+            link.opening.add_done_callback(_look_at)
+        return await asyncio.shield(link.opening)
+
+    async def _make(self, link: _Link) -> Connection:
+        try:
+            wait = link.not_before - self.runtime.clock.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            connection = await Connection.open(
+                self.runtime, link.address, self._options, self._buffer
+            )
+        except KafkaError:
+            self._failed(link)
+            raise
+        finally:
+            link.opening = None
+        if self.is_closed:
+            connection.close()
+            self._check_open()
+        link.failures = 0
+        link.connection = connection
+        connection.on_close = lambda _: self._lost(link)
+        return connection
+
+    def _failed(self, link: _Link) -> None:
+        link.failures += 1
+        wait_s = self._reconnect.wait_s(link.failures, self.runtime.random)
+        link.not_before = self.runtime.clock.monotonic() + wait_s
+
+    def _lost(self, link: _Link) -> None:
+        """The connection ended: whoever needs it makes the next one, after the backoff."""
+        link.connection = None
+        self._failed(link)
+
+    # Metadata
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """From now on metadata of these topics is kept fresh too."""
+        for topic in topics:
+            self._topics[topic] = None
+
+    def unwatch(self, topics: Iterable[str]) -> None:
+        """Their metadata is not asked for any more."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+            self.metadata.forget(topic)
+            self.metadata.refused.pop(topic, None)
+
+    def request_refresh(self) -> None:
+        """Something is stale: asks for metadata soon, and goes on asking until it gets some."""
+        if self.is_closed:
+            return
+        self._refresh.again = True
+        if self._refresh.task is None:
+            self._refresh.task = self.runtime.spawn(
+                self._refresh_until_fresh(), name="refresh metadata"
+            )
+
+    async def refresh(self) -> None:
+        """Waits for metadata that was asked for after this call; KafkaError if it cannot be had."""
+        self._check_open()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._refresh.waiting.append(future)
+        self.request_refresh()
+        await future
+
+    async def _refresh_until_fresh(self) -> None:
+        state = self._refresh
+        try:
+            while state.again and not self.is_closed:
+                state.again = False
+                waiting, state.waiting = state.waiting, []
+                error = await self._ask_metadata()
+                _settle(waiting, error)
+                if error is None:
+                    state.failures = 0
+                    continue
+                state.failures += 1
+                state.again = bool(self._topics) or bool(state.waiting)
+                await asyncio.sleep(self.backoff.wait_s(state.failures, self.runtime.random))
+        finally:
+            state.task = None
+            waiting, state.waiting = state.waiting, []
+            _settle(waiting, _closed_error())
+        self._plan_next_refresh()
+
+    async def _ask_metadata(self) -> KafkaError | None:
+        topics = [MetadataRequestTopic(name=name) for name in self._topics]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
+        try:
+            connection = await self._any()
+            response = await connection.request(request, MetadataResponse)
+        except KafkaError as error:
+            return error
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.metadata.forget_brokers()
+            connection.close()
+            return KafkaError(ErrorCode.REBOOTSTRAP_REQUIRED, broker=str(connection.address))
+        self.metadata.update(response)
+        self._drop_links_of_the_gone()
+        if self.on_update is not None:
+            self.on_update()
+        return None
+
+    def _drop_links_of_the_gone(self) -> None:
+        """Idle connections to brokers that left, and to addresses that only were for bootstrap."""
+        addresses = {each.address for each in self.metadata.brokers.values()}
+        for address, link in list(self._links.items()):
+            if address in addresses or link.opening is not None:
+                continue
+            if link.connection is None:
+                del self._links[address]
+            elif not link.connection.in_flight and addresses:
+                link.connection.close()
+
+    def _plan_next_refresh(self) -> None:
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
+            self._refresh_timer = None
+        if not self.is_closed:
+            age_s = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN) / 1000
+            loop = asyncio.get_running_loop()
+            self._refresh_timer = loop.call_later(age_s, self.request_refresh)
+
+    async def topic(self, name: str, *, timeout_s: float | None = None) -> Topic:
+        """The topic, as soon as the cluster knows it. KafkaError with the reason after the time."""
+        known = self.metadata.topics.get(name)
+        if known is not None:
+            return known
+
+        async def look() -> Topic:
+            self.watch([name])
+            await self.refresh()
+            found = self.metadata.topics.get(name)
+            if found is None:
+                raise KafkaError(
+                    self.metadata.refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                    topic=name,
+                )
+            return found
+
+        return await self.retry(look, timeout_s=timeout_s)
+
+    async def leader(self, where: TopicPartition) -> int:
+        """The broker that leads the partition now; KafkaError, mostly retriable, if unknown."""
+        self.metadata.check(where)
+        leader = self.metadata.leader_of(where)
+        if leader == NO_LEADER or leader not in self.metadata.brokers:
+            self.watch([where.topic])
+            await self.refresh()
+            self.metadata.check(where)
+            leader = self.metadata.leader_of(where)
+        if leader == NO_LEADER:
+            code = self.metadata.refused.get(where.topic, ErrorCode.LEADER_NOT_AVAILABLE)
+            raise KafkaError(code, topic=where.topic, partition=where.partition)
+        return leader
+
+    def note(self, error: KafkaError) -> None:
+        """An answer said so: whatever hints at stale metadata makes it be refreshed."""
+        if error.code.refreshes_metadata or error.code is ErrorCode.NOT_CONTROLLER:
+            self.request_refresh()
+
+    # Calls
+
+    async def call(
+        self,
+        request: Request,
+        response: type[R],
+        *,
+        node_id: int = ANY_BROKER,
+        timeout_s: float | None = None,
+    ) -> R:
+        """One try: the request to that broker, its answer; KafkaError as `connection` has it."""
+        connection = await self.connection(node_id)
+        try:
+            return await connection.request(request, response, timeout_s=timeout_s)
+        except KafkaError as error:
+            self.note(error)
+            raise
+
+    async def retry(self, attempt: Attempt[T], *, timeout_s: float | None = None) -> T:
+        """`attempt()` until it succeeds, fails for good, or the time is over.
+
+        Then the last error is raised, as what it is, with how long it was tried.
+        """
+        if timeout_s is None:
+            timeout_s = self.settings[rows.default_api_timeout_ms] / 1000
+        clock = self.runtime.clock
+        start = clock.monotonic()
+        failures = 0
+        last: KafkaError | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    try:
+                        return await attempt()
+                    except KafkaError as error:
+                        if not _may_work_later(error):
+                            raise
+                        last = error
+                    failures += 1
+                    if last.code.refreshes_metadata or last.code is ErrorCode.NOT_CONTROLLER:
+                        self.request_refresh()
+                    await asyncio.sleep(self.backoff.wait_s(failures, self.runtime.random))
+        except TimeoutError:
+            seconds = round(clock.monotonic() - start, 3)
+            if last is None:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, "no answer came in time", seconds=seconds
+                ) from None
+            raise KafkaError(
+                last.code,
+                last.reason,
+                **{**last.context, "tried": failures, "seconds": seconds},
+            ) from None
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise _closed_error()
+
+    async def aclose(self) -> None:
+        """Closes all connections; calls under way fail. May be called again."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
+        waiting, self._refresh.waiting = self._refresh.waiting, []
+        _settle(waiting, _closed_error())
+        ending: list[asyncio.Task[Any]] = [
+            link.opening for link in self._links.values() if link.opening is not None
+        ]
+        if self._refresh.task is not None:
+            ending.append(self._refresh.task)
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending)
+        for link in list(self._links.values()):
+            if link.connection is not None:
+                link.connection.close()
+        self._links.clear()
+
+
+def _look_at(task: asyncio.Task[Connection]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _may_work_later(error: KafkaError) -> bool:
+    return error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def _closed_error() -> KafkaError:
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client is closed")
+
+
+def _settle(waiting: Iterable[asyncio.Future[None]], error: KafkaError | None) -> None:
+    for future in waiting:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+
+def _connection_options(settings: Settings) -> ConnectionOptions:
+    frame_bytes_max = MAX_FRAME_BYTES
+    if rows.fetch_max_bytes in settings.table:
+        frame_bytes_max = max(frame_bytes_max, settings[rows.fetch_max_bytes] + _FRAME_SLACK_BYTES)
+    return ConnectionOptions(
+        client_id=settings[rows.client_id],
+        request_timeout_s=settings[rows.request_timeout_ms] / 1000,
+        setup_timeout_s=settings[rows.connection_setup_timeout_ms] / 1000,
+        frame_bytes_max=frame_bytes_max,
+    )

@@ -1,0 +1,336 @@
+"""One connection to a broker: requests out, answers to whoever asked, in the order of asking.
+
+`Connection.open` connects and asks which versions the broker speaks; `ask` sends a request in the
+highest version that both sides have and calls back with the answer, `request` is the same to be
+awaited.
+
+Invariants: each request that expects an answer gets exactly one call: the response, or a KafkaError
+(NETWORK_EXCEPTION when the connection ended, REQUEST_TIMED_OUT when the broker left it unanswered
+for too long, which also ends the connection: answers come in order, so nothing behind it could come
+either). After `is_closed` nothing is sent. No task is needed: answers are decoded inside
+`buffer_updated`, and one timer watches over all requests.
+
+Who answers, the `on_answer`, is called from within the event loop's read and must neither block nor
+raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from moldau.client.addresses import Address
+from moldau.errors import MalformedMessage
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.connection import ClientConnection, InFlight
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.framing import MAX_FRAME_BYTES, FrameReader, shared_buffer
+from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.protocol.negotiation import PeerVersions
+from moldau.runtime import Runtime
+
+R = TypeVar("R", bound=Response)
+
+OnAnswer = Callable[["Response | KafkaError"], None]
+
+SOFTWARE: Final = "moldau"
+SOFTWARE_VERSION: Final = "0.1"
+
+# Answers whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.
+_HOLD_VIEWS: Final = frozenset((1, 59, 78))
+_API_VERSIONS_NEWEST: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """What all connections of a client have in common."""
+
+    client_id: str | None = None
+    request_timeout_s: float = 30.0
+    setup_timeout_s: float = 10.0
+    frame_bytes_max: int = MAX_FRAME_BYTES
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Travels with a request through the protocol's in-flight queue."""
+
+    deadline: float
+    on_answer: OnAnswer
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The client's end of a connection; made by `open`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        address: Address,
+        options: ConnectionOptions,
+        buffer: memoryview | None = None,
+    ) -> None:
+        """`buffer` is what connections of one event loop may share for receiving."""
+        self.address = address
+        self.options = options
+        self.versions = PeerVersions(())
+        self.features: dict[str, int] = {}
+        self.is_closed = False
+        self.last_used = runtime.clock.monotonic()
+        self.on_close: Callable[[Connection], None] | None = None
+        self._clock = runtime.clock
+        self._buffer = shared_buffer() if buffer is None else buffer
+        self._frames = FrameReader(self._buffer, options.frame_bytes_max)
+        self._protocol = ClientConnection(options.client_id)
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._why: KafkaError | None = None
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.address} in_flight={self.in_flight}>"
+
+    @classmethod
+    async def open(
+        cls,
+        runtime: Runtime,
+        address: Address,
+        options: ConnectionOptions,
+        buffer: memoryview | None = None,
+    ) -> Connection:
+        """A connection that knows the broker's versions. KafkaError (NETWORK_EXCEPTION,
+        REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when it cannot be had."""
+        connection = cls(runtime, address, options, buffer)
+        is_ready = False
+        try:
+            async with asyncio.timeout(options.setup_timeout_s):
+                await runtime.network.connect(lambda: connection, address.host, address.port)
+                await connection._learn_versions()
+            is_ready = True
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "the broker did not answer while the connection was set up",
+                address=str(address),
+                seconds=options.setup_timeout_s,
+            ) from None
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                "cannot connect",
+                address=str(address),
+                why=error.strerror or str(error),
+            ) from error
+        finally:
+            if not is_ready:
+                connection.close()
+        return connection
+
+    async def _learn_versions(self) -> None:
+        """KIP-511: ask in our newest version; a broker that has it not says which it has."""
+        answer = await self._ask_versions(_API_VERSIONS_NEWEST)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            version = PeerVersions(answer.api_keys).version(ApiVersionsRequest)
+            answer = await self._ask_versions(version)
+        if answer.error_code:
+            raise KafkaError(
+                answer.error_code, "the broker refuses ApiVersions", address=str(self.address)
+            )
+        self.versions = PeerVersions(answer.api_keys)
+        self.features = {each.name: each.max_version_level for each in answer.finalized_features}
+
+    async def _ask_versions(self, version: int) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION
+        )
+        return cast(ApiVersionsResponse, await self._future(request, version, None))
+
+    # Asking
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answers."""
+        return len(self._protocol.in_flight)
+
+    def version_of(self, request: type[Request], *, at_most: int | None = None) -> int:
+        """The version to speak; KafkaError(UNSUPPORTED_VERSION) names the broker."""
+        try:
+            return self.versions.version(request, at_most=at_most)
+        except KafkaError as error:
+            raise KafkaError(error.code, **error.context, broker=str(self.address)) from None
+
+    def ask(
+        self,
+        request: Request,
+        on_answer: OnAnswer,
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Sends a request; `on_answer` is called once, never before this returns.
+
+        KafkaError when the connection is closed or the broker lacks the API.
+        """
+        parts = self._encode(request, version, _Waiting(self._deadline(timeout_s), on_answer))
+        self._write(parts)
+        if self._timer is None:
+            self._watch()
+
+    def tell(self, request: Request, *, version: int | None = None) -> None:
+        """Sends a request that gets no answer: a produce with acks=0."""
+        self._write(self._encode(request, version, None))
+
+    async def request(
+        self,
+        request: Request,
+        response: type[R],
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> R:
+        """The answer to a request, which is of the class `response`."""
+        answer = await self._future(request, version, timeout_s)
+        assert isinstance(answer, response)
+        return answer
+
+    async def _future(
+        self, request: Request, version: int | None, timeout_s: float | None
+    ) -> Response:
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+        def settle(answer: Response | KafkaError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, KafkaError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.ask(request, settle, version=version, timeout_s=timeout_s)
+        return await future
+
+    def _encode(self, request: Request, version: int | None, waiting: _Waiting | None) -> list[Any]:
+        if self.is_closed:
+            raise self._ended()
+        if version is None:
+            version = self.version_of(type(request))
+        return self._protocol.send(
+            request, version, tag=waiting, expects_answer=waiting is not None
+        )
+
+    def _write(self, parts: list[Any]) -> None:
+        assert self._transport is not None
+        self.last_used = self._clock.monotonic()
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        else:
+            self._transport.writelines(parts)
+
+    def _deadline(self, timeout_s: float | None) -> float:
+        timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
+        return self._clock.monotonic() + timeout_s
+
+    # Waiting
+
+    def _watch(self) -> None:
+        """Sets the timer to the earliest deadline. Requests in flight are few, so a look at all."""
+        self._timer = None
+        waiting = self._protocol.in_flight
+        if not waiting or self.is_closed:
+            return
+        earliest = min(cast(_Waiting, each.tag).deadline for each in waiting)
+        delay = max(0.0, earliest - self._clock.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._look_at_the_clock)
+
+    def _look_at_the_clock(self) -> None:
+        now = self._clock.monotonic()
+        late = any(cast(_Waiting, each.tag).deadline <= now for each in self._protocol.in_flight)
+        if late:
+            self._end(
+                KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "the broker leaves a request without an answer",
+                    broker=str(self.address),
+                    in_flight=self.in_flight,
+                )
+            )
+        else:
+            self._watch()
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        self._transport = cast(asyncio.Transport, transport)
+        if self.is_closed:
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes were put there."""
+        if self.is_closed:
+            return
+        try:
+            for frame in self._frames.received(nbytes):
+                self._take(frame)
+                if self._transport is None or self._transport.is_closing():
+                    return
+        except MalformedMessage as error:
+            self._end(
+                KafkaError(
+                    ErrorCode.NETWORK_EXCEPTION,
+                    "the broker sent what is no answer",
+                    broker=str(self.address),
+                    why=str(error),
+                )
+            )
+
+    def _take(self, frame: memoryview) -> None:
+        waiting = self._protocol.in_flight
+        if waiting and waiting[0].key in _HOLD_VIEWS and frame.obj is self._buffer.obj:
+            frame = memoryview(bytes(frame))
+        self.last_used = self._clock.monotonic()
+        answer = self._protocol.receive(frame)
+        if not self._protocol.in_flight and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        cast(_Waiting, answer.request.tag).on_answer(answer.response)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        self._transport = None
+        why = "the connection ended" if exc is None else str(exc)
+        self._end(KafkaError(ErrorCode.NETWORK_EXCEPTION, broker=str(self.address), why=why))
+
+    def close(self) -> None:
+        """Ends it; requests in flight fail."""
+        self._end(
+            KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                "the connection was closed here",
+                broker=str(self.address),
+            )
+        )
+
+    def _ended(self) -> KafkaError:
+        assert self._why is not None
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, self._why.reason, **self._why.context)
+
+    def _end(self, why: KafkaError) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._why = why
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        if self.on_close is not None:
+            self.on_close(self)
+        lost: list[InFlight] = self._protocol.lose()
+        for each in lost:
+            cast(_Waiting, each.tag).on_answer(why)

@@ -1,0 +1,149 @@
+"""What a fetch brought of one partition, opened batch by batch when somebody wants it. No IO.
+
+Invariants: records come in the order of the log, none below the position that was asked for, none
+twice; control batches are never given out; with read_committed neither are records of aborted
+transactions. What is damaged is CorruptRecord that names topic, partition and offset, and nothing
+behind it is given out.
+
+Aborted transactions are told by the broker as (producer, first offset), ordered by offset: from
+that offset on the producer's batches are skipped until its abort marker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from moldau.client.metadata import TopicPartition
+from moldau.errors import CorruptRecord
+from moldau.protocol.messages.fetch import AbortedTransaction
+from moldau.records import Batch, Buffer, ControlType, Record, control_records, walk
+
+_NO_RECORDS: Final[list[Record]] = []
+
+
+class PartitionRecords(NamedTuple):
+    """Records of one partition that follow one another; never empty.
+
+    `next_offset` is where to go on, `high_watermark` the end of what may be read.
+    """
+
+    topic: str
+    partition: int
+    records: list[Record]
+    next_offset: int
+    high_watermark: int
+
+
+class Fetched:
+    """The bytes of one fetch of one partition, from `position` on."""
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        position: int,
+        data: Buffer,
+        aborted: list[AbortedTransaction] | None,
+        high_watermark: int,
+    ) -> None:
+        """`aborted` is None where everything shall be read."""
+        self.where = where
+        self.position = position
+        self.size_bytes = len(data)
+        self.high_watermark = high_watermark
+        self.end_offset = position
+        self._aborted = None if aborted is None else deque(aborted)
+        self._skipped_producers: set[int] = set()
+        self._records = _NO_RECORDS
+        self._next = 0
+        self._next_offset = position
+        self._batches = self._walk(data)
+
+    def _walk(self, data: Buffer) -> Iterator[Batch]:
+        """The batches, which end where one is cut short; finds out where at once."""
+        batches = []
+        try:
+            for batch in walk(data):
+                batches.append(batch)
+        except CorruptRecord as error:
+            if not batches:
+                raise self._told(error) from error
+        if batches:
+            self.end_offset = max(self.position, batches[-1].header.next_offset)
+        return iter(batches)
+
+    def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
+        """Up to so many of the records that are left; None when nothing is."""
+        found: list[Record] = []
+        while len(found) < count_max:
+            left = len(self._records) - self._next
+            if not left:
+                if not self._open_next(check_crc=check_crc, keep=not found):
+                    break
+                continue
+            room = count_max - len(found)
+            if not self._next and left <= room:
+                found = found + self._records if found else self._records
+                self._next = len(self._records)
+            else:
+                end = self._next + min(left, room)
+                found = found + self._records[self._next : end]
+                self._next = end
+            self.position = self._next_offset
+            if self._next < len(self._records):
+                self.position = self._records[self._next].offset
+        if not found:
+            return None
+        topic, partition = self.where
+        return PartitionRecords(topic, partition, found, self.position, self.high_watermark)
+
+    def _open_next(self, *, check_crc: bool, keep: bool) -> bool:
+        """Opens the next batch that has records for us. With `keep` false, what was found so far is
+        given out before an error is raised for the batch behind it."""
+        for batch in self._batches:
+            header = batch.header
+            if header.next_offset <= self.position:
+                continue
+            try:
+                if check_crc:
+                    batch.check_crc()
+                records = _NO_RECORDS if self._is_hidden(batch) else batch.records()
+            except CorruptRecord as error:
+                self._batches = iter((batch,))
+                if keep:
+                    raise self._told(error) from error
+                return False
+            if header.base_offset < self.position:
+                records = [each for each in records if each.offset >= self.position]
+            self._next_offset = header.next_offset
+            if records:
+                self._records, self._next = records, 0
+                return True
+            self.position = header.next_offset
+        return False
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        """Whether applications do not see the batch; keeps track of aborted transactions."""
+        header = batch.header
+        if self._aborted is None:
+            return header.is_control
+        while self._aborted and self._aborted[0].first_offset <= header.last_offset:
+            self._skipped_producers.add(self._aborted.popleft().producer_id)
+        if header.is_control:
+            types = {each.type for each in control_records(batch)}
+            if ControlType.ABORT in types:
+                self._skipped_producers.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._skipped_producers
+
+    def _told(self, error: CorruptRecord) -> CorruptRecord:
+        return CorruptRecord(
+            f"{error.reason}; seek past it to go on",
+            **{
+                **error.context,
+                "topic": self.where.topic,
+                "partition": self.where.partition,
+                "position": self.position,
+            },
+        )

@@ -1,0 +1,201 @@
+"""What a client knows of its cluster: brokers, topics, and who leads which partition. No IO.
+
+Invariants: a partition's leader epoch never goes back while the topic keeps its id, because brokers
+learn of an election at different times and a stale answer must not undo a fresh one; a topic that
+came back with another id is a new topic; a topic that the answer refuses is forgotten, and why is
+kept, so that waiting for it can end with that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from moldau.client.addresses import Address
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+NO_LEADER: Final = -1
+NO_EPOCH: Final = -1
+
+
+class TopicPartition(NamedTuple):
+    """A partition by the name of its topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that is alive, and where it listens."""
+
+    node_id: int
+    address: Address
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Who has the partition; `leader` is -1 and `error` says why while nobody leads it."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and its partitions, in the order of their numbers."""
+
+    name: str
+    topic_id: Uuid
+    partitions: tuple[Partition, ...]
+    is_internal: bool = False
+
+    @property
+    def has_id(self) -> bool:
+        """Whether the cluster gives topics ids; those before Kafka 2.8 do not."""
+        return self.topic_id != ZERO_UUID
+
+
+@dataclass(slots=True)
+class Metadata:
+    """The newest knowledge; `updates` counts how often it was renewed."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    refused: dict[str, ErrorCode] = field(default_factory=dict)
+    updates: int = 0
+    _names: dict[Uuid, str] = field(default_factory=dict)
+
+    def update(self, response: MetadataResponse) -> None:
+        """Takes over what a broker answered. Topics that were not asked for stay as they are."""
+        self.updates += 1
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.brokers = {
+            each.node_id: Broker(each.node_id, Address(each.host, each.port), each.rack)
+            for each in response.brokers
+        }
+        for answered in response.topics:
+            if answered.name is not None:
+                self._update_topic(answered.name, answered)
+
+    def _update_topic(self, name: str, answered: MetadataResponseTopic) -> None:
+        error = ErrorCode(answered.error_code)
+        if error and not answered.partitions:
+            self.refused[name] = error
+            if error is not ErrorCode.LEADER_NOT_AVAILABLE:
+                self.forget(name)
+            return
+        self.refused.pop(name, None)
+        known = self.topics.get(name)
+        if known is not None and known.topic_id != answered.topic_id:
+            self.forget(name)
+            known = None
+        before = {each.index: each for each in known.partitions} if known is not None else {}
+        ordered = sorted(answered.partitions, key=lambda each: each.partition_index)
+        partitions = (_newer(before.get(each.partition_index), each) for each in ordered)
+        self.topics[name] = Topic(
+            name, answered.topic_id, tuple(partitions), is_internal=answered.is_internal
+        )
+        if answered.topic_id != ZERO_UUID:
+            self._names[answered.topic_id] = name
+
+    def forget(self, name: str) -> None:
+        """The topic is gone, or is another one of the same name."""
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            self._names.pop(topic.topic_id, None)
+
+    def forget_brokers(self) -> None:
+        """The cluster is not where it was (KIP-1102): only the bootstrap servers are left."""
+        self.brokers = {}
+
+    def name_of(self, topic_id: Uuid) -> str | None:
+        """The topic that has this id."""
+        return self._names.get(topic_id)
+
+    def partition(self, where: TopicPartition) -> Partition | None:
+        """What is known of the partition."""
+        topic = self.topics.get(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.partitions):
+            return None
+        return topic.partitions[where.partition]
+
+    def leader_of(self, where: TopicPartition) -> int:
+        """The broker that leads the partition, or -1."""
+        partition = self.partition(where)
+        return NO_LEADER if partition is None else partition.leader
+
+    def moved(
+        self, where: TopicPartition, leader: int, epoch: int, address: Address | None
+    ) -> bool:
+        """A broker's answer named another leader (KIP-951); whether that is news."""
+        known = self.partition(where)
+        if known is None or leader < 0 or epoch <= known.leader_epoch:
+            return False
+        if leader not in self.brokers:
+            if address is None:
+                return False
+            self.brokers[leader] = Broker(leader, address)
+        topic = self.topics[where.topic]
+        partitions = list(topic.partitions)
+        partitions[where.partition] = replace(
+            known, leader=leader, leader_epoch=epoch, error=ErrorCode.NONE
+        )
+        self.topics[where.topic] = replace(topic, partitions=tuple(partitions))
+        return True
+
+    def by_leader(self, wanted: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
+        """The partitions by the broker that leads them; those without a leader under -1."""
+        found: dict[int, list[TopicPartition]] = {}
+        for where in wanted:
+            found.setdefault(self.leader_of(where), []).append(where)
+        return found
+
+    def check(self, where: TopicPartition) -> None:
+        """KafkaError when it is certain that there is no such partition."""
+        refused = self.refused.get(where.topic)
+        if refused is not None and not self.topics.get(where.topic):
+            raise KafkaError(refused, topic=where.topic)
+        topic = self.topics.get(where.topic)
+        if topic is not None and not 0 <= where.partition < len(topic.partitions):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "the topic has no such partition",
+                topic=where.topic,
+                partition=where.partition,
+                partitions=len(topic.partitions),
+            )
+
+
+def _newer(known: Partition | None, answered: MetadataResponsePartition) -> Partition:
+    epoch = answered.leader_epoch
+    if known is not None and NO_EPOCH < epoch < known.leader_epoch:
+        return known
+    return Partition(
+        answered.partition_index,
+        answered.leader_id,
+        epoch,
+        tuple(answered.replica_nodes),
+        tuple(answered.isr_nodes),
+        tuple(answered.offline_replicas),
+        ErrorCode(answered.error_code),
+    )

@@ -1,0 +1,148 @@
+"""Finding offsets by time, and the ends of logs: ListOffsets, asked of each partition's leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from moldau.client.cluster import Cluster
+from moldau.client.metadata import TopicPartition
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+_NEEDS_VERSION: Final = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_CONSUMER: Final = -1
+
+
+class FoundOffset(NamedTuple):
+    """An offset, the timestamp of its record and the epoch it was written in; -1 where there is
+    no such record."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+Found = dict[TopicPartition, FoundOffset]
+
+
+async def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    is_committed: bool = False,
+    timeout_s: float | None = None,
+) -> Found:
+    """The offset for each partition's timestamp in ms, or for one of the ends above.
+
+    Partitions are asked for again, at their new leaders, until all are found or the time is over;
+    KafkaError names the partition that could not be. `is_committed`: the end is the last stable
+    offset.
+    """
+    found: Found = {}
+    cluster.watch({where.topic for where in wanted})
+
+    async def attempt() -> Found:
+        missing = [where for where in wanted if where not in found]
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for where in missing:
+            by_leader.setdefault(await cluster.leader(where), []).append(where)
+        asked = [
+            _ask(cluster, leader, {where: wanted[where] for where in chosen}, is_committed)
+            for leader, chosen in by_leader.items()
+        ]
+        problems = []
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, KafkaError):
+                problems.append(answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found.update(answer[0])
+                problems += answer[1]
+        if problems:
+            fatal = [each for each in problems if not each.retriable]
+            raise (fatal or problems)[0]
+        return found
+
+    return await cluster.retry(attempt, timeout_s=timeout_s)
+
+
+async def _ask(
+    cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], is_committed: bool
+) -> tuple[Found, list[KafkaError]]:
+    connection = await cluster.connection(leader)
+    version = connection.version_of(ListOffsetsRequest)
+    for timestamp in wanted.values():
+        if version < _NEEDS_VERSION.get(timestamp, 0):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "the broker is too old for that kind of offset",
+                timestamp=timestamp,
+                broker=str(connection.address),
+            )
+    request = ListOffsetsRequest(
+        replica_id=_CONSUMER,
+        isolation_level=int(is_committed),
+        topics=_topics(cluster, wanted),
+        timeout_ms=int(connection.options.request_timeout_s * 1000),
+    )
+    answer = await cluster.call(request, ListOffsetsResponse, node_id=leader)
+    found: Found = {}
+    problems = []
+    for topic in answer.topics:
+        for each in topic.partitions:
+            where = TopicPartition(topic.name, each.partition_index)
+            if each.error_code:
+                problems.append(_problem(where, each))
+                cluster.note(problems[-1])
+            else:
+                found[where] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+    return found, problems
+
+
+def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for where, timestamp in wanted.items():
+        known = cluster.metadata.partition(where)
+        asked = ListOffsetsPartition(
+            partition_index=where.partition,
+            current_leader_epoch=-1 if known is None else known.leader_epoch,
+            timestamp=timestamp,
+        )
+        by_topic.setdefault(where.topic, []).append(asked)
+    return [ListOffsetsTopic(name=name, partitions=asked) for name, asked in by_topic.items()]
+
+
+def _problem(where: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
+    return KafkaError(answer.error_code, topic=where.topic, partition=where.partition)
+
+
+async def partitions_of(
+    cluster: Cluster, topics: Iterable[str], *, timeout_s: float | None = None
+) -> list[TopicPartition]:
+    """All partitions of these topics; KafkaError for a topic that there is not."""
+    found = []
+    for name in topics:
+        topic = await cluster.topic(name, timeout_s=timeout_s)
+        found += [TopicPartition(name, each.index) for each in topic.partitions]
+    return found

@@ -1,0 +1,364 @@
+"""The settings of the clients, by Kafka's names: one row each, in one table a kind of client.
+
+Only what works is listed, so an unknown name is refused with the nearest known one instead of being
+ignored. Values come from files, mappings and the command line alike (`moldau.config`); Python code
+writes them as keywords, `batch_size=65536` for `batch.size`.
+
+Invariant: what a client does without settings is what Kafka's own clients of 4.3 do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from moldau.client.addresses import Address, parse_address
+from moldau.config import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG,
+    REQUIRED,
+    STRING,
+    Check,
+    Setting,
+    Settings,
+    SettingTable,
+    at_least,
+    between,
+    list_of,
+    one_of,
+    overrides,
+)
+from moldau.errors import ConfigError
+
+_INT_MAX: Final = 2**31 - 1
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parse_address(text)
+    except ConfigError:
+        return False
+    return True
+
+
+bootstrap_servers = Setting(
+    "bootstrap.servers",
+    LIST,
+    REQUIRED,
+    "Where to look for the cluster first: host:port, several separated by commas.",
+    check=list_of(item=Check("host:port", _is_address), empty_allowed=False),
+)
+client_id = Setting(
+    "client.id", STRING, "", "What this client calls itself in the broker's logs and quotas."
+)
+request_timeout_ms = Setting(
+    "request.timeout.ms",
+    INT,
+    30_000,
+    "A connection that leaves a request without an answer for this long is closed, and the "
+    "request tried again where that is safe.",
+    check=at_least(1),
+)
+default_api_timeout_ms = Setting(
+    "default.api.timeout.ms",
+    INT,
+    60_000,
+    "How long a call may take with all its retries, if it is not told otherwise.",
+    check=at_least(1),
+)
+retry_backoff_ms = Setting(
+    "retry.backoff.ms",
+    LONG,
+    100,
+    "How long to wait before the first retry; each further one waits twice as long.",
+    check=at_least(0),
+)
+retry_backoff_max_ms = Setting(
+    "retry.backoff.max.ms", LONG, 1_000, "The longest wait between retries.", check=at_least(0)
+)
+reconnect_backoff_ms = Setting(
+    "reconnect.backoff.ms",
+    LONG,
+    50,
+    "How long to wait before a broker is connected to again after a failure; twice as long after "
+    "each further one.",
+    check=at_least(0),
+)
+reconnect_backoff_max_ms = Setting(
+    "reconnect.backoff.max.ms",
+    LONG,
+    1_000,
+    "The longest wait before a broker is connected to again.",
+    check=at_least(0),
+)
+connection_setup_timeout_ms = Setting(
+    "socket.connection.setup.timeout.ms",
+    LONG,
+    10_000,
+    "How long a connection may take until the broker has said which versions it speaks.",
+    check=at_least(1),
+)
+metadata_max_age_ms = Setting(
+    "metadata.max.age.ms",
+    LONG,
+    300_000,
+    "Metadata older than this is asked for again even if nothing hints at a change.",
+    check=at_least(0),
+)
+
+CONNECTION_ROWS: Final = (
+    bootstrap_servers,
+    client_id,
+    request_timeout_ms,
+    default_api_timeout_ms,
+    retry_backoff_ms,
+    retry_backoff_max_ms,
+    reconnect_backoff_ms,
+    reconnect_backoff_max_ms,
+    connection_setup_timeout_ms,
+    metadata_max_age_ms,
+)
+ADMIN_SETTINGS: Final = SettingTable(CONNECTION_ROWS)
+
+acks = Setting(
+    "acks",
+    STRING,
+    "all",
+    "Who must have a record before it counts as sent: 0 nobody, 1 the leader, all (or -1) every "
+    "replica in sync.",
+    check=one_of("all", "-1", "0", "1"),
+)
+enable_idempotence = Setting(
+    "enable.idempotence",
+    BOOLEAN,
+    None,
+    "Whether retries can neither duplicate nor reorder records. On unless acks or "
+    "max.in.flight.requests.per.connection rule it out.",
+)
+compression_type = Setting(
+    "compression.type",
+    STRING,
+    "none",
+    "How batches are compressed.",
+    check=one_of("none", "gzip", "snappy", "lz4", "zstd"),
+)
+compression_gzip_level = Setting(
+    "compression.gzip.level",
+    INT,
+    -1,
+    "The level for gzip; -1 is the library's default.",
+    check=between(-1, 9),
+)
+compression_lz4_level = Setting(
+    "compression.lz4.level", INT, 9, "The level for lz4.", check=between(1, 17)
+)
+compression_zstd_level = Setting(
+    "compression.zstd.level", INT, 3, "The level for zstd.", check=between(-131_072, 22)
+)
+batch_size = Setting(
+    "batch.size",
+    INT,
+    16_384,
+    "How many bytes of records, before compression, a batch of a partition holds at most.",
+    check=at_least(0),
+)
+linger_ms = Setting(
+    "linger.ms",
+    LONG,
+    5,
+    "How long a batch that is not full waits for more records.",
+    check=at_least(0),
+)
+buffer_memory = Setting(
+    "buffer.memory",
+    LONG,
+    33_554_432,
+    "How many bytes of records may wait to be sent; beyond that, sending waits.",
+    check=at_least(1),
+)
+max_block_ms = Setting(
+    "max.block.ms",
+    LONG,
+    60_000,
+    "How long sending may wait for memory or for metadata.",
+    check=at_least(0),
+)
+max_request_size = Setting(
+    "max.request.size",
+    INT,
+    1_048_576,
+    "How large a record, or a request with several batches, may be.",
+    check=at_least(1),
+)
+max_in_flight = Setting(
+    "max.in.flight.requests.per.connection",
+    INT,
+    5,
+    "How many requests without an answer a broker may have at a time; at most 5 with idempotence.",
+    check=at_least(1),
+)
+delivery_timeout_ms = Setting(
+    "delivery.timeout.ms",
+    INT,
+    120_000,
+    "After this long, retries included, a record that was not acknowledged has failed.",
+    check=at_least(1),
+)
+
+
+def idempotent(settings: Settings) -> bool:
+    """Whether the producer is idempotent: as told, else whenever the other settings allow it."""
+    told = settings[enable_idempotence]
+    if told is not None:
+        return told
+    return settings[acks] in ("all", "-1") and settings[max_in_flight] <= IDEMPOTENT_IN_FLIGHT_MAX
+
+
+def _idempotence_needs(settings: Settings) -> str | None:
+    if not settings[enable_idempotence]:
+        return None
+    if settings[acks] not in ("all", "-1"):
+        return f"enable.idempotence needs acks=all, not acks={settings[acks]}"
+    if settings[max_in_flight] > IDEMPOTENT_IN_FLIGHT_MAX:
+        return (
+            "enable.idempotence needs max.in.flight.requests.per.connection of "
+            f"{IDEMPOTENT_IN_FLIGHT_MAX} or less"
+        )
+    return None
+
+
+def _delivery_outlasts_a_request(settings: Settings) -> str | None:
+    least = settings[linger_ms] + settings[request_timeout_ms]
+    if settings[delivery_timeout_ms] >= least or not settings.is_given(delivery_timeout_ms):
+        return None
+    return f"delivery.timeout.ms must be linger.ms + request.timeout.ms ({least}) or more"
+
+
+IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
+"""A broker remembers the last five batches of a producer, and knows no earlier one again."""
+
+PRODUCER_SETTINGS: Final = SettingTable(
+    (
+        *CONNECTION_ROWS,
+        acks,
+        enable_idempotence,
+        compression_type,
+        compression_gzip_level,
+        compression_lz4_level,
+        compression_zstd_level,
+        batch_size,
+        linger_ms,
+        buffer_memory,
+        max_block_ms,
+        max_request_size,
+        max_in_flight,
+        delivery_timeout_ms,
+    ),
+    rules=(_idempotence_needs, _delivery_outlasts_a_request),
+)
+
+fetch_min_bytes = Setting(
+    "fetch.min.bytes",
+    INT,
+    1,
+    "How many bytes a broker gathers before it answers a fetch, unless fetch.max.wait.ms is over.",
+    check=at_least(0),
+)
+fetch_max_bytes = Setting(
+    "fetch.max.bytes",
+    INT,
+    52_428_800,
+    "How many bytes an answer to a fetch holds, unless its first batch alone is larger.",
+    check=at_least(0),
+)
+fetch_max_wait_ms = Setting(
+    "fetch.max.wait.ms",
+    INT,
+    500,
+    "How long a broker waits for fetch.min.bytes.",
+    check=at_least(0),
+)
+max_partition_fetch_bytes = Setting(
+    "max.partition.fetch.bytes",
+    INT,
+    1_048_576,
+    "How many bytes a fetch brings of one partition, unless its first batch alone is larger; about "
+    "twice as many are kept for it in memory.",
+    check=at_least(0),
+)
+max_poll_records = Setting(
+    "max.poll.records",
+    INT,
+    500,
+    "How many records a poll gives at most, if it is not told otherwise.",
+    check=at_least(1),
+)
+isolation_level = Setting(
+    "isolation.level",
+    STRING,
+    "read_uncommitted",
+    "Whether records of open and aborted transactions are read too.",
+    check=one_of("read_uncommitted", "read_committed"),
+)
+auto_offset_reset = Setting(
+    "auto.offset.reset",
+    STRING,
+    "latest",
+    "Where to go on when the position of a partition is unknown or no longer in its log.",
+    check=one_of("earliest", "latest", "none"),
+)
+check_crcs = Setting(
+    "check.crcs", BOOLEAN, True, "Whether the checksum of each batch that was fetched is checked."
+)
+allow_auto_create_topics = Setting(
+    "allow.auto.create.topics",
+    BOOLEAN,
+    True,
+    "Whether asking for a topic that does not exist makes it, if the broker does so at all.",
+)
+
+CONSUMER_SETTINGS: Final = SettingTable(
+    (
+        *CONNECTION_ROWS,
+        fetch_min_bytes,
+        fetch_max_bytes,
+        fetch_max_wait_ms,
+        max_partition_fetch_bytes,
+        max_poll_records,
+        isolation_level,
+        auto_offset_reset,
+        check_crcs,
+        allow_auto_create_topics,
+    )
+)
+
+
+def resolve(
+    table: SettingTable, given: Mapping[str, object], options: Mapping[str, object]
+) -> Settings:
+    """The settings of a client from a mapping by Kafka's names and from keywords; these win.
+
+    BadSettings tells all that is wrong with them at once.
+    """
+    named: dict[str, str | tuple[str, ...] | None] = {
+        name: _text(value) for name, value in given.items()
+    }
+    named |= {name.replace("_", "."): _text(value) for name, value in options.items()}
+    return table.resolve(overrides(named))
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Iterable):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def addresses(settings: Settings) -> tuple[Address, ...]:
+    """The bootstrap servers."""
+    return tuple(map(parse_address, settings[bootstrap_servers]))

@@ -1,0 +1,1 @@
+"""The requests of clients, each API for itself."""

@@ -1,0 +1,156 @@
+"""ListOffsets, edge by edge; what Kafka 4.3.1 answers was looked up by asking it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
+from moldau.records import Producer
+from tests.broker.api.requests import NOW, batch, list_offsets, produce
+from tests.broker.api.serving import Serving, serving
+
+Found = tuple[int, int, int, int]
+NOTHING: Found = (0, -1, -1, -1)
+
+
+async def find(at: Serving, timestamp: int, version: int = 11, **more: Any) -> Found:
+    """Error, timestamp, offset, epoch."""
+    answer = await at.ask(list_offsets(timestamp, **more), ListOffsetsResponse, version)
+    ((row,),) = [each.partitions for each in answer.topics]
+    return row.error_code, row.timestamp, row.offset, row.leader_epoch
+
+
+def put(at: Serving, *times: int) -> None:
+    for time in times:
+        at.send(produce("t", batch(at=time)), 12)
+
+
+@serving()
+async def test_ends_and_times(at: Serving) -> None:
+    at.create("t")
+    put(at, NOW, NOW + 5, NOW + 9, NOW + 7)
+    cases = {
+        -1: (0, -1, 4, 0),
+        -2: (0, -1, 0, 0),
+        -3: (0, NOW + 9, 2, 0),
+        -4: (0, -1, 0, 0),
+        -5: NOTHING,
+        -6: NOTHING,
+        0: (0, NOW, 0, 0),
+        NOW: (0, NOW, 0, 0),
+        NOW + 1: (0, NOW + 5, 1, 0),
+        NOW + 8: (0, NOW + 9, 2, 0),
+        NOW + 10: NOTHING,
+    }
+    for timestamp, found in cases.items():
+        assert await find(at, timestamp) == found, timestamp
+
+
+@serving()
+async def test_an_empty_log(at: Serving) -> None:
+    at.create("t")
+    for timestamp in (-1, -2, -4):
+        assert await find(at, timestamp) == (0, -1, 0, 0)
+    for timestamp in (-3, -5, -6, 0, NOW):
+        assert await find(at, timestamp) == NOTHING
+
+
+@serving()
+async def test_each_version_knows_its_timestamps(at: Serving) -> None:
+    at.create("t")
+    put(at, NOW)
+    since = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11, -7: 12, -(1 << 40): 12, NOW: 1}
+    for version in range(1, 12):
+        for timestamp, first in since.items():
+            code, _, _, epoch = await find(at, timestamp, version)
+            known = ErrorCode.NONE if version >= first else ErrorCode.UNSUPPORTED_VERSION
+            assert code == known, (version, timestamp)
+            assert version >= 4 or epoch == -1
+
+
+@serving()
+async def test_errors(at: Serving) -> None:
+    at.create("t")
+    assert (await find(at, -1, topic="nope"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await find(at, -1, index=3))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await find(at, -1, epoch=3))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (await find(at, -9, epoch=3))[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert (await find(at, -9, topic="nope"))[0] == ErrorCode.UNSUPPORTED_VERSION
+    assert (await find(at, -1, isolation_level=9))[0] == ErrorCode.INVALID_REQUEST
+    at.replicas.remove("t", 0)
+    assert (await find(at, -1))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@serving()
+async def test_a_partition_that_is_named_twice_is_refused_and_told_once(at: Serving) -> None:
+    at.create("t", 2)
+    asked = [
+        ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+        for index, timestamp in ((0, -1), (1, -1), (0, -2))
+    ]
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=asked)]
+    )
+    answer = await at.ask(request, ListOffsetsResponse)
+    rows: list[ListOffsetsPartitionResponse] = answer.topics[0].partitions
+    assert [(row.partition_index, row.error_code) for row in rows] == [
+        (0, ErrorCode.INVALID_REQUEST),
+        (1, 0),
+    ]
+
+
+@serving()
+async def test_no_consumer_hears_of_what_he_may_not_read(at: Serving) -> None:
+    at.create("t")
+    put(at, NOW)
+    log = at.partition("t").log
+    log.append_as_leader(batch(at=NOW + 5, producer=Producer(7, 0, 0, True)), 0, NOW)
+    log.append_as_leader(batch(at=NOW + 9), 0, NOW)
+    assert (log.high_watermark, log.log_end_offset) == (1, 3)
+    for isolation_level in (0, 1):
+        assert await find(at, -1, isolation_level=isolation_level) == (0, -1, 1, 0)
+        assert await find(at, NOW + 5, isolation_level=isolation_level) == NOTHING
+        assert await find(at, -3, isolation_level=isolation_level) == NOTHING
+    assert await find(at, -1, replica_id=1) == (0, -1, 3, 0)
+    assert await find(at, NOW + 5, replica_id=1) == (0, NOW + 5, 1, 0)
+    log.update_high_watermark(3)
+    assert await find(at, -1, isolation_level=0) == (0, -1, 3, 0)
+    assert await find(at, -1, isolation_level=1) == (0, -1, 1, 0)
+    assert await find(at, -3, isolation_level=0) == (0, NOW + 9, 2, 0)
+    assert await find(at, -3, isolation_level=1) == NOTHING
+
+
+@serving()
+async def test_an_answer_has_the_epoch_of_the_record(at: Serving) -> None:
+    topic_id = at.create("t")
+    put(at, NOW)
+    at.cluster.append([PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1, isr=[1])])
+    at.lead("t")
+    assert await find(at, -1) == (0, -1, 1, 1), "the end is of the leader's epoch"
+    assert await find(at, -2) == (0, -1, 0, 0)
+    put(at, NOW + 1)
+    assert await find(at, NOW) == (0, NOW, 0, 0)
+    assert await find(at, NOW + 1) == (0, NOW + 1, 1, 1)
+    assert (await find(at, -1, epoch=0))[0] == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("timestamp", [-2, -4, 0])
+def test_what_is_deleted_is_not_found(timestamp: int) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        at.create("t")
+        put(at, NOW, NOW + 1, NOW + 2)
+        at.partition("t").delete_records(2)
+        assert (await find(at, timestamp))[2] == 2
+
+    run()

@@ -1,0 +1,326 @@
+"""The cleaner by itself: which logs, how fast, how many, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from moldau.broker.log import cleaner as cleaner_module
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint import read_offsets
+from moldau.broker.log.cleaner import Throttle
+from moldau.broker.log.compaction import Compaction
+from moldau.broker.log.compaction_choice import CompactionPolicy
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_settings import CleanerOptions
+from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.shell import rest
+from moldau.runtime import Runtime
+from moldau.runtime.simulated.node import Node
+from tests.broker.log.cleaning import Writer, committed, newest, random_work, records_of
+from tests.broker.log.keeping import CLEANER, COMPACTED, Keeper, simulate
+
+T = TopicPartition("t", 0)
+
+
+def dirty(keeper: Keeper, topic: str = "t", seed: int = 1, path: str = "/a") -> PartitionLog:
+    """A compacted log with much that can go."""
+    log = keeper.log(topic, COMPACTED, path)
+    random_work(log, Random(seed), 80)
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def stable_end(log: PartitionLog) -> int:
+    """Where what can be cleaned ends: before the segment in which a transaction is open."""
+    return log.segments[log.segments.index_of(log.last_stable_offset)].base_offset
+
+
+def lines_with(keeper: Keeper, text: str) -> list[str]:
+    return [line for line in keeper.lines if text in line]
+
+
+def test_it_finds_what_is_dirty_and_notes_how_far_it_came() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        before, size = newest(committed(log)), log.size_bytes
+        keeper.cleaner.start(CLEANER)
+        await rest(0.9)
+        assert log.size_bytes == size
+        await rest(5)
+        assert log.size_bytes < size / 2
+        assert newest(committed(log)) == before
+        end = stable_end(log)
+        found = read_offsets(runtime.files, f"/a/{names.CLEANED_OFFSETS}")
+        assert found == {T: end} == keeper.directories.directories[0].cleaned_offsets
+        assert len(lines_with(keeper, "compacted a log")) == 1
+        # Clean is clean: nothing is done again before something is new.
+        reads = node.disk.used_bytes()
+        await rest(60)
+        assert node.disk.used_bytes() == reads
+        assert len(lines_with(keeper, "compacted a log")) == 1
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_it_holds_itself_to_its_rate() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        size = log.size_bytes
+        keeper.cleaner.start(replace(CLEANER, bytes_per_second_max=size / 100))
+        began = runtime.clock.monotonic()
+        while not lines_with(keeper, "compacted a log"):
+            await rest(1)
+        # Read twice (for keys, and to copy), and what stays is written.
+        assert 180 < runtime.clock.monotonic() - began < 320
+        await keeper.aclose()
+
+    simulate(main)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_so_many_at_the_same_time_and_never_one_log_twice(threads: int) -> None:
+    async def main(runtime: Runtime, node: Node) -> int:
+        keeper = Keeper.open(runtime)
+        logs = [dirty(keeper, f"t{number}", number) for number in range(5)]
+        expected = [newest(committed(log)) for log in logs]
+        keeper.cleaner.start(replace(CLEANER, threads=threads, bytes_per_second_max=20_000.0))
+        most = 0
+        while len(lines_with(keeper, "compacted a log")) < 5:
+            await rest(0.05)
+            most = max(most, len(keeper.cleaner._busy))
+        assert [newest(committed(log)) for log in logs] == expected
+        assert not keeper.cleaner.uncleanable
+        await keeper.aclose()
+        return most
+
+    assert simulate(main) == threads
+
+
+def test_threads_come_and_go() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        size = log.size_bytes
+        keeper.cleaner.start(replace(CLEANER, threads=0))
+        await rest(30)
+        assert log.size_bytes == size
+        keeper.cleaner.configure(replace(CLEANER, threads=2))
+        await rest(5)
+        assert log.size_bytes < size
+        keeper.cleaner.configure(replace(CLEANER, threads=0))
+        other = dirty(keeper, "u")
+        size = other.size_bytes
+        await rest(30)
+        assert other.size_bytes == size
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_a_damaged_log_is_set_aside_once_and_the_others_are_cleaned() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        bad, good = dirty(keeper), dirty(keeper, "good", 2)
+        size, good_size = bad.size_bytes, good.size_bytes
+        with runtime.files.open(bad.segments[0].log_path, "update") as file:
+            file.write_at(100, bytes([file.read_at(100, 1)[0] ^ 1]))
+        keeper.cleaner.start(CLEANER)
+        await rest(60)
+        assert list(keeper.cleaner.uncleanable) == [bad]
+        assert (bad.size_bytes, good.size_bytes < good_size) == (size, True)
+        (line,) = lines_with(keeper, "set aside")
+        assert "partition=t-0" in line
+        assert keeper.directories.directories[0].failure is None
+        assert not [each for each in runtime.files.list("/a/t-0") if each.endswith(".cleaned")]
+        # A deleted log is forgotten here as well.
+        keeper.directories.directories[0].delete(T, bytes(16), runtime.clock.wall_ms())
+        await rest(5)
+        assert not keeper.cleaner.uncleanable
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_an_error_of_the_disk_is_the_directorys_and_not_the_logs() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        dirty(keeper)
+        good = dirty(keeper, "good", 2, "/b")
+        size = good.size_bytes
+        node.disk.fail_next("write", path_part=".cleaned")
+        keeper.cleaner.start(CLEANER)
+        await rest(60)
+        failed = [each.path for each in keeper.directories.directories if each.failure is not None]
+        assert len(failed) == 1
+        assert not keeper.cleaner.uncleanable
+        assert (good.size_bytes < size) == (failed == ["/a"])
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def deleted_while_cleaned(seed: int, pause: float, rate: float) -> bool:
+    """A topic is deleted and made anew `pause` after the cleaner began; whether it was at work."""
+
+    async def main(runtime: Runtime, node: Node) -> bool:
+        keeper = Keeper.open(runtime)
+        dirty(keeper)
+        keeper.cleaner.start(replace(CLEANER, bytes_per_second_max=rate))
+        await rest(0.99)
+        while not keeper.cleaner._busy:
+            await rest(0.0005)
+        await rest(pause)
+        was_busy = bool(keeper.cleaner._busy)
+        directory = keeper.directories.directories[0]
+        directory.delete(T, bytes(16), runtime.clock.wall_ms())
+        new = keeper.log("t", COMPACTED)
+        writer = Writer(new, runtime.clock.wall_ms())
+        for number in range(10):
+            writer.write((f"n{number}", "1"))
+        expected = records_of(new)
+        await rest(60)
+        assert records_of(new) == expected
+        assert directory.failure is None
+        assert not keeper.cleaner.uncleanable
+        assert not [each for each in runtime.files.list("/a/t-0") if each.endswith(".cleaned")]
+        await keeper.aclose()
+        return was_busy
+
+    return simulate(main, seed=seed)
+
+
+def test_a_topic_that_is_deleted_and_made_anew_meanwhile_is_not_touched() -> None:
+    slowly = [deleted_while_cleaned(seed, seed / 8, 5000.0) for seed in range(0, 25, 2)]
+    assert all(slowly)
+    in_threads = [deleted_while_cleaned(seed, seed * 0.006, 1e18) for seed in range(30)]
+    assert 5 < in_threads.count(True) < 30
+
+
+def test_a_topic_that_is_not_compacted_any_more_keeps_what_it_has() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        records = records_of(log)
+        keeper.cleaner.start(replace(CLEANER, bytes_per_second_max=log.size_bytes / 10))
+        await rest(5)
+        assert keeper.cleaner._busy
+        log.configure(replace(COMPACTED, is_compacted=False))
+        await rest(60)
+        assert records_of(log) == records
+        assert not keeper.cleaner._busy
+        assert keeper.directories.directories[0].cleaned_offsets == {}
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_closing_does_not_wait_for_a_whole_round() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        records = records_of(log)
+        keeper.cleaner.start(replace(CLEANER, bytes_per_second_max=log.size_bytes / 10))
+        await rest(3)
+        assert keeper.cleaner._busy
+        began = runtime.clock.monotonic()
+        await keeper.aclose()
+        assert runtime.clock.monotonic() - began < 15
+        assert records_of(log) == records
+        assert not [each for each in runtime.files.list("/a/t-0") if each.endswith(".cleaned")]
+
+    simulate(main)
+
+
+def test_a_small_memory_takes_more_rounds_to_the_same_end() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        expected = newest(committed(log))
+        keeper.cleaner.start(replace(CLEANER, dedupe_buffer_bytes=200))
+        await rest(120)
+        assert newest(committed(log)) == expected
+        assert len(lines_with(keeper, "compacted a log")) > 3
+        offsets = keeper.directories.directories[0].cleaned_offsets
+        assert offsets == {T: stable_end(log)}
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_old_records_are_compacted_however_clean_the_log_is_also_after_a_restart() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        policy = CompactionPolicy(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=3_600_000)
+        config = replace(COMPACTED, compaction=policy)
+        keeper = Keeper.open(runtime, config)
+        log = keeper.log("t", config)
+        random_work(log, Random(1), 40)
+        log.update_high_watermark(log.log_end_offset)
+        keeper.directories.close()
+        again = Keeper.open(runtime, config)
+        log = again.log("t")
+        size = log.size_bytes
+        again.cleaner.start(CLEANER)
+        await rest(5)
+        assert log.size_bytes < size, "its records are of 2023"
+        await again.aclose()
+
+    simulate(main)
+
+
+def test_a_wrong_checkpoint_is_put_right() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+        size = log.size_bytes
+        directory = keeper.directories.directories[0]
+        directory.cleaned_offsets[T] = log.log_end_offset + 1000
+        keeper.cleaner.start(CLEANER)
+        await rest(5)
+        assert log.size_bytes < size
+        assert directory.cleaned_offsets[T] == stable_end(log)
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_a_bug_sets_the_log_aside_and_the_cleaner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Compaction
+    reported: list[object] = []
+
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        bad = dirty(keeper)
+
+        def breaks(job: object, *rest: object) -> object:
+            if job.directory == bad.directory:  # type: ignore[attr-defined]
+                raise ArithmeticError("a bug")
+            return made(job, *rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(cleaner_module, "Compaction", breaks)
+        with pytest.raises(ArithmeticError):
+            await keeper.cleaner.clean_next()
+        reported.append(keeper.cleaner.uncleanable[bad])
+        good = dirty(keeper, "good", 2)
+        size = good.size_bytes
+        assert await keeper.cleaner.clean_next()
+        assert not await keeper.cleaner.clean_next()
+        assert good.size_bytes < size
+
+    simulate(main)
+    assert reported == ["the round ended in an unexpected way"]
+
+
+def test_the_rate_is_shared_and_has_no_memory_of_idle_time() -> None:
+    throttle = Throttle(100.0)
+    assert throttle.delay(50, 0.0) == 0.5
+    assert throttle.delay(50, 0.0) == 1.0
+    assert throttle.delay(50, 2.0) == 0.5
+    assert throttle.delay(0, 50.0) == 0.0
+    throttle.bytes_per_second = CleanerOptions().bytes_per_second_max
+    assert throttle.delay(1 << 40, 60.0) < 1e-9

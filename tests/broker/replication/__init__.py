@@ -1,0 +1,1 @@
+"""Tests of replicas, their leaders, and those who wait for them."""

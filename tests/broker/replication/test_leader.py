@@ -1,0 +1,83 @@
+"""ISR and high watermark: what all who may lead next hold, and what acks ask for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.broker.replication.leader import Leader
+from moldau.errors.codes import ErrorCode, KafkaError
+
+
+def test_alone_the_high_watermark_is_the_end() -> None:
+    leader = Leader(1, [1], 1, 0)
+    assert leader.on_end(1, 5)
+    assert not leader.on_end(1, 5)
+    assert leader.high_watermark == 5
+    assert leader.is_acknowledged(4, 1, 1)
+    assert leader.is_acknowledged(4, -1, 1)
+    assert not leader.is_acknowledged(5, 1, 1)
+    assert not leader.is_acknowledged(5, -1, 1)
+
+
+def test_it_waits_for_the_slowest_of_those_in_sync() -> None:
+    leader = Leader(1, [1, 2, 3], 3, 0)
+    assert not leader.on_end(1, 10)
+    assert not leader.on_end(2, 7)
+    assert leader.on_end(3, 4)
+    assert leader.high_watermark == 4
+    assert leader.is_acknowledged(9, 1, 1), "acks=1 asks the leader only"
+    assert leader.is_acknowledged(3, -1, 3)
+    assert not leader.is_acknowledged(4, -1, 3)
+    assert leader.on_end(3, 8)
+    assert leader.high_watermark == 7
+
+
+def test_who_is_not_in_sync_does_not_count() -> None:
+    leader = Leader(1, [1, 2], 3, 0)
+    leader.on_end(3, 1)
+    leader.on_end(1, 10)
+    assert leader.on_end(2, 10)
+    assert leader.high_watermark == 10
+
+
+def test_too_few_in_sync_refuse_only_who_asks_for_all() -> None:
+    leader = Leader(1, [1], 3, 0)
+    leader.check_acks(1, 2)
+    leader.check_acks(0, 2)
+    with pytest.raises(KafkaError) as error:
+        leader.check_acks(-1, 2)
+    assert error.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    leader.on_end(1, 5)
+    assert leader.is_acknowledged(4, 1, 2)
+    assert not leader.is_acknowledged(5, -1, 2)
+    with pytest.raises(KafkaError) as error:
+        leader.is_acknowledged(4, -1, 2)
+    assert error.value.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_more_than_there_are_replicas_cannot_be_asked_for() -> None:
+    leader = Leader(1, [1], 1, 0)
+    leader.check_acks(-1, 3)
+    leader.on_end(1, 1)
+    assert leader.is_acknowledged(0, -1, 3)
+
+
+@given(
+    st.sets(st.integers(2, 4)),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 50)), max_size=40),
+)
+def test_it_never_goes_back_and_never_passes_one_who_may_lead(
+    others: set[int], ends: list[tuple[int, int]]
+) -> None:
+    isr = {1, *others}
+    leader = Leader(1, isr, 4, 0)
+    known = dict.fromkeys(range(1, 5), 0)
+    before = 0
+    for replica_id, offset in ends:
+        known[replica_id] = max(known[replica_id], offset)
+        moved = leader.on_end(replica_id, known[replica_id])
+        assert moved == (leader.high_watermark > before)
+        assert leader.high_watermark == min(known[each] for each in isr)
+        before = leader.high_watermark

@@ -1,0 +1,224 @@
+"""`moldau topic|produce|consume|config|offsets|cluster` against a real Apache Kafka."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from moldau.cli.application import run
+from moldau.cli.command import Context, UsageError
+from moldau.cli.commands.consume_place import Place, parse_place
+from moldau.cli.commands.produce import read_lines
+from moldau.plugins import installed_plugins
+from tests.peers.eventually import eventually
+from tests.peers.kafka_broker import KafkaBroker
+from tests.peers.kafka_broker import kafka_broker as kafka_broker
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of a table, without its head."""
+        return [line.split() for line in self.out.splitlines()[1:]]
+
+
+class Shell:
+    """Runs commands of `moldau` in this process, against one broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.environment = {"MOLDAU_BOOTSTRAP": bootstrap}
+
+    def __call__(self, *words: str, source: str = "") -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        stdin = io.BufferedReader(io.BytesIO(source.encode()))
+        context = Context(out, err, self.environment, installed_plugins, source=stdin)
+        code = run(words, context)
+        return Done(code, out.getvalue(), err.getvalue())
+
+    def good(self, *words: str, source: str = "") -> Done:
+        done = self(*words, source=source)
+        assert (done.code, done.err) == (0, ""), done
+        return done
+
+
+@pytest.fixture
+def shell(kafka_broker: KafkaBroker) -> Shell:
+    return Shell(kafka_broker.bootstrap_servers)
+
+
+@pytest.mark.real
+def test_a_topic_from_its_creation_to_its_end(shell: Shell) -> None:
+    made = shell.good(
+        "topic", "create", "life", "--partitions", "2", "--config", "retention.ms=60000", "--json"
+    ).json
+    assert (made["created"], made["partitions"], made["replication_factor"]) == (True, 2, 1)
+    assert ["life", "2", "1", "ok"] in shell.good("topic", "list").rows
+    again = shell("topic", "create", "life")
+    assert (again.code, again.out) == (1, "")
+    assert again.err.startswith("moldau: TOPIC_ALREADY_EXISTS")
+    assert again.err.count("\n") == 1
+    assert "exists already" in shell.good("topic", "create", "life", "--if-not-exists").out
+    (described,) = shell.good("topic", "describe", "life", "--json").json
+    assert described["id"] == made["id"]
+    assert described["configs"] == {"retention.ms": "60000"}
+    assert [each["leader"] for each in described["partitions"]] == [1, 1]
+    assert "retention.ms=60000" in shell.good("topic", "describe", "life").out
+    shell.good("topic", "alter", "life", "--partitions", "3", "--unset", "retention.ms")
+    eventually(lambda: "all defaults" in shell.good("topic", "describe", "life").out)
+    eventually(lambda: len(shell.good("offsets", "life").rows) == 3)
+    deleted = shell("topic", "delete", "life", "no-such")
+    assert (deleted.code, deleted.out) == (1, "deleted life\n")
+    assert "no-such" in deleted.err
+
+
+@pytest.mark.real
+def test_lines_go_in_and_come_out(shell: Shell) -> None:
+    shell.good("topic", "create", "lines", "--partitions", "1")
+    shell.good("produce", "lines", source="one\ntwo\r\n\nfour")
+    assert shell.good("consume", "lines").out == "one\ntwo\n\nfour\n"
+    shell.good(
+        "produce", "lines", "--keys", "--null", "gone", "--header", "h=v", source="k:v:w\nk:gone\n"
+    )
+    assert shell.good("consume", "lines", "--from", "4", "--keys").out == "k:v:w\nk:null\n"
+    first, second = map(
+        json.loads, shell.good("consume", "lines", "--last", "2", "--json").out.splitlines()
+    )
+    assert (first["offset"], first["key"], first["value"]) == (4, "k", "v:w")
+    assert first["headers"] == [{"name": "h", "value": "v"}]
+    assert second["value"] is None
+    full = shell.good("consume", "lines", "--count", "1", "--format", "full").out
+    assert full.startswith("lines-0@0 ")
+    assert shell.good("consume", "lines", "--from", "end").out == ""
+    assert shell.good("consume", "lines", "--from", "2199-01-01").out == ""
+    bad = shell("produce", "lines", "--keys", source="a:b\nno key\n")
+    assert (bad.code, bad.err) == (2, "moldau: line 2 has no ':' for its key\n")
+
+
+@pytest.mark.real
+def test_a_load_goes_there_and_back_with_its_rate(shell: Shell) -> None:
+    shell.good("topic", "create", "load", "--partitions", "3")
+    words = ("produce", "load", "--count", "25001", "--size", "50", "--compression", "lz4")
+    sent = shell.good(*words, "--json").json
+    assert (sent["records"], sent["bytes"]) == (25_001, 25_001 * 50)
+    read = shell.good("consume", "load", "--quiet", "--json").json
+    assert (read["records"], read["bytes"]) == (25_001, 25_001 * 50)
+    some = shell("consume", "load", "--count", "1000", "--quiet")
+    assert "read 1,000 records" in some.err
+    assert "records/s" in some.err
+    ends = shell.good("offsets", "load", "--json").json
+    assert sum(each["latest"] for each in ends) == 25_001
+    trimmed = shell.good("topic", "trim", "load", "--partition", "1", "--before", "end").rows
+    assert trimmed == [["load", "1", str(ends[1]["latest"])]]
+
+
+@pytest.mark.real
+def test_settings_are_shown_and_changed(shell: Shell) -> None:
+    shell.good("topic", "create", "set-me")
+    shell.good("config", "set", "topic", "set-me", "retention.ms=7", "cleanup.policy=compact")
+    describe = ("config", "describe", "topic", "set-me")
+    # A broker tells a change as soon as it has read it from the metadata log.
+    eventually(lambda: "retention.ms" in shell.good(*describe).out)
+    rows = {row[0]: row[1] for row in shell.good(*describe).rows}
+    assert (rows["retention.ms"], rows["cleanup.policy"]) == ("7", "compact")
+    shell.good("config", "unset", "topic", "set-me", "retention.ms")
+    one = (*describe, "retention.ms", "--json")
+    eventually(lambda: shell.good(*one).json[0]["source"] == "DEFAULT")
+    bad = shell("config", "set", "topic", "set-me", "retention.ms=soon")
+    assert (bad.code, bad.err.count("\n")) == (1, 1)
+    assert "INVALID_CONFIG" in bad.err
+    assert "node.id" in shell.good("config", "describe", "broker", "1", "--all", "--doc").out
+
+
+@pytest.mark.real
+def test_the_cluster_is_described(shell: Shell, kafka_broker: KafkaBroker) -> None:
+    cluster = shell.good("cluster", "describe", "--json").json
+    assert cluster["id"] == kafka_broker.cluster_id
+    assert cluster["brokers"][0]["port"] == kafka_broker.port
+    assert kafka_broker.cluster_id in shell.good("cluster", "describe").out
+    assert shell.good("cluster", "quorum", "--json").json["leader"] == 1
+    assert "voter" in shell.good("cluster", "quorum").out
+    assert str(kafka_broker.data) in shell.good("cluster", "log-dirs").out
+    assert ["0", "Produce", "0-13"] in shell.good("cluster", "versions").rows
+
+
+@pytest.mark.real
+def test_what_is_missing_is_one_line(shell: Shell) -> None:
+    for words in (("consume", "no-such"), ("topic", "describe", "no-such"), ("offsets", "no-such")):
+        done = shell(*words)
+        assert done.code == 1
+        assert done.err.startswith("moldau: UNKNOWN_TOPIC_OR_PARTITION")
+        assert done.err.count("\n") == 1
+
+
+def test_an_address_where_nobody_listens_is_one_line() -> None:
+    done = Shell("127.0.0.1:1")("topic", "list")
+    assert done.code == 1
+    assert done.err.startswith("moldau: BROKER_NOT_AVAILABLE: no broker can be reached")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("topic", "create"), "TOPIC"),
+        (("topic", "alter", "t"), "nothing to alter"),
+        (("topic", "create", "t", "--config", "x"), "NAME=VALUE"),
+        (("topic", "trim", "t", "--before", "soon"), "the word end"),
+        (("consume", "t", "--from", "soon"), "no place"),
+        (("consume", "t", "--last", "-1"), "negative"),
+        (("produce", "t", "--size", "5"), "--count"),
+        (("produce", "t", "--keys", "--separator", ""), "empty"),
+        (("config", "unset", "topic", "t", "a=b"), "without values"),
+        (("offsets", "t", "--at", "soon"), "no place"),
+        (("topic", "list", "--set", "foo=1"), "unknown setting"),
+        (("topic", "list", "--bootstrap", "nohost"), "host:port"),
+    ],
+)
+def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) -> None:
+    done = Shell("127.0.0.1:1")(*words)
+    assert done.code == 2, done
+    assert told in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("beginning", Place()),
+        ("end", Place(is_end=True)),
+        ("42", Place(offset=42)),
+        ("@1700000000000", Place(timestamp_ms=1_700_000_000_000)),
+        ("2023-11-14T22:13:20Z", Place(timestamp_ms=1_700_000_000_000)),
+        ("2023-11-14T22:13:20", Place(timestamp_ms=1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", Place(timestamp_ms=1_700_000_000_000)),
+    ],
+)
+def test_places(text: str, place: Place) -> None:
+    assert parse_place(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "@", "@x", "-5", "yesterday"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_place(text)
+
+
+def test_lines_are_cut_wherever_the_pieces_end() -> None:
+    class Pieces(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return self.read(3)
+
+    lines = [line for piece in read_lines(Pieces(b"abcdef\n\ng\r\nhij")) for line in piece]
+    assert lines == [b"abcdef", b"", b"g", b"hij"]

@@ -1,0 +1,1 @@
+"""The client, from its cores to real brokers."""

@@ -1,0 +1,432 @@
+"""A small cluster made of moldau.protocol alone: what tests of a client need, and nothing else.
+
+State is one object that all brokers of a simulation share, so that a leader can be moved by setting
+a number. Brokers keep the rules that a client can break: who leads, which epoch is current, the
+five batches that an idempotent producer may have, one batch of a partition a request. Faults are
+asked for: `lose_answers`, `refuse`, `silence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from moldau.errors.codes import ErrorCode
+from moldau.ids import ZERO_UUID
+from moldau.protocol.api_versions import Welcome
+from moldau.protocol.connection import Arrival, Problem, ServerConnection
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.framing import FrameReader, shared_buffer
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from moldau.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from moldau.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from moldau.protocol.negotiation import supported_versions
+from moldau.protocol.versions import Versions
+from moldau.records import Batch, open_batch, stamp
+from moldau.runtime import Runtime
+
+PORT = 9092
+SERVED = (0, 1, 2, 3, 18, 22)
+_REMEMBERED = 5
+
+
+@dataclass
+class Log:
+    """One partition."""
+
+    leader: int
+    epoch: int = 0
+    batches: list[bytearray] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+    # by producer id: its epoch, and (first sequence, last sequence, offset) of its last batches
+    producers: dict[int, tuple[int, list[tuple[int, int, int]]]] = field(default_factory=dict)
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """(error code, base offset)."""
+        batch = open_batch(bytearray(data))
+        batch.check_crc()
+        header = batch.header
+        if header.producer_id >= 0:
+            refused = self._check_producer(batch)
+            if refused is not None:
+                return refused
+        offset = self.end
+        self.put(batch.data)
+        if header.producer_id >= 0:
+            entry = self.producers[header.producer_id][1]
+            entry.append((header.base_sequence, header.last_sequence, offset))
+            del entry[:-_REMEMBERED]
+        return 0, offset
+
+    def put(self, data: Any) -> None:
+        """Appends a batch as it is."""
+        stored = bytearray(data)
+        stamp(stored, self.end, self.epoch)
+        self.batches.append(stored)
+        self.end = open_batch(stored).header.next_offset
+
+    def _check_producer(self, batch: Batch) -> tuple[int, int] | None:
+        header = batch.header
+        epoch, known = self.producers.get(header.producer_id, (-1, []))
+        if header.producer_epoch < epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH, -1
+        if header.producer_epoch > epoch:
+            if header.base_sequence != 0 and epoch >= 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+            self.producers[header.producer_id] = (header.producer_epoch, [])
+            return None
+        for first, last, offset in known:
+            if (first, last) == (header.base_sequence, header.last_sequence):
+                return 0, offset
+        if known and header.base_sequence != (known[-1][1] + 1) & 0x7FFFFFFF:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        return None
+
+    def values(self) -> list[bytes | None]:
+        """What all data batches hold, in order."""
+        return [
+            record.value
+            for data in self.batches
+            if not (batch := open_batch(data)).header.is_control
+            for record in batch.records()
+        ]
+
+
+@dataclass
+class ScriptedCluster:
+    """What all brokers share, and what shall go wrong."""
+
+    names: Mapping[int, str]
+    topics: dict[str, list[Log]] = field(default_factory=dict)
+    ids: dict[str, bytes] = field(default_factory=dict)
+    served: dict[int, Versions] = field(default_factory=dict)
+    requests: list[tuple[int, Request]] = field(default_factory=list)
+    versions: list[tuple[int, int]] = field(default_factory=list)
+    lose_answers: set[type[Request]] = field(default_factory=set)
+    silence: set[type[Request]] = field(default_factory=set)
+    refuse: dict[type[Request], list[int]] = field(default_factory=lambda: defaultdict(list))
+    delay_s: float = 0.0
+    next_producer_id: int = 1000
+    cluster_id: str = "scripted"
+    on_request: Callable[[int, Request], None] | None = None
+
+    def __post_init__(self) -> None:
+        supported = supported_versions("broker")
+        self.served = self.served or {key: supported[key] for key in SERVED}
+
+    def add_topic(self, name: str, leaders: list[int], *, has_id: bool = True) -> list[Log]:
+        """A topic with a partition for each of these leaders."""
+        self.topics[name] = [Log(leader) for leader in leaders]
+        number = len(self.ids) + 1
+        self.ids[name] = number.to_bytes(16, "big") if has_id else ZERO_UUID
+        return self.topics[name]
+
+    def move(self, name: str, partition: int, leader: int) -> None:
+        """Another broker leads the partition."""
+        log = self.topics[name][partition]
+        log.leader = leader
+        log.epoch += 1
+
+    def main(self, node_id: int) -> Any:
+        """What a simulated machine runs to be that broker."""
+
+        async def serve(runtime: Runtime) -> None:
+            async with await runtime.network.listen(lambda: _Connection(self, node_id), None, PORT):
+                await asyncio.Event().wait()
+
+        return serve
+
+    def find(self, name: str, topic_id: bytes) -> str:
+        """The topic's name, by it or by its id."""
+        if name:
+            return name
+        return next((each for each, known in self.ids.items() if known == topic_id), "")
+
+
+class _Connection(asyncio.BufferedProtocol):
+    def __init__(self, cluster: ScriptedCluster, node_id: int) -> None:
+        self._cluster = cluster
+        self._node_id = node_id
+        self._frames = FrameReader(shared_buffer())
+        self._protocol = ServerConnection(cluster.served)
+        self._transport: Any = None
+        self._queue: list[Arrival] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        for frame in self._frames.received(nbytes):
+            arrival = self._protocol.receive(memoryview(bytes(frame)))
+            loop = asyncio.get_running_loop()
+            if self._cluster.delay_s:
+                loop.call_later(self._cluster.delay_s, self._serve, arrival)
+            else:
+                self._serve(arrival)
+
+    def _serve(self, arrival: Arrival) -> None:
+        cluster = self._cluster
+        cluster.versions.append((arrival.key, arrival.version))
+        if arrival.problem is Problem.UNSUPPORTED_VERSION and arrival.key == 18:
+            self._write(self._protocol.answer_unsupported_api_versions(arrival))
+            return
+        if arrival.problem is not None:
+            self._transport.abort()
+            return
+        request = arrival.decode()
+        cluster.requests.append((self._node_id, request))
+        if cluster.on_request is not None:
+            cluster.on_request(self._node_id, request)
+        if type(request) in cluster.silence:
+            return
+        self._answer(arrival, request)
+
+    def _answer(self, arrival: Arrival, request: Request) -> None:
+        cluster = self._cluster
+        refused = cluster.refuse[type(request)]
+        code = refused.pop(0) if refused else 0
+        response = _ANSWERS[type(request)](cluster, self._node_id, request, code)
+        if isinstance(response, float):  # a fetch that waits
+            loop = asyncio.get_running_loop()
+            loop.call_later(response, self._answer_fetch, arrival, request)
+        elif response is None:
+            self._write(self._protocol.answer_nothing(arrival))
+        elif type(request) in cluster.lose_answers:
+            cluster.lose_answers.discard(type(request))
+            self._transport.abort()
+        else:
+            self._write(self._protocol.answer(arrival, response))
+
+    def _answer_fetch(self, arrival: Arrival, request: Any) -> None:
+        response = _fetch_now(self._cluster, self._node_id, request, 0)
+        self._write(self._protocol.answer(arrival, response))
+
+    def _write(self, parts: list[Any]) -> None:
+        if parts:
+            self._transport.writelines(parts)
+
+
+def _api_versions(
+    cluster: ScriptedCluster, node_id: int, request: ApiVersionsRequest, code: int
+) -> Response:
+    # Before version 3 a client does not say what software it is.
+    version = 3 if request.client_software_name else 0
+    return Welcome(cluster.served).answer(request, version)
+
+
+def _metadata(
+    cluster: ScriptedCluster, node_id: int, request: MetadataRequest, code: int
+) -> Response:
+    wanted = [each.name or "" for each in request.topics or ()]
+    if request.topics is None:
+        wanted = list(cluster.topics)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=each, host=name, port=PORT)
+            for each, name in cluster.names.items()
+        ],
+        cluster_id=cluster.cluster_id,
+        controller_id=min(cluster.names),
+        topics=[_topic(cluster, name) for name in wanted],
+        error_code=code,
+    )
+
+
+def _topic(cluster: ScriptedCluster, name: str) -> MetadataResponseTopic:
+    logs = cluster.topics.get(name)
+    if logs is None:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponseTopic(error_code=unknown, name=name, partitions=[])
+    partitions = [
+        MetadataResponsePartition(
+            error_code=0 if log.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=index,
+            leader_id=log.leader,
+            leader_epoch=log.epoch,
+            replica_nodes=list(cluster.names),
+            isr_nodes=list(cluster.names),
+        )
+        for index, log in enumerate(logs)
+    ]
+    return MetadataResponseTopic(
+        error_code=0, name=name, topic_id=cluster.ids[name], partitions=partitions
+    )
+
+
+def _init_producer(
+    cluster: ScriptedCluster, node_id: int, request: InitProducerIdRequest, code: int
+) -> Response:
+    cluster.next_producer_id += 1
+    return InitProducerIdResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        producer_id=cluster.next_producer_id,
+        producer_epoch=0,
+    )
+
+
+def _produce(
+    cluster: ScriptedCluster, node_id: int, request: ProduceRequest, code: int
+) -> Response | None:
+    answers = []
+    for topic in request.topic_data:
+        name = cluster.find(topic.name, topic.topic_id)
+        logs = cluster.topics.get(name, [])
+        partitions = []
+        for data in topic.partition_data:
+            offset = -1
+            error = code
+            if not error and data.index >= len(logs):
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not error and logs[data.index].leader != node_id:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if not error:
+                error, offset = logs[data.index].append(bytes(data.records or b""))
+            partitions.append(
+                PartitionProduceResponse(index=data.index, error_code=error, base_offset=offset)
+            )
+        answers.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+            )
+        )
+    return ProduceResponse(responses=answers) if request.acks else None
+
+
+def _fetch(
+    cluster: ScriptedCluster, node_id: int, request: FetchRequest, code: int
+) -> Response | float:
+    response = _fetch_now(cluster, node_id, request, code)
+    has_news = code or any(
+        each.error_code or each.records for topic in response.responses for each in topic.partitions
+    )
+    return response if has_news or not request.max_wait_ms else request.max_wait_ms / 1000
+
+
+def _fetch_now(
+    cluster: ScriptedCluster, node_id: int, request: FetchRequest, code: int
+) -> FetchResponse:
+    answers = []
+    for topic in request.topics:
+        logs = cluster.topics.get(cluster.find(topic.topic, topic.topic_id), [])
+        partitions = []
+        for wanted in topic.partitions:
+            log = logs[wanted.partition] if wanted.partition < len(logs) else None
+            error = code or _fetch_error(log, node_id, wanted.fetch_offset)
+            partitions.append(_partition_data(log, wanted, error, request.isolation_level))
+        answers.append(
+            FetchableTopicResponse(
+                topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    return FetchResponse(throttle_time_ms=0, responses=answers)
+
+
+def _fetch_error(log: Log | None, node_id: int, offset: int) -> int:
+    if log is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if log.leader != node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if not log.start <= offset <= log.end:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return 0
+
+
+def _partition_data(log: Log | None, wanted: Any, error: int, isolation: int) -> PartitionData:
+    records = b""
+    if log is not None and not error:
+        for batch in log.batches:
+            header = open_batch(batch).header
+            if header.next_offset <= wanted.fetch_offset:
+                continue
+            if records and len(records) + len(batch) > wanted.partition_max_bytes:
+                break
+            records += bytes(batch)
+    end = -1 if log is None or error else log.end
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=error,
+        high_watermark=end,
+        last_stable_offset=end,
+        log_start_offset=-1 if log is None else log.start,
+        aborted_transactions=list(log.aborted) if log is not None and isolation else None,
+        records=records,
+    )
+
+
+def _list_offsets(
+    cluster: ScriptedCluster, node_id: int, request: ListOffsetsRequest, code: int
+) -> Response:
+    answers = []
+    for topic in request.topics:
+        logs = cluster.topics.get(topic.name, [])
+        partitions = []
+        for wanted in topic.partitions:
+            log = logs[wanted.partition_index]
+            error = code or (0 if log.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            offset = {-1: log.end, -2: log.start}.get(wanted.timestamp)
+            if offset is None:
+                offset = _by_time(log, wanted.timestamp)
+            partitions.append(
+                ListOffsetsPartitionResponse(
+                    partition_index=wanted.partition_index,
+                    error_code=error,
+                    offset=-1 if error else offset,
+                )
+            )
+        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=answers)
+
+
+def _by_time(log: Log, timestamp: int) -> int:
+    for data in log.batches:
+        for record in open_batch(data).records():
+            if record.timestamp >= timestamp:
+                return record.offset
+    return -1
+
+
+_ANSWERS: dict[type[Request], Callable[..., Any]] = {
+    ApiVersionsRequest: _api_versions,
+    MetadataRequest: _metadata,
+    InitProducerIdRequest: _init_producer,
+    ProduceRequest: _produce,
+    FetchRequest: _fetch,
+    ListOffsetsRequest: _list_offsets,
+}

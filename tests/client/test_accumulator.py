@@ -1,0 +1,465 @@
+"""What a producer sends when, and what it does about each outcome. No loop, no clock, no broker."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from moldau.client.accumulator import Accumulator, Drained, Options
+from moldau.client.backoff import Backoff
+from moldau.client.batches import EPOCH_MAX, Batch, PartitionQueue
+from moldau.client.metadata import Metadata, TopicPartition
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from moldau.records import Codec, Producer, open_batch
+from tests.client.scripted import Log
+
+ROOM = {1: 5, 2: 5}
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+
+
+def metadata(leaders: tuple[int, ...] = (1, 2)) -> Metadata:
+    partitions = [
+        MetadataResponsePartition(
+            error_code=0,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=0,
+            replica_nodes=[1, 2],
+            isr_nodes=[1, 2],
+        )
+        for index, leader in enumerate(leaders)
+    ]
+    known = Metadata()
+    known.update(
+        MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=node_id, host=f"b{node_id}", port=9092)
+                for node_id in (1, 2)
+            ],
+            topics=[MetadataResponseTopic(error_code=0, name="t", partitions=partitions)],
+        )
+    )
+    return known
+
+
+class Sender:
+    """An accumulator whose time and cluster a test holds in its hands."""
+
+    def __init__(self, *, is_idempotent: bool = True, **changed: int | float) -> None:
+        options: dict[str, int | float] = {
+            "batch_bytes": 200,
+            "request_bytes": 1000,
+            "memory_bytes": 2000,
+            "linger_s": 1.0,
+            "delivery_timeout_s": 100.0,
+            "in_flight_max": 5,
+        }
+        self.accumulator = Accumulator(
+            Options(
+                **{**options, **changed},  # type: ignore[arg-type]
+                is_idempotent=is_idempotent,
+                codec=Codec.NONE,
+                level=None,
+            ),
+            Backoff(100, 1000),
+            Random(1),
+        )
+        if is_idempotent:
+            self.accumulator.identify(Producer(7, 0))
+        self.metadata = metadata()
+        self.now = 0.0
+        for where in (T0, T1):
+            self.accumulator.queue(where).is_known = True
+
+    def send(
+        self, where: TopicPartition = T0, value: bytes = b"v", now: float | None = None
+    ) -> Batch:
+        """One batch of one record, complete."""
+        self.now = self.now if now is None else now
+        queue = self.accumulator.queue(where)
+        batch = self.accumulator.begin(queue, self.now, 0, None, value, ())
+        self.accumulator.seal(queue)
+        return batch
+
+    def drain(self, now: float | None = None, room: dict[int, int] | None = None) -> Drained:
+        self.now = self.now if now is None else now
+        return self.accumulator.drain(self.now, self.metadata, ROOM if room is None else room)
+
+    def sent(self, now: float | None = None) -> list[Batch]:
+        """All batches that go out now, in the order of their requests."""
+        return [batch for each in self.drain(now).requests for batch in each.batches]
+
+    def refuse(self, batch: Batch, code: ErrorCode) -> Batch | None:
+        return self.accumulator.refused(batch, KafkaError(code), self.now)
+
+    def acknowledge(self, batch: Batch, offset: int = 0) -> None:
+        self.accumulator.acknowledged(batch, offset, -1)
+
+
+def sequence(batch: Batch) -> tuple[int, int]:
+    """Epoch and sequence as they stand in the bytes."""
+    assert batch.data is not None
+    built = open_batch(batch.data)
+    built.check_crc()
+    return built.header.producer_epoch, built.header.base_sequence
+
+
+def test_a_batch_waits_for_its_linger_unless_it_is_full_or_flushed() -> None:
+    sender = Sender()
+    queue = sender.accumulator.queue(T0)
+    batch = sender.accumulator.begin(queue, 0.0, 0, None, b"v", ())
+    assert sender.sent(0.5) == []
+    assert sender.accumulator.next_wake(0.5) == 1.0
+    assert sender.sent(1.0) == [batch]
+
+    late = sender.accumulator.begin(queue, 1.0, 0, None, b"v", ())
+    sender.accumulator.is_flushing = True
+    assert sender.sent(1.1) == [late]
+
+
+def test_records_fill_a_batch_until_it_refuses_them() -> None:
+    sender = Sender()
+    queue = sender.accumulator.queue(T0)
+    rows = [(0, None, b"x" * 20, ())] * 10
+    first = sender.accumulator.extend(queue, 0.0, rows, 0)
+    assert first is not None
+    batch, index, count = first
+    assert (index, batch.builder is not None) == (0, True)
+    assert 1 < count < 10
+    second = sender.accumulator.extend(queue, 0.0, rows, count)
+    assert second is not None
+    assert second[0] is not batch
+    assert second[1] == 0
+    assert [each.count for each in sender.sent(5.0)] == [count, second[2]]
+
+
+def test_memory_is_bounded_and_given_back() -> None:
+    sender = Sender(memory_bytes=450)
+    first, second = sender.send(), sender.send()
+    assert sender.accumulator.used_bytes < 200, "what a batch did not need is free"
+    queue = sender.accumulator.queue(T0)
+    while sender.accumulator.has_room:
+        sender.send()
+    assert sender.accumulator.extend(queue, 0.0, [(0, None, b"v", ())], 0) is None
+    for batch in sender.sent():
+        sender.acknowledge(batch)
+    for batch in sender.sent():
+        sender.acknowledge(batch)
+    assert sender.accumulator.used_bytes == 0
+    assert first.is_done
+    assert second.is_done
+
+
+def test_a_record_that_no_request_can_hold_is_refused_with_the_setting() -> None:
+    sender = Sender()
+    with pytest.raises(KafkaError, match=r"max\.request\.size") as caught:
+        sender.send(value=b"x" * 1001)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert sender.accumulator.used_bytes == 0
+    assert sender.accumulator.unfinished() == []
+
+
+def test_requests_go_to_leaders_one_batch_of_a_partition_each() -> None:
+    sender = Sender()
+    batches = [sender.send(T0), sender.send(T1), sender.send(T0)]
+    requests = sender.drain().requests
+    assert [(each.node_id, each.batches) for each in requests] == [
+        (1, [batches[0]]),
+        (1, [batches[2]]),
+        (2, [batches[1]]),
+    ]
+
+
+def test_a_broker_gets_no_more_requests_than_it_has_room_for() -> None:
+    sender = Sender()
+    for _ in range(4):
+        sender.send(T0)
+    assert len(sender.drain(room={1: 3}).requests) == 3
+    assert len(sender.drain(room={1: 0}).requests) == 0
+    assert len(sender.drain(room={1: 1}).requests) == 1
+
+
+def test_what_cannot_be_sent_is_told() -> None:
+    sender = Sender()
+    sender.send(T0)
+    assert sender.drain(room={2: 5}).unreachable == {1}
+    sender.metadata = metadata((-1, 2))
+    drained = sender.drain()
+    assert drained.has_leaderless
+    assert not sender.drain().has_leaderless, "not asked for at once again"
+    wake = sender.accumulator.next_wake(sender.now)
+    assert wake is not None
+    assert 0.08 <= wake <= 0.12
+    assert sender.drain(wake).has_leaderless
+
+
+def test_sequences_count_records_and_wrap() -> None:
+    sender = Sender()
+    queue = sender.accumulator.queue(T0)
+    queue.next_sequence = 2**31 - 2
+    sender.accumulator.extend(queue, 0.0, [(0, None, b"v", ())] * 3, 0)
+    sender.accumulator.seal(queue)
+    batch = sender.send()
+    queue.producer_id, queue.producer_epoch = 7, 0
+    first, second = sender.sent()
+    assert second is batch
+    assert sequence(first) == (0, 2**31 - 2)
+    assert sequence(second) == (0, 1)
+
+
+def test_a_refused_batch_and_all_behind_it_are_sent_again_in_order_one_at_a_time() -> None:
+    sender = Sender()
+    batches = [sender.send() for _ in range(3)]
+    assert sender.sent() == batches
+    fresh = sender.send()
+    assert sender.refuse(batches[0], ErrorCode.NOT_LEADER_OR_FOLLOWER) is None
+    assert sender.sent(10.0) == [], "others are under way"
+    sender.refuse(batches[2], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sender.refuse(batches[1], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    again = []
+    for second in range(3):
+        sent = sender.sent(20.0 + second)
+        assert len(sent) == (1 if second < 2 else 2), "behind the last one go others as ever"
+        again += sent
+        for batch in sent:
+            sender.acknowledge(batch)
+    assert again == [*batches, fresh]
+    assert [batch.error for batch in again] == [None] * 4
+    assert sender.accumulator.used_bytes == 0
+
+
+def test_the_backoff_doubles_and_ends_with_success() -> None:
+    sender = Sender()
+    batch = sender.send()
+    waits = []
+    for _ in range(4):
+        assert sender.sent() == [batch]
+        sender.refuse(batch, ErrorCode.NOT_ENOUGH_REPLICAS)
+        wake = sender.accumulator.next_wake(sender.now)
+        assert wake is not None
+        waits.append(wake - sender.now)
+        assert sender.sent(wake - 0.001) == []
+        sender.now = wake
+    for wait, exact in zip(waits, (0.1, 0.2, 0.4, 0.8), strict=True):
+        assert 0.8 * exact <= wait <= 1.2 * exact
+
+
+def test_a_duplicate_is_a_success_whose_offset_nobody_knows() -> None:
+    sender = Sender()
+    batch = sender.send()
+    sender.sent()
+    assert sender.refuse(batch, ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is None
+    assert (batch.is_done, batch.error, batch.base_offset) == (True, None, -1)
+
+
+def test_after_a_batch_that_failed_the_partition_goes_on_with_the_next_epoch() -> None:
+    sender = Sender()
+    bad, behind = sender.send(), sender.send()
+    assert sender.sent() == [bad, behind]
+    unsent = sender.send()
+    other = sender.send(T1)
+    assert sender.refuse(bad, ErrorCode.MESSAGE_TOO_LARGE) is bad
+    assert bad.error is not None
+    assert sender.sent() == [other], "the partition waits for what is under way"
+    sender.refuse(behind, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert sender.sent(5.0) == [behind]
+    assert sequence(behind) == (1, 0)
+    sender.acknowledge(behind)
+    assert sender.sent(5.0) == [unsent]
+    assert sequence(unsent) == (1, 1)
+    assert sequence(other) == (0, 0)
+
+
+def test_a_batch_that_may_be_stored_is_asked_about_before_the_epoch_changes() -> None:
+    """1. Two batches are under way when the connection ends. 2. The first one's time runs out.
+    3. The second may be stored: under a new epoch it could be stored twice."""
+    sender = Sender(delivery_timeout_s=10.0)
+    first = sender.send(now=0.0)
+    second = sender.send(now=5.0)
+    assert sender.sent() == [first, second]
+    sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
+    sender.refuse(second, ErrorCode.NETWORK_EXCEPTION)
+    sender.now = 11.0
+    assert sender.accumulator.expire(11.0) == [first]
+    assert sender.sent(11.0) == [second]
+    assert sequence(second) == (0, 1), "as it was"
+    third = sender.send()
+    sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert sender.sent(12.0) == [second]
+    assert sequence(second) == (1, 0), "now it is certain that it is not stored"
+    sender.acknowledge(second)
+    assert sender.sent(12.0) == [third]
+    assert sequence(third) == (1, 1)
+
+
+def test_a_gap_that_nobody_here_made_fails_the_batch() -> None:
+    sender = Sender()
+    batch = sender.send()
+    sender.sent()
+    assert sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is batch
+    assert batch.error is not None
+    after = sender.send()
+    assert sender.sent() == [after]
+    assert sequence(after) == (1, 0)
+
+
+def test_a_producer_that_the_broker_forgot_begins_anew_at_the_first_try_only() -> None:
+    sender = Sender()
+    batch = sender.send()
+    sender.sent()
+    assert sender.refuse(batch, ErrorCode.UNKNOWN_PRODUCER_ID) is None
+    assert sender.sent(1.0) == [batch]
+    assert sequence(batch) == (1, 0)
+    assert sender.refuse(batch, ErrorCode.UNKNOWN_PRODUCER_ID) is batch
+
+
+def test_the_first_batch_of_an_epoch_goes_alone() -> None:
+    sender = Sender()
+    sender.accumulator.queue(T0).is_known = False
+    first, second = sender.send(), sender.send()
+    assert sender.sent() == [first]
+    sender.refuse(first, ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert sender.sent(1.0) == [first]
+    sender.acknowledge(first)
+    assert sender.sent(1.0) == [second]
+
+
+def test_when_the_epochs_are_used_up_another_id_is_asked_for() -> None:
+    sender = Sender()
+    batch = sender.send()
+    sender.sent()
+    sender.accumulator.queue(T0).producer_epoch = EPOCH_MAX
+    sender.refuse(batch, ErrorCode.MESSAGE_TOO_LARGE)
+    after, elsewhere = sender.send(T0), sender.send(T1)
+    sender.sent()
+    assert sender.accumulator.needs_identity
+    sender.accumulator.identify(Producer(8, 0))
+    assert set(sender.sent(1.0)) >= {after}
+    assert after.data is not None
+    assert open_batch(after.data).header.producer_id == 8
+    assert sequence(after) == (0, 0)
+    assert not elsewhere.is_done
+
+
+def test_what_is_too_late_fails_with_the_last_error() -> None:
+    sender = Sender(delivery_timeout_s=10.0)
+    batch = sender.send()
+    sender.sent()
+    sender.refuse(batch, ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert sender.accumulator.next_wake(9.0) == 10.0
+    assert sender.accumulator.expire(9.9) == []
+    assert sender.accumulator.expire(10.0) == [batch]
+    assert batch.error is not None
+    assert batch.error.code is ErrorCode.REQUEST_TIMED_OUT
+    assert "NOT_ENOUGH_REPLICAS" in str(batch.error.context["last_error"])
+    assert sender.accumulator.used_bytes == 0
+
+
+def test_a_late_batch_under_way_is_failed_but_keeps_its_place() -> None:
+    sender = Sender(delivery_timeout_s=10.0)
+    batch = sender.send(now=0.0)
+    sender.sent()
+    assert sender.accumulator.expire(10.0) == [batch]
+    after = sender.send(now=10.0)
+    assert sender.sent() == [after], "pipelined behind it"
+    sender.acknowledge(batch, 5)
+    assert batch.error is not None
+    sender.acknowledge(after, 6)
+    assert sender.accumulator.used_bytes == 0
+    assert sequence_of_next(sender) == (0, 2)
+
+
+def sequence_of_next(sender: Sender) -> tuple[int, int]:
+    sender.send()
+    return sequence(sender.sent()[0])
+
+
+def test_who_awaits_a_batch_is_told_and_then_nobody_else() -> None:
+    sender = Sender()
+    told: list[str] = []
+    batch = sender.send()
+    batch.on_done = [lambda: told.append("done")]
+    sender.sent()
+    assert sender.refuse(batch, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is None
+    assert told == ["done"]
+
+
+def test_without_idempotence_nothing_is_numbered() -> None:
+    sender = Sender(is_idempotent=False)
+    batch = sender.send()
+    assert sender.sent() == [batch]
+    assert batch.data is not None
+    assert not open_batch(batch.data).header.has_producer_id
+    sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
+    assert sender.sent(1.0) == [batch]
+    assert sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is batch
+
+
+def test_nothing_is_sent_before_there_is_an_identity() -> None:
+    sender = Sender()
+    sender.accumulator.needs_identity = True
+    batch = sender.send()
+    assert sender.sent() == []
+    assert sender.accumulator.fail_all(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)) == [
+        batch
+    ]
+    assert isinstance(sender.accumulator.queue(T0), PartitionQueue)
+    assert sender.accumulator.unfinished() == []
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> None:
+    """Against a log that keeps Kafka's rules, with answers lost, requests lost, batches refused for
+    a while or for good, and times that run out."""
+    random = Random(seed)
+    sender = Sender(delivery_timeout_s=3.0, in_flight_max=random.choice([1, 3, 5]))
+    sender.accumulator.queue(T0).is_known = False
+    log = Log(leader=1)
+    pipeline: list[tuple[Batch, bool, int]] = []
+    numbers: dict[Batch, bytes] = {}
+    while len(numbers) < 60 or sender.accumulator.unfinished() or pipeline:
+        sender.now += random.uniform(0, 0.3)
+        if len(numbers) < 60 and random.random() < 0.6:
+            value = b"%04d" % len(numbers)
+            numbers[sender.send(value=value)] = value
+        sender.accumulator.expire(sender.now)
+        for batch in sender.sent():
+            pipeline.append((batch, *_arrive(random, log, batch)))
+        while pipeline and random.random() < 0.5:
+            batch, is_answered, code = pipeline.pop(0)
+            if not is_answered:
+                for lost in (batch, *(each[0] for each in pipeline)):
+                    sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION)
+                pipeline.clear()
+            elif code:
+                sender.refuse(batch, ErrorCode(code))
+            else:
+                sender.acknowledge(batch)
+    values = [each or b"" for each in log.values()]
+    assert values == sorted(set(values)), "in order, and none twice"
+    for batch, value in numbers.items():
+        if batch.error is None:
+            assert value in values
+    assert sender.accumulator.used_bytes == 0
+
+
+def _arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int]:
+    """What the broker does: whether its answer will come, and with which code."""
+    chance = random.random()
+    if chance < 0.1:
+        return False, 0  # the request is lost
+    if chance < 0.2:
+        return True, ErrorCode.NOT_ENOUGH_REPLICAS
+    if chance < 0.25:
+        return True, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert batch.data is not None
+    code, _ = log.append(bytes(batch.data))
+    return chance > 0.35, code  # below that it is stored, and the answer is lost

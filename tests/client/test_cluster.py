@@ -1,0 +1,200 @@
+"""Metadata, reconnecting and retrying, among scripted brokers; and what is kept of metadata."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from moldau.client import Admin, TopicPartition
+from moldau.client import settings as rows
+from moldau.client.addresses import Address
+from moldau.client.backoff import Backoff
+from moldau.client.cluster import Cluster
+from moldau.client.metadata import Metadata
+from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from moldau.protocol.versions import Versions
+from moldau.runtime import Runtime
+from tests.client.scripted import ScriptedCluster
+from tests.client.test_accumulator import metadata
+from tests.client.world import BOOTSTRAP, ClientWorld
+
+T0 = TopicPartition("t", 0)
+
+
+def cluster(runtime: Runtime, **options: object) -> Cluster:
+    given = {"bootstrap_servers": BOOTSTRAP, **options}
+    return Cluster(runtime, rows.resolve(rows.ADMIN_SETTINGS, {}, given))
+
+
+def answer(epoch: int, leader: int, topic_id: int = 1) -> MetadataResponse:
+    partition = MetadataResponsePartition(
+        error_code=0,
+        partition_index=0,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=[1, 2],
+        isr_nodes=[1],
+    )
+    topic = MetadataResponseTopic(
+        error_code=0, name="t", topic_id=topic_id.to_bytes(16, "big"), partitions=[partition]
+    )
+    return MetadataResponse(brokers=[], topics=[topic])
+
+
+def test_a_stale_answer_does_not_undo_an_election() -> None:
+    known = Metadata()
+    known.update(answer(5, 1))
+    known.update(answer(4, 2))
+    assert known.leader_of(T0) == 1
+    known.update(answer(6, 2))
+    assert known.leader_of(T0) == 2
+
+
+def test_a_topic_that_came_back_begins_anew() -> None:
+    known = Metadata()
+    known.update(answer(5, 1, topic_id=1))
+    known.update(answer(0, 2, topic_id=2))
+    assert known.leader_of(T0) == 2
+    assert known.name_of((1).to_bytes(16, "big")) is None
+    assert known.name_of((2).to_bytes(16, "big")) == "t"
+
+
+def test_a_broker_may_name_the_new_leader_in_its_answer() -> None:
+    known = metadata((1,))
+    assert not known.moved(T0, 2, 0, None), "no newer epoch"
+    assert not known.moved(T0, 9, 1, None), "nobody knows where that is"
+    assert known.moved(T0, 9, 1, Address("b9", 9092))
+    assert (known.leader_of(T0), known.brokers[9].address.host) == (9, "b9")
+
+
+def test_backoff_doubles_up_to_its_bound_with_jitter() -> None:
+    backoff, random = Backoff(100, 1000), Random(1)
+    waits = [backoff.wait_s(failures, random) for failures in range(1, 8)]
+    for wait, exact in zip(waits, (0.1, 0.2, 0.4, 0.8, 1, 1, 1), strict=True):
+        assert 0.8 * exact <= wait <= 1.2 * exact
+    assert len({backoff.wait_s(1, random) for _ in range(20)}) > 10
+    assert backoff.wait_s(10**6, random) <= 1.2
+
+
+def test_refreshes_that_are_asked_for_together_are_one_request() -> None:
+    async def main(runtime: Runtime) -> None:
+        found = cluster(runtime)
+        await found.refresh()
+        before = len(world.cluster.requests)
+        await asyncio.gather(*(found.refresh() for _ in range(20)))
+        assert len(world.cluster.requests) - before <= 2
+        await found.aclose()
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
+def test_the_bootstrap_servers_are_asked_again_when_no_known_broker_is_left() -> None:
+    """The brokers have moved to other machines; only the bootstrap name leads to one of them."""
+
+    async def main(runtime: Runtime) -> list[str]:
+        found = cluster(runtime, bootstrap_servers="entry:9092", metadata_max_age_ms=5000)
+        await found.refresh()
+        assert sorted(found.metadata.brokers) == [1, 2]
+        await asyncio.sleep(30)
+        return [each.address.host for each in found.metadata.brokers.values()]
+
+    def move() -> None:
+        world.nodes["b1"].crash()
+        world.nodes["b2"].crash()
+        world.network.add_name("entry", "b3")
+
+    with ClientWorld() as world:
+        world.network.add_name("entry", "b1")
+        moved = ScriptedCluster({3: "b3"})
+        world.add_node("b3", moved.main(3))
+        world.after(2, move)
+        assert world.run_client(main) == ["b3"]
+
+
+def test_a_broker_may_send_its_clients_back_to_the_bootstrap_servers() -> None:
+    async def main(runtime: Runtime) -> int:
+        found = cluster(runtime)
+        with pytest.raises(KafkaError, match="REBOOTSTRAP_REQUIRED"):
+            await found.refresh()
+        await found.refresh()
+        return found.metadata.updates
+
+    with ClientWorld() as world:
+        world.cluster.refuse[MetadataRequest].append(ErrorCode.REBOOTSTRAP_REQUIRED)
+        assert world.run_client(main) == 1
+
+
+def test_reconnecting_backs_off() -> None:
+    async def main(runtime: Runtime) -> None:
+        found = cluster(runtime, metadata_max_age_ms=1_000_000)
+        await found.refresh()
+        await asyncio.sleep(20)
+        for _ in range(100):
+            with pytest.raises(KafkaError):
+                await found.connection(1)
+        seconds.append(runtime.clock.monotonic())
+        await found.aclose()
+
+    seconds: list[float] = []
+    with ClientWorld() as world:
+        world.after(10, world.nodes["b1"].crash)
+        world.run_client(main, within=1000)
+        assert 70 < world.now < 140, "about a second between tries in the end"
+
+
+def test_a_call_is_tried_again_while_that_may_help_and_then_says_how_long() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        found = cluster(runtime)
+        offsets = await list_offsets(found, {T0: LATEST})
+        assert offsets[T0].offset == 0
+        world.cluster.refuse[ListOffsetsRequest] += [ErrorCode.LEADER_NOT_AVAILABLE] * 1000
+        with pytest.raises(KafkaError) as caught:
+            await list_offsets(found, {T0: EARLIEST}, timeout_s=5.0)
+        await found.aclose()
+        return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ListOffsetsRequest] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
+        error = world.run_client(main)
+        assert error.code is ErrorCode.LEADER_NOT_AVAILABLE
+        assert error.context["seconds"] == pytest.approx(5.0, abs=0.01)
+        assert error.context["topic"] == "t"
+
+
+def test_a_kind_of_offset_that_the_broker_would_misread_is_not_asked_for() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        found = cluster(runtime)
+        with pytest.raises(KafkaError) as caught:
+            await list_offsets(found, {T0: MAX_TIMESTAMP})
+        await found.aclose()
+        return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.served[2] = Versions(1, 6)
+        world.cluster.add_topic("t", [1])
+        assert world.run_client(main).code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_closed_client_says_so() -> None:
+    async def main(runtime: Runtime) -> None:
+        admin = Admin(runtime=runtime, bootstrap_servers=BOOTSTRAP)
+        await admin.start()
+        await admin.aclose()
+        await admin.aclose()
+        with pytest.raises(KafkaError, match="closed"):
+            await admin.list_topics()
+
+    with ClientWorld() as world:
+        world.run_client(main)

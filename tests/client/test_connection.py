@@ -1,0 +1,194 @@
+"""One connection: versions, answers in order, and every way it can end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.client.addresses import Address
+from moldau.client.connection import Connection, ConnectionOptions
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.list_groups import ListGroupsRequest
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from moldau.protocol.versions import Versions
+from moldau.runtime import Runtime
+from moldau.runtime.simulated import LinkOptions, Options
+from tests.client.scripted import PORT
+from tests.client.world import ClientWorld
+
+B1 = Address("b1", PORT)
+OPTIONS = ConnectionOptions(client_id="test", request_timeout_s=5.0, setup_timeout_s=3.0)
+NO_TOPICS = MetadataRequest(topics=[])
+
+
+async def opened(runtime: Runtime, address: Address = B1) -> Connection:
+    return await Connection.open(runtime, address, OPTIONS)
+
+
+async def failure(awaitable: Any) -> KafkaError:
+    with pytest.raises(KafkaError) as caught:
+        await awaitable
+    return caught.value
+
+
+def test_requests_are_answered_in_the_highest_common_version() -> None:
+    async def main(runtime: Runtime) -> None:
+        connection = await opened(runtime)
+        answers = await asyncio.gather(
+            *(connection.request(NO_TOPICS, MetadataResponse) for _ in range(50))
+        )
+        assert all(answer.cluster_id == "scripted" for answer in answers)
+        connection.close()
+
+    with ClientWorld() as world:
+        world.cluster.served[3] = Versions(1, 7)
+        world.run_client(main)
+        assert {version for key, version in world.cluster.versions if key == 3} == {7}
+
+
+def test_an_older_broker_is_asked_again_in_its_own_version_of_api_versions() -> None:
+    async def main(runtime: Runtime) -> None:
+        connection = await opened(runtime)
+        assert connection.versions.by_key[3].last == 13
+
+    with ClientWorld() as world:
+        world.cluster.served[18] = Versions(0, 2)
+        world.run_client(main)
+        assert [version for key, version in world.cluster.versions if key == 18] == [4, 2]
+
+
+def test_an_api_that_the_broker_lacks_is_told_with_its_address() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        connection = await opened(runtime)
+        with pytest.raises(KafkaError) as caught:
+            connection.ask(ListGroupsRequest(), lambda _: None)
+        return caught.value
+
+    with ClientWorld() as world:
+        error = world.run_client(main)
+    assert error.code is ErrorCode.UNSUPPORTED_VERSION
+    assert error.context["broker"] == "b1:9092"
+    assert error.context["request"] == "ListGroupsRequest"
+
+
+def test_a_refused_connect_names_the_address() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        return await failure(opened(runtime, Address("b1", 1)))
+
+    with ClientWorld() as world:
+        error = world.run_client(main)
+    assert (error.code, error.context["address"]) == (ErrorCode.NETWORK_EXCEPTION, "b1:1")
+
+
+def test_what_is_no_kafka_is_told_at_once_and_not_waited_for() -> None:
+    async def shout(runtime: Runtime) -> None:
+        class Http(asyncio.Protocol):
+            def connection_made(self, transport: Any) -> None:
+                transport.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        await runtime.network.listen(Http, None, 80)
+        await asyncio.Event().wait()
+
+    async def main(runtime: Runtime) -> tuple[KafkaError, float]:
+        start = runtime.clock.monotonic()
+        error = await failure(opened(runtime, Address("web", 80)))
+        return error, runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.add_node("web", shout)
+        error, seconds = world.run_client(main)
+    assert (error.code, error.reason) == (
+        ErrorCode.NETWORK_EXCEPTION,
+        "the broker sent what is no answer",
+    )
+    assert seconds < 1
+
+
+def test_a_broker_that_accepts_and_says_nothing_is_given_up_after_the_setup_timeout() -> None:
+    async def main(runtime: Runtime) -> tuple[KafkaError, float]:
+        start = runtime.clock.monotonic()
+        error = await failure(opened(runtime))
+        return error, runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.cluster.silence.add(ApiVersionsRequest)
+        error, seconds = world.run_client(main)
+    assert error.code is ErrorCode.REQUEST_TIMED_OUT
+    assert 3.0 <= seconds < 3.1
+
+
+@pytest.mark.parametrize("how", ["reset", "crash", "close"])
+def test_a_connection_that_ends_fails_all_its_requests_once(how: str) -> None:
+    async def main(runtime: Runtime) -> list[ErrorCode]:
+        connection = await opened(runtime)
+        asked = [
+            asyncio.ensure_future(failure(connection.request(NO_TOPICS, MetadataResponse)))
+            for _ in range(3)
+        ]
+        await asyncio.sleep(1)
+        if how == "close":
+            connection.close()
+        codes = [(await each).code for each in asked]
+        assert connection.is_closed
+        assert connection.in_flight == 0
+        codes.append((await failure(connection.request(NO_TOPICS, MetadataResponse))).code)
+        return codes
+
+    with ClientWorld() as world:
+        world.cluster.silence.add(MetadataRequest)
+        if how == "reset":
+            world.after(2, world.network.reset, "client1", "b1")
+        elif how == "crash":
+            world.after(2, world.nodes["b1"].crash)
+        assert world.run_client(main) == [ErrorCode.NETWORK_EXCEPTION] * 4
+
+
+def test_a_half_open_connection_ends_with_the_request_timeout() -> None:
+    """A router forgot the connection: nobody tells, so the clock has to."""
+
+    async def main(runtime: Runtime) -> tuple[list[ErrorCode], float]:
+        connection = await opened(runtime)
+        await asyncio.sleep(2)
+        start = runtime.clock.monotonic()
+        first = asyncio.ensure_future(failure(connection.request(NO_TOPICS, MetadataResponse)))
+        await asyncio.sleep(1)
+        second = await failure(connection.request(NO_TOPICS, MetadataResponse))
+        assert connection.is_closed
+        return [(await first).code, second.code], runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.after(1, world.network.sever, "client1", "b1")
+        codes, seconds = world.run_client(main)
+    assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    assert 5.0 <= seconds < 5.1
+
+
+def test_answers_may_come_in_single_bytes() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        connection = await opened(runtime)
+        request = MetadataRequest(topics=None)
+        answers = await asyncio.gather(
+            *(connection.request(request, MetadataResponse) for _ in range(20))
+        )
+        return [len(answer.topics) for answer in answers]
+
+    link = LinkOptions(split=1.0, piece_bytes_max=1)
+    with ClientWorld(options=Options(link=link)) as world:
+        for number in range(100):
+            world.cluster.add_topic(f"topic-{number}", [1, 2])
+        assert world.run_client(main) == [100] * 20
+
+
+def test_a_caller_that_gives_up_leaves_the_connection_in_order() -> None:
+    async def main(runtime: Runtime) -> str | None:
+        connection = await opened(runtime)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.00001):
+                await connection.request(NO_TOPICS, MetadataResponse)
+        return (await connection.request(NO_TOPICS, MetadataResponse)).cluster_id
+
+    with ClientWorld() as world:
+        assert world.run_client(main) == "scripted"

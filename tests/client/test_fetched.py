@@ -1,0 +1,107 @@
+"""What of fetched bytes is given out: nothing below the position, aborted, or twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.client.fetched import Fetched
+from moldau.client.metadata import TopicPartition
+from moldau.errors import CorruptRecord
+from moldau.protocol.messages.fetch import AbortedTransaction
+from moldau.records import (
+    NO_PRODUCER,
+    Codec,
+    ControlType,
+    Producer,
+    encode_batch,
+    encode_control_batch,
+)
+
+WHERE = TopicPartition("t", 3)
+
+
+def batch(offset: int, count: int, producer: Producer = NO_PRODUCER) -> bytes:
+    rows = [(offset + index, None, b"%d" % (offset + index), ()) for index in range(count)]
+    return bytes(encode_batch(rows, offset, codec=Codec.LZ4, producer=producer))
+
+
+def taken(
+    data: bytes, position: int = 0, aborted: list[AbortedTransaction] | None = None, most: int = 100
+) -> list[int]:
+    """The offsets of all that is given out, in takes of `most`."""
+    fetched = Fetched(WHERE, position, data, aborted, 100)
+    offsets: list[int] = []
+    while (part := fetched.take(most, check_crc=True)) is not None:
+        assert 0 < len(part.records) <= most
+        assert (part.topic, part.partition, part.high_watermark) == ("t", 3, 100)
+        offsets += [each.offset for each in part.records]
+        assert part.next_offset == fetched.position
+    assert fetched.position == fetched.end_offset
+    return offsets
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
+def test_records_come_in_order_in_portions(most: int) -> None:
+    data = batch(0, 5) + batch(5, 1) + batch(10, 4)
+    assert taken(data, most=most) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13]
+
+
+@pytest.mark.parametrize("position", [0, 3, 4, 5, 7])
+def test_what_lies_before_the_position_is_left_out(position: int) -> None:
+    data = batch(0, 5) + batch(5, 5)
+    assert taken(data, position) == list(range(position, 10))
+
+
+def test_a_batch_that_is_cut_short_ends_it_quietly() -> None:
+    whole = batch(0, 3)
+    assert taken(whole + batch(3, 3)[:-1]) == [0, 1, 2]
+    assert Fetched(WHERE, 0, whole[:-1], None, 0).end_offset == 0
+
+
+def test_control_batches_are_never_seen_but_stepped_over() -> None:
+    marker = encode_control_batch([(ControlType.COMMIT, b"\0\0\0\0\0\0")], 0, 3)
+    fetched = Fetched(WHERE, 0, batch(0, 3) + bytes(marker), None, 100)
+    part = fetched.take(100, check_crc=True)
+    assert part is not None
+    assert len(part.records) == 3
+    assert fetched.take(100, check_crc=True) is None
+    assert fetched.position == 4
+
+
+def test_aborted_transactions_are_skipped_up_to_their_marker() -> None:
+    one, two = Producer(1, 0, 0, True), Producer(2, 0, 0, True)
+    abort = bytes(
+        encode_control_batch([(ControlType.ABORT, b"\0\0\0\0\0\0")], 0, 6, producer=Producer(1, 0))
+    )
+    data = batch(0, 2, one) + batch(2, 2, two) + batch(4, 2, one) + abort + batch(7, 2, one)
+    aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
+    assert taken(data, 0, aborted) == [2, 3, 7, 8]
+    assert taken(data, 0, []) == [0, 1, 2, 3, 4, 5, 7, 8]
+    assert taken(data, 0, None) == [0, 1, 2, 3, 4, 5, 7, 8]
+
+
+def test_damage_is_told_with_its_place_after_what_is_before_it() -> None:
+    bad = bytearray(batch(3, 3))
+    bad[-1] ^= 1
+    fetched = Fetched(WHERE, 0, batch(0, 3) + bytes(bad) + batch(6, 1), None, 100)
+    part = fetched.take(100, check_crc=True)
+    assert part is not None
+    assert [each.offset for each in part.records] == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(CorruptRecord, match="checksum does not match; seek past it") as caught:
+            fetched.take(100, check_crc=True)
+        assert caught.value.context["topic"] == "t"
+        assert caught.value.context["position"] == 3
+
+
+def test_without_the_check_checksums_do_not_matter() -> None:
+    data = bytearray(batch(0, 3))
+    data[17] ^= 1
+    part = Fetched(WHERE, 0, bytes(data), None, 0).take(9, check_crc=False)
+    assert part is not None
+    assert len(part.records) == 3
+
+
+def test_bytes_that_are_no_batch_are_refused_at_once() -> None:
+    with pytest.raises(CorruptRecord):
+        Fetched(WHERE, 0, b"\0" * 100, None, 0)

@@ -1,0 +1,318 @@
+"""The producer among scripted brokers that fail: nothing is lost, doubled or reordered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from moldau.client import Producer, Sent
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.produce import ProduceRequest
+from moldau.protocol.versions import Versions
+from moldau.records import open_batch, partition_for_key
+from moldau.runtime import Runtime
+from tests.client.world import BOOTSTRAP, ClientWorld
+
+
+def producer(runtime: Runtime, **options: Any) -> Producer:
+    return Producer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options)
+
+
+async def _send_numbers(runtime: Runtime, count: int, **options: Any) -> list[Sent]:
+    async with producer(runtime, **options) as sender:
+        deliveries = []
+        for number in range(count):
+            deliveries.append(await sender.send("t", b"%d" % number, partition=number % 2))
+            if number % 10 == 0:
+                await asyncio.sleep(0.01)
+        return [await each for each in deliveries]
+
+
+def _numbers(count: int, partition: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count) if number % 2 == partition]
+
+
+def test_records_arrive_once_in_order_with_their_offsets() -> None:
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        sent = world.run_client(lambda runtime: _send_numbers(runtime, 100))
+        for partition, log in enumerate(logs):
+            assert log.values() == _numbers(100, partition)
+        offsets = defaultdict(list)
+        for each in sent:
+            offsets[each.partition].append(each.offset)
+        assert offsets == {0: list(range(50)), 1: list(range(50))}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lost_answers_resets_and_moving_leaders_change_nothing(seed: int) -> None:
+    with ClientWorld(seed) as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        random = world.random("faults")
+
+        def fail() -> None:
+            chosen = random.randrange(4)
+            if chosen == 0:
+                world.cluster.lose_answers.add(ProduceRequest)
+            elif chosen == 1:
+                world.network.reset("client1", random.choice(["b1", "b2"]))
+            elif chosen == 2:
+                world.cluster.move("t", random.randrange(2), random.choice([1, 2]))
+            else:
+                world.cluster.refuse[ProduceRequest].append(ErrorCode.NOT_ENOUGH_REPLICAS)
+            if world.now < 5:
+                world.after(random.uniform(0.05, 0.3), fail)
+
+        world.after(0.2, fail)
+        world.cluster.delay_s = 0.02
+        world.run_client(lambda runtime: _send_numbers(runtime, 2000, linger_ms=2, batch_size=300))
+        for partition, log in enumerate(logs):
+            assert log.values() == _numbers(2000, partition)
+
+
+def test_a_half_open_connection_delays_but_loses_nothing() -> None:
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        world.after(0.05, world.network.sever, "client1", "b1")
+        world.run_client(lambda runtime: _send_numbers(runtime, 200, request_timeout_ms=2000))
+        assert world.now > 2
+        assert logs[0].values() == _numbers(200, 0)
+
+
+def test_a_broker_that_is_down_for_a_while_gets_its_records_later() -> None:
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        world.after(0.05, world.nodes["b1"].crash)
+        world.after(20, world.nodes["b1"].start)
+        world.run_client(lambda runtime: _send_numbers(runtime, 200))
+        assert logs[0].values() == _numbers(200, 0)
+
+
+def test_keys_go_where_java_sends_them_and_others_stick() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, batch_size=100) as sender:
+            for number in range(50):
+                await sender.send("t", b"keyed", key=b"key-%d" % number)
+            for _ in range(200):
+                await sender.send("t", b"free")
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2, 1, 2])
+        world.run_client(main)
+        assert {b"free" in log.values() for log in logs} == {True}
+        keyed = {
+            record.key: partition
+            for partition, log in enumerate(logs)
+            for data in log.batches
+            for record in open_batch(data).records()
+            if record.key is not None
+        }
+        assert keyed == {
+            key: partition_for_key(key, 4) for key in (b"key-%d" % number for number in range(50))
+        }
+
+
+def test_many_records_at_once_keep_order_and_tell_their_ranges() -> None:
+    async def main(runtime: Runtime) -> int:
+        values = [b"%d" % number for number in range(5000)]
+        async with producer(runtime, batch_size=1000, buffer_memory=4000) as sender:
+            ranges = await (await sender.send_many("t", values, partition=1))
+            keyed = await sender.send_many("t", values[:100], keys=values[:100])
+            assert keyed.count == 100
+            await keyed
+            assert [each.base_offset for each in ranges] == sorted(
+                each.base_offset for each in ranges
+            )
+            return sum(each.records for each in ranges)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        assert world.run_client(main) == 5000
+        assert logs[1].values()[:5000] == [b"%d" % number for number in range(5000)]
+        assert logs[0].end + logs[1].end == 5100
+
+
+def test_old_brokers_get_names_and_old_versions() -> None:
+    with ClientWorld() as world:
+        world.cluster.served[0] = Versions(3, 7)
+        logs = world.cluster.add_topic("t", [1, 2], has_id=False)
+        world.run_client(lambda runtime: _send_numbers(runtime, 20))
+        assert logs[0].values() == _numbers(20, 0)
+        assert {version for key, version in world.cluster.versions if key == 0} == {7}
+
+
+def test_acks_0_waits_for_nothing() -> None:
+    async def main(runtime: Runtime) -> Sent:
+        async with producer(runtime, acks=0) as sender:
+            return await (await sender.send("t", b"v", partition=0))
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1])
+        assert world.run_client(main).offset == -1
+        world.run_for(1)
+        assert logs[0].values() == [b"v"]
+        assert not any(
+            isinstance(each, InitProducerIdRequest) for _, each in world.cluster.requests
+        )
+
+
+def test_a_failure_that_nobody_awaits_is_raised_by_flush() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        sender = producer(runtime)
+        await sender.start()
+        await sender.send("t", b"v", partition=0)
+        with pytest.raises(KafkaError) as caught:
+            await sender.flush()
+        await sender.send("t", b"w", partition=0)
+        await sender.flush()
+        await sender.aclose()
+        return caught.value
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        error = world.run_client(main)
+        assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert error.context == {"topic": "t", "partition": 0, "records": 1, "failed_records": 1}
+        assert logs[0].values() == [b"w"]
+
+
+def test_what_cannot_be_delivered_fails_in_time_with_the_reason() -> None:
+    async def main(runtime: Runtime) -> tuple[KafkaError, float]:
+        async with producer(runtime, delivery_timeout_ms=8000, request_timeout_ms=2000) as sender:
+            start = runtime.clock.monotonic()
+            delivery = await sender.send("t", b"v", partition=0)
+            with pytest.raises(KafkaError) as caught:
+                await delivery
+            return caught.value, runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(ProduceRequest)
+        error, seconds = world.run_client(main)
+        assert "delivery.timeout.ms" in error.reason
+        assert 8.0 <= seconds < 8.5
+
+
+def test_an_advertised_address_that_leads_nowhere_is_named() -> None:
+    """What happens to everybody once: the bootstrap server answers, its advertised address not."""
+
+    async def main(runtime: Runtime) -> KafkaError:
+        sender = Producer(
+            runtime=runtime,
+            bootstrap_servers="b1:9092",
+            delivery_timeout_ms=8000,
+            request_timeout_ms=2000,
+            enable_idempotence=False,
+        )
+        async with sender:
+            delivery = await sender.send("t", b"v", partition=0)
+            with pytest.raises(KafkaError) as caught:
+                await delivery
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.names = {1: "b1", 7: "elsewhere"}
+        world.cluster.add_topic("t", [7])
+        assert "elsewhere:9092" in str(world.run_client(main).context["last_error"])
+
+
+def test_an_unknown_topic_or_partition_is_told_where_it_is_sent() -> None:
+    async def main(runtime: Runtime) -> list[KafkaError]:
+        errors = []
+        async with producer(runtime, max_block_ms=1000) as sender:
+            for topic, partition in (("nope", None), ("t", 7)):
+                with pytest.raises(KafkaError) as caught:
+                    await sender.send(topic, b"v", partition=partition)
+                errors.append(caught.value)
+        return errors
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        unknown, beyond = world.run_client(main)
+        assert (unknown.code, unknown.context["topic"]) == (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "nope",
+        )
+        assert (beyond.context["partition"], beyond.context["partitions"]) == (7, 1)
+
+
+def test_full_memory_makes_senders_wait_and_then_fail_with_the_setting() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        sender = producer(runtime, buffer_memory=1000, batch_size=200, max_block_ms=3000)
+        await sender.start()
+        with pytest.raises(KafkaError, match=r"max\.block\.ms") as caught:
+            await sender.send_many("t", [b"x" * 100] * 100, partition=0)
+        await sender.aclose(abort=True)
+        return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(ProduceRequest)
+        assert world.run_client(main).context["buffer_memory"] == 1000
+
+
+def test_no_bootstrap_server_is_told_with_all_that_was_tried() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        with pytest.raises(KafkaError) as caught:
+            await Producer(runtime=runtime, bootstrap_servers="b1:1,nowhere:9092").start()
+        return caught.value
+
+    with ClientWorld() as world:
+        error = world.run_client(main)
+        assert error.code is ErrorCode.BROKER_NOT_AVAILABLE
+        tried = error.context["tried"]
+        assert isinstance(tried, dict)
+        assert set(tried) == {"b1:1", "nowhere:9092"}
+
+
+def test_closing_without_flush_fails_what_is_left() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        sender = producer(runtime)
+        await sender.start()
+        delivery = await sender.send("t", b"v", partition=0)
+        await sender.aclose(abort=True)
+        with pytest.raises(KafkaError) as caught:
+            await delivery
+        with pytest.raises(KafkaError, match="closed"):
+            await sender.send("t", b"v")
+        await sender.aclose()
+        return caught.value
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1])
+        assert "closed" in world.run_client(main).reason
+        assert logs[0].values() == []
+
+
+def test_a_deleted_topic_that_came_back_is_written_under_its_new_id() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime) as sender:
+            await (await sender.send("t", b"old", partition=0))
+            recreate()
+            await (await sender.send("t", b"new", partition=0))
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+
+        def recreate() -> None:
+            world.cluster.add_topic("other", [1])
+            world.cluster.add_topic("t", [1])
+
+        world.run_client(main)
+        assert world.cluster.topics["t"][0].values() == [b"new"]
+
+
+def test_metadata_is_not_asked_for_in_a_tight_loop_while_a_leader_is_missing() -> None:
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [-1, 2])
+        world.after(10, world.cluster.move, "t", 0, 1)
+        world.run_client(lambda runtime: _send_numbers(runtime, 10))
+        assert logs[0].values() == _numbers(10, 0)
+        asked = [each for _, each in world.cluster.requests if isinstance(each, MetadataRequest)]
+        assert len(asked) < 40
