@@ -36,10 +36,10 @@ from moldau.protocol.declare import Response
 from moldau.protocol.framing import FrameReader, shared_buffer
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
+from moldau.runtime.direct import open_direct
 from moldau.runtime.files import File
 from moldau.runtime.process import LoopKind, has_uvloop, tune_process
 from moldau.runtime.real import run
-from tests.broker.network.direct_socket import open_direct
 
 HOST = "127.0.0.1"
 REQUEST_BYTES = 200

@@ -12,5 +12,5 @@ Read in this order; it is how every part of moldau is built:
 
 The protocol is Raft in Kafka's words: epochs (terms), offsets (indexes), a high watermark (commit
 index, exclusive). Nodes have numbers; the cluster never changes. Not here: snapshots, a growing
-cluster, repair of a rotten disk (a disk that fails stops its node).
+cluster, repair of a rotten or lost disk (its node refuses to start; a majority goes on without it).
 """

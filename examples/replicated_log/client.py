@@ -19,6 +19,7 @@ from examples.replicated_log.messages import (
     ReadRequest,
     ReadResponse,
     Record,
+    encode_frame,
 )
 from examples.replicated_log.peer import Address
 from moldau.errors import MalformedMessage
@@ -98,7 +99,7 @@ class Client:
             connection = self._connection or await self._connect(self._addresses[number])
             answer = asyncio.get_running_loop().create_future()
             self._answer = answer
-            connection.send(request)
+            connection.send(encode_frame(request))
             self._set_due()
             found = await answer
         except BaseException:

@@ -34,6 +34,7 @@ class Cluster:
         self.servers: dict[int, Server] = {}
         self._make_server = make_server
         self._timing = timing
+        self._formatted: set[int] = set()
         self.nodes: dict[int, Node] = {
             number: world.add_node(name, partial(self._run_server, number))
             for number, (name, _) in self.addresses.items()
@@ -43,6 +44,9 @@ class Cluster:
         server = self.servers[number] = self._make_server(
             runtime, number, self.addresses, self._timing
         )
+        if number not in self._formatted:  # what an operator does once for each new machine
+            await runtime.run_blocking(server.format)
+            self._formatted.add(number)
         await server.run()
 
     def client(self, runtime: Runtime) -> Client:

@@ -8,20 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from examples.replicated_log.messages import HEAD_BYTES, decode_head, encode_frame
+from examples.replicated_log.messages import DECODERS, FRAME_BYTES_MAX, HEAD
 from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Message
+from moldau.protocol.limits import DECODE_BUDGET
 
 
 def cut(data: bytes) -> tuple[list[Message], int]:
     """The whole messages at the start of `data`, and where they end."""
     messages: list[Message] = []
     position, available = 0, len(data)
-    while available >= position + HEAD_BYTES:
-        kind, start, end = decode_head(data, position)
+    while available >= (start := position + HEAD.size):
+        size, number = HEAD.unpack_from(data, position)
+        if not 0 <= size <= FRAME_BYTES_MAX or number >= len(DECODERS):
+            raise MalformedMessage("not a frame of ours", size=size, kind=number)
+        end = start + size
         if available < end:
             break
-        messages.append(kind.decode(data[start:end], 0))
+        messages.append(DECODERS[number](data[start:end], 0, DECODE_BUDGET))
         position = end
     return messages, position
 
@@ -37,12 +41,9 @@ class Connection(asyncio.Protocol):
         self._on_message = on_message
         self._on_lost = on_lost
         self._rest = b""
+        self.send: Callable[[bytes], None]
+        """Puts a frame on the wire, once connected; drops it when the connection is gone."""
         self._transport: asyncio.Transport | None = None
-
-    def send(self, message: Message) -> None:
-        """Put it on the wire, or drop it when the connection is gone."""
-        if self._transport is not None:
-            self._transport.write(encode_frame(message))
 
     def close(self) -> None:
         """Hang up at once."""
@@ -52,6 +53,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.send = transport.write
 
     def data_received(self, data: bytes) -> None:
         if self._rest:

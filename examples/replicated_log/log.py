@@ -31,7 +31,9 @@ class Log:
 
     def matches(self, offset: int, epoch: int) -> bool:
         """Whether this log holds what a log with that epoch holds below `offset`."""
-        return offset <= self.end and self.epoch_before(offset) == epoch
+        if offset > self.end:
+            return False
+        return epoch == (self.records[offset - 1].epoch if offset else NO_EPOCH)
 
     def start_of_epoch_before(self, offset: int) -> int:
         """Where the run of records of one epoch begins that ends at `offset`."""

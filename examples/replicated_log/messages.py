@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from typing import TypeAlias
 
-from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Data, Message, Struct
 from moldau.protocol.types import Bool, Bytes, Int8, Int32, Int64
 
@@ -112,21 +111,13 @@ _KINDS: tuple[type[Message], ...] = (
     ReadRequest,
     ReadResponse,
 )
-_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_HEAD = struct.Struct(">iB")
-HEAD_BYTES = _HEAD.size
+_ENCODERS = {kind: (number, kind.codec.encode) for number, kind in enumerate(_KINDS)}
+DECODERS = tuple(kind.codec.decode for kind in _KINDS)
+HEAD = struct.Struct(">iB")
 
 
 def encode_frame(message: Message) -> bytes:
     """The message as it travels."""
-    body = message.encode(0)
-    return _HEAD.pack(len(body), _NUMBERS[type(message)]) + body
-
-
-def decode_head(data: bytes, position: int) -> tuple[type[Message], int, int]:
-    """What the frame at `position` holds, and where that starts and ends."""
-    size, number = _HEAD.unpack_from(data, position)
-    if not 0 <= size <= FRAME_BYTES_MAX or number >= len(_KINDS):
-        raise MalformedMessage("not a frame of ours", size=size, kind=number)
-    start = position + HEAD_BYTES
-    return _KINDS[number], start, start + size
+    number, encode = _ENCODERS[type(message)]
+    body = encode(message, 0)
+    return HEAD.pack(len(body), number) + body

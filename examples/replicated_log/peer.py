@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from examples.replicated_log.framing import Connection
-from examples.replicated_log.messages import PeerMessage
 from moldau.protocol.declare import Message
 from moldau.runtime import Runtime
 
@@ -27,7 +26,10 @@ class Peer:
     """A connection to one node that is made again whenever it breaks."""
 
     def __init__(
-        self, runtime: Runtime, address: Address, on_message: Callable[[Message], None]
+        self,
+        runtime: Runtime,
+        address: Address,
+        on_message: Callable[[Message, Connection], None],
     ) -> None:
         self._runtime = runtime
         self._address = address
@@ -35,8 +37,8 @@ class Peer:
         self._connection: Connection | None = None
         self._asked_at: float | None = None
 
-    def send(self, request: PeerMessage) -> None:
-        """Put it on the wire if there is one."""
+    def send(self, request: bytes) -> None:
+        """Put the frame on the wire if there is one."""
         if self._connection is None:
             return
         now = self._runtime.clock.monotonic()
@@ -67,6 +69,6 @@ class Peer:
             self._connection = None
             connection.close()
 
-    def _heard(self, message: Message, _: Connection) -> None:
+    def _heard(self, message: Message, connection: Connection) -> None:
         self._asked_at = None
-        self._on_message(message)
+        self._on_message(message, connection)

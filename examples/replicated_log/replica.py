@@ -61,7 +61,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds. The election timeout is drawn anew, between once and twice this, each time."""
+    """Milliseconds. Elections begin after once to twice their timeout, which is drawn anew."""
 
     heartbeat_ms: int = 150
     election_ms: int = 600
@@ -76,6 +76,8 @@ class Ready(NamedTuple):
     vote: Vote | None
     truncate_to: int | None
     records: Sequence[Record]
+    needs_disk: bool
+    """Whether there is anything to save before anything may be said."""
     messages: Sequence[tuple[int, PeerMessage]]
     answers: Sequence[tuple[object, ProduceResponse]]
 
@@ -83,11 +85,6 @@ class Ready(NamedTuple):
     def changes_log(self) -> bool:
         """Whether the log on disk has to change."""
         return bool(self.records) or self.truncate_to is not None
-
-    @property
-    def needs_disk(self) -> bool:
-        """Whether there is anything to save before anything may be said."""
-        return bool(self.records) or self.vote is not None or self.truncate_to is not None
 
 
 class Replica:
@@ -116,6 +113,7 @@ class Replica:
         self.leader = NOBODY
         self.high_watermark = 0
         self.deadline_ms = 0
+        self._patience_ms = 0
         self._majority = len(voters) // 2 + 1
         self._random = random
         self._timing = timing
@@ -146,15 +144,14 @@ class Replica:
         """Another node has said something, perhaps long ago."""
         if message.epoch > self.epoch:
             self._enter_epoch(message.epoch, now_ms)
-        match message:
-            case AppendRequest():
-                self._on_append_request(message, now_ms)
-            case AppendResponse():
-                self._on_append_response(message)
-            case VoteRequest():
-                self._on_vote_request(message, now_ms)
-            case VoteResponse():
-                self._on_vote_response(message, now_ms)
+        if type(message) is AppendRequest:
+            self._on_append_request(message, now_ms)
+        elif type(message) is AppendResponse:
+            self._on_append_response(message)
+        elif type(message) is VoteRequest:
+            self._on_vote_request(message, now_ms)
+        elif type(message) is VoteResponse:
+            self._on_vote_response(message, now_ms)
 
     def on_produce(self, client: object, value: bytes, now_ms: int) -> None:
         """A client wants `value` kept; it is answered through a later `Ready`."""
@@ -175,8 +172,9 @@ class Replica:
     def take_ready(self) -> Ready:
         """Everything to do since this was last asked."""
         vote = self.vote if self.vote is not self._saved_vote else None
-        records = self.log.records[self._saved_end :]
-        ready = Ready(vote, self._truncate_to, records, self._messages, self._answers)
+        truncate_to, records = self._truncate_to, self.log.records[self._saved_end :]
+        needs_disk = bool(records) or vote is not None or truncate_to is not None
+        ready = Ready(vote, truncate_to, records, needs_disk, self._messages, self._answers)
         self._saved_vote = self.vote
         self._saved_end = self.log.end
         self._truncate_to = None
@@ -199,7 +197,7 @@ class Replica:
                 last_epoch=self.log.last_epoch,
                 log_end=self.log.end,
             )
-            self._send(other, request)
+            self._messages.append((other, request))
         self._count_votes(now_ms)
 
     def _on_vote_request(self, request: VoteRequest, now_ms: int) -> None:
@@ -209,7 +207,7 @@ class Replica:
                 self._set_vote(Vote(self.epoch, request.candidate))
             self._wait_for_leader(now_ms)
         response = VoteResponse(epoch=self.epoch, voter=self.number, is_granted=is_granted)
-        self._send(request.candidate, response)
+        self._messages.append((request.candidate, response))
 
     def _deserves_vote(self, request: VoteRequest) -> bool:
         return (
@@ -258,7 +256,10 @@ class Replica:
                 self._answer(client, NO_OFFSET)
 
     def _wait_for_leader(self, now_ms: int) -> None:
-        self.deadline_ms = now_ms + round(self._timing.election_ms * (1 + self._random.random()))
+        """Be patient; how patient is drawn anew each time that no leader is known."""
+        if self.leader == NOBODY:
+            self._patience_ms = round(self._timing.election_ms * (1 + self._random.random()))
+        self.deadline_ms = now_ms + self._patience_ms
 
     # Followers.
 
@@ -287,9 +288,9 @@ class Replica:
     def _take(self, base: int, records: Sequence[Record]) -> int:
         """Make our log equal to the leader's below the offset that this returns."""
         for offset, record in enumerate(records, base):
-            if self.log.matches(offset + 1, record.epoch):
-                continue  # we have it; what follows it may be newer than this message
             if offset < self.log.end:
+                if self.log.matches(offset + 1, record.epoch):
+                    continue  # we have it; what follows it may be newer than this message
                 self._cut(offset)
             self.log.append(record)
         return base + len(records)
@@ -308,7 +309,7 @@ class Replica:
             is_accepted=is_accepted,
             log_end=log_end,
         )
-        self._send(request.leader, response)
+        self._messages.append((request.leader, response))
 
     # Leaders.
 
@@ -318,7 +319,8 @@ class Replica:
         follower = self._office.followers[response.follower]
         if response.is_accepted:
             follower.on_accepted(response.base_offset, response.log_end)
-            self._advance()
+            if follower.match > self.high_watermark:
+                self._advance()
         else:
             follower.on_refused(response.base_offset, response.log_end)
         if follower.asked is None and follower.next_offset < self.log.end:
@@ -361,7 +363,7 @@ class Replica:
             if request is None or request.base_offset != base:
                 request = self._request_from(base)
             follower.asked = (base, base + len(request.records))
-            self._send(number, request)
+            self._messages.append((number, request))
 
     def _request_from(self, base: int) -> AppendRequest:
         return AppendRequest(
@@ -372,9 +374,6 @@ class Replica:
             high_watermark=self.high_watermark,
             records=self.log.records[base : base + self.records_per_request],
         )
-
-    def _send(self, number: int, message: PeerMessage) -> None:
-        self._messages.append((number, message))
 
     def _answer(self, client: object, offset: int) -> None:
         self._answers.append((client, ProduceResponse(offset=offset, leader=self.leader)))

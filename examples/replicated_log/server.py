@@ -1,27 +1,31 @@
 """One node: the shell around a `Replica`. It owns the clock, the sockets and the disk.
 
 Invariant: one `Ready` is carried out at a time, so nothing is sent before what it promises is
-durable. What needs no disk is done at once, in the callback that brought the event. The rest is for
-one task, `run`; events that arrive while it syncs wait and are taken together: under load one sync
-serves many records, with no code for it.
+durable. What needs no disk is done at once, in the callback that brought the event. Events that
+arrive while the disk is busy wait and are taken together: under load one sync serves many records,
+with no code for it.
+
+Callbacks all the way and no task between them: an event goes from the wire to the replica, and its
+consequences to disk and wire, without a queue on which somebody would have to be woken.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from examples.replicated_log.framing import Connection
 from examples.replicated_log.messages import (
     AppendRequest,
     AppendResponse,
-    PeerMessage,
     ProduceRequest,
     ReadRequest,
     ReadResponse,
     VoteRequest,
     VoteResponse,
+    encode_frame,
 )
 from examples.replicated_log.peer import Address, Peer
 from examples.replicated_log.replica import Ready, Replica, Timing
@@ -30,8 +34,9 @@ from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Message
 from moldau.runtime import Runtime
 
-Event = Callable[[Replica, int], None]
-
+REQUESTS = {AppendRequest, VoteRequest}
+RESPONSES = {AppendResponse, VoteResponse}
+CLIENT_REQUESTS = {ProduceRequest, ReadRequest}
 DIRECTORY = "/var/lib/replicated-log"
 
 
@@ -54,13 +59,21 @@ class Server:
         self._runtime = runtime
         self._addresses = addresses
         self._timing = timing or Timing()
+        self._clock_ns = runtime.clock.monotonic_ns
         self._store = self.store_class(runtime.files, directory)
         self._peers: dict[int, Peer] = {}
         self._asked_by: dict[int, Connection] = {}
-        self._events: deque[Event] = deque()
-        self._to_save: asyncio.Future[Ready] | None = None
+        self._inbox: deque[tuple[Message, Connection]] = deque()
+        self._is_busy = True
+        """Whether messages have to wait: for the start, for the disk, or for ever at the end."""
+        self._saving: asyncio.Future[None] | None = None
+        self._ended = asyncio.get_running_loop().create_future()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
+
+    def format(self) -> None:
+        """Make the disk a new node's. It waits for the disk: once, on a thread."""
+        self._store.format()
 
     async def run(self) -> None:
         """Serve until cancelled. An OSError from the disk ends it: the disk cannot be trusted."""
@@ -72,21 +85,15 @@ class Server:
         try:
             async with await runtime.network.listen(self._accept, *self._addresses[self.number]):
                 self._dial(self.replica.others)
-                self.replica.start(self._now_ms())
-                self._set_alarm(self.replica.deadline_ms)
-                while True:
-                    ready = await self._next_to_save()
-                    await self.save(ready)
-                    self.publish(ready)
+                self.replica.start(self._clock_ns() // 1_000_000)
+                self._is_busy = False
+                self._step()
+                await self._ended
         finally:
+            self._is_busy = True
+            if self._saving is not None and not self._saving.done():
+                await asyncio.wait([self._saving])  # no thread may write to what is closed
             self._store.close()
-
-    def _next_to_save(self) -> asyncio.Future[Ready]:
-        """The next `Ready` that needs the disk; what happened since the last one comes first."""
-        self._to_save = to_save = asyncio.get_running_loop().create_future()
-        if self._events:
-            self._step(to_save)
-        return to_save
 
     def _dial(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -94,55 +101,77 @@ class Server:
             self._peers[number] = peer
             self._runtime.spawn(peer.run(), name=f"peer-{number}")
 
-    def _happened(self, event: Event) -> None:
-        """It counts now, or when the disk is done."""
-        self._events.append(event)
-        to_save = self._to_save
-        if to_save is not None and not to_save.done():
-            self._step(to_save)
-
-    def _step(self, to_save: asyncio.Future[Ready]) -> None:
-        """Tell the replica what has happened, and do what it says; disk work is left to `run`."""
+    def _step(self) -> None:
+        """Tell the replica what has happened, and do what it says."""
         try:
             ready = self.take_ready()
-            if ready.needs_disk:
-                to_save.set_result(ready)
-            else:
+            if not ready.needs_disk:
                 self.publish(ready)
-        except Exception as error:  # a bug, which ends `run`: this node must say no more
-            to_save.set_exception(error)
+                return
+            self._is_busy = True
+            if self._runtime.buggify("sync-waits", 0.05):
+                wait_s = self._runtime.random.uniform(0, 0.1)
+                asyncio.get_running_loop().call_later(wait_s, self.save, ready)
+            else:
+                self.save(ready)
+        except Exception as error:
+            self._fail(error)
 
     def take_ready(self) -> Ready:
-        """Everything that follows from all that has happened."""
-        replica, events, now_ms = self.replica, self._events, self._now_ms()
+        """Everything that follows from all that has happened, the passing of time included."""
+        replica, inbox, now_ms = self.replica, self._inbox, self._clock_ns() // 1_000_000
         assert replica is not None
-        while events:
-            events.popleft()(replica, now_ms)
-        replica.on_tick(now_ms)
+        while inbox:
+            message, sender = inbox.popleft()
+            if type(message) is ProduceRequest:
+                replica.on_produce(sender, message.value, now_ms)
+            elif type(message) is ReadRequest:
+                _answer_read(replica, message.offset, sender)
+            else:
+                replica.on_message(message, now_ms)  # type: ignore[arg-type]
+        if now_ms >= replica.deadline_ms:
+            replica.on_tick(now_ms)
         if self._alarm is None or self._alarm_ms > replica.deadline_ms:
             self._set_alarm(replica.deadline_ms)
         return replica.take_ready()
 
-    async def save(self, ready: Ready) -> None:
-        """Make durable what `ready` promises, in the order that it asks for."""
-        if ready.vote is not None:
-            await self._runtime.run_blocking(self._store.save_vote, ready.vote)
-        if ready.truncate_to is not None:
-            self._store.truncate(ready.truncate_to)
-        if ready.records:
-            self._store.append(ready.records)
-        if ready.changes_log:
-            if self._runtime.buggify("sync-waits", 0.05):
-                await asyncio.sleep(self._runtime.random.uniform(0, 0.1))
-            await self._runtime.run_blocking(self._store.sync)
+    def save(self, ready: Ready) -> None:
+        """Make durable what `ready` promises; then it is published."""
+        self._saving = self._runtime.run_blocking(self._store.save, ready)
+        self._saving.add_done_callback(partial(self._saved, ready))
+
+    def _saved(self, ready: Ready, saving: asyncio.Future[None]) -> None:
+        """All is durable. Publish it, and go on with what has happened meanwhile."""
+        if saving.cancelled() or (self._ended.done() and saving.exception() is None):
+            return
+        try:
+            saving.result()
+            self.publish(ready)
+        except Exception as error:
+            self._fail(error)
+            return
+        self._is_busy = False
+        if self._inbox or self._alarm is None:
+            self._step()
+
+    def _fail(self, error: Exception) -> None:
+        """The disk cannot be trusted, or there is a bug: say no more, and let `run` raise it."""
+        self._is_busy = True
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
     def publish(self, ready: Ready) -> None:
         """Say what is true now."""
-        for number, message in ready.messages:
-            self._send(number, message)
+        message, frame = None, b""
+        for number, each in ready.messages:
+            if each is not message:  # what goes to all is encoded once
+                message, frame = each, encode_frame(each)
+            # Requests have a connection of ours; responses go back to where the request came from.
+            ways = self._peers if type(each) in REQUESTS else self._asked_by
+            ways[number].send(frame)
         for client, response in ready.answers:
             assert isinstance(client, Connection)
-            client.send(response)
+            client.send(encode_frame(response))
 
     def _set_alarm(self, deadline_ms: int) -> None:
         """Wake the replica when it is that late.
@@ -151,7 +180,7 @@ class Server:
         """
         if self._alarm is not None:
             self._alarm.cancel()
-        delay_s = (deadline_ms - self._now_ms()) / 1000
+        delay_s = deadline_ms / 1000 - self._clock_ns() / 1e9
         if self._runtime.buggify("early-alarm"):
             delay_s = self._runtime.random.uniform(0, delay_s)
         self._alarm_ms = deadline_ms
@@ -159,48 +188,31 @@ class Server:
 
     def _ring(self) -> None:
         self._alarm = None
-        self._happened(_nothing_but_time)
-
-    def _send(self, number: int, message: PeerMessage) -> None:
-        """Requests have a connection of ours; responses go back to where the request came from."""
-        match message:
-            case AppendRequest() | VoteRequest():
-                self._peers[number].send(message)
-            case AppendResponse() | VoteResponse():
-                self._asked_by[number].send(message)
+        if not self._is_busy:
+            self._step()
 
     def _accept(self) -> Connection:
         return Connection(self._on_request)
 
-    def _on_request(self, message: Message, connection: Connection) -> None:
-        match message:
-            case AppendRequest(leader=number) | VoteRequest(candidate=number):
-                self._asked_by[number] = connection
-                self._happened(lambda replica, now_ms: replica.on_message(message, now_ms))
-            case ProduceRequest(value=value):
-                self._happened(
-                    lambda replica, now_ms: replica.on_produce(connection, value, now_ms)
-                )
-            case ReadRequest(offset=offset):
-                self._happened(lambda replica, _: _answer_read(replica, offset, connection))
-            case _:
-                raise MalformedMessage("not a request", message=type(message).__name__)
+    def _on_request(self, message: Message, sender: Connection) -> None:
+        if type(message) is AppendRequest:
+            self._asked_by[message.leader] = sender
+        elif type(message) is VoteRequest:
+            self._asked_by[message.candidate] = sender
+        elif type(message) not in CLIENT_REQUESTS:
+            raise MalformedMessage("not a request", message=type(message).__name__)
+        self._inbox.append((message, sender))
+        if not self._is_busy:
+            self._step()
 
-    def _on_response(self, message: Message) -> None:
-        match message:
-            case AppendResponse() | VoteResponse():
-                self._happened(lambda replica, now_ms: replica.on_message(message, now_ms))
-            case _:
-                raise MalformedMessage("not a response", message=type(message).__name__)
-
-    def _now_ms(self) -> int:
-        return self._runtime.clock.monotonic_ns() // 1_000_000
+    def _on_response(self, message: Message, sender: Connection) -> None:
+        if type(message) not in RESPONSES:
+            raise MalformedMessage("not a response", message=type(message).__name__)
+        self._inbox.append((message, sender))
+        if not self._is_busy:
+            self._step()
 
 
-def _answer_read(replica: Replica, offset: int, connection: Connection) -> None:
-    records = replica.read(offset)
-    connection.send(ReadResponse(high_watermark=replica.high_watermark, records=records))
-
-
-def _nothing_but_time(replica: Replica, now_ms: int) -> None:
-    """The event of an alarm: what it does comes from `on_tick`."""
+def _answer_read(replica: Replica, offset: int, reader: Connection) -> None:
+    answer = ReadResponse(high_watermark=replica.high_watermark, records=replica.read(offset))
+    reader.send(encode_frame(answer))

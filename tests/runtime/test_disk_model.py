@@ -3,11 +3,16 @@
 The model knows nothing of sectors. For each byte it keeps every value that it had since the last
 good sync, for each file the sizes it went through, for each name what it led to. What a loss of
 power leaves must be one of those (the last, or the first, if all or nothing survived); what a kill
-leaves must be the present.
+leaves must be the present. Files are written through their names, through handles that outlive
+these, and through mappings; a call may be the one in which the process dies.
 """
 
 from __future__ import annotations
 
+import errno
+import posixpath
+from collections.abc import Callable
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -18,9 +23,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from moldau.runtime.files import File
 from moldau.runtime.simulated.disk import SimulatedDisk
 from moldau.runtime.simulated.disk_cache import CachedFile
-from moldau.runtime.simulated.incarnation import Incarnation
+from moldau.runtime.simulated.disk_faults import Operation
+from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
 
-PATHS = ("/a", "/b", "/c")
+DIRECTORIES = ("/", "/d")
+PATHS = ("/a", "/b", "/d/a", "/d/b")
 NAMES = st.sampled_from(PATHS)
 BYTES = st.binary(min_size=1, max_size=30)
 POSITIONS = st.integers(0, 60)
@@ -61,6 +68,17 @@ class FileModel:
         self.synced = bytes(self.live)
         self.is_written_back = False
 
+    def sync_first(self, size: int) -> None:
+        """The sectors of the first bytes, and the size."""
+        whole = -(-size // SECTOR_BYTES) * SECTOR_BYTES
+        current, platter = len(self.live), self.synced
+        self.values = [
+            {value} | self.tainted.get(at, set()) if at < whole else self.values[at]
+            for at, value in enumerate(self.live)
+        ]
+        self.sizes = [current, current]
+        self.synced = (bytes(self.live[:whole]) + platter[whole:current]).ljust(current, b"\0")
+
     def fail_sync(self) -> None:
         for at, values in enumerate(self.values):
             if len(values) > 1:
@@ -98,6 +116,7 @@ class DiskModel(RuleBasedStateMachine):
         self.disk = SimulatedDisk(Random(seed), sector_bytes=SECTOR_BYTES)
         self.models: dict[CachedFile, FileModel] = {}
         self.names: dict[str, CachedFile] = {}
+        self.held: list[tuple[File, CachedFile]] = []
         self.may_lead: dict[str, list[CachedFile | None]] = {}
         self.safe: set[CachedFile] = set()
         self.last_survival = (None, 0.0, 1.0)[seed % 3]
@@ -106,12 +125,14 @@ class DiskModel(RuleBasedStateMachine):
 
     def begin_durable(self) -> None:
         """Something to lose."""
+        self.files.make_dirs("/d")
         for path in PATHS:
             self.append(path, b"0123456789" * 4)
         self.sync_everything()
 
     def live_again(self) -> None:
         self.incarnation = Incarnation("a")
+        self.held.clear()
         self.files = self.disk.files(self.incarnation)
 
     def name(self, path: str, file: CachedFile | None) -> None:
@@ -156,6 +177,72 @@ class DiskModel(RuleBasedStateMachine):
             mapped.close()
         self.model(path).write(position, data)
 
+    @rule(path=NAMES, data=BYTES, size=POSITIONS)
+    def sync_mapped(self, path: str, data: bytes, size: int) -> None:
+        with self.handle(path) as file:
+            if not 0 < size <= file.size:
+                return
+            with closing(file.map(size, writable=True)) as mapped:
+                mapped.write(0, data[:size])
+                mapped.sync()
+        self.model(path).write(0, data[:size])
+        self.model(path).sync_first(size)
+
+    @rule(path=NAMES)
+    def hold(self, path: str) -> None:
+        self.held.append((self.handle(path), self.disk.file(path)))
+
+    @rule(data=BYTES, position=POSITIONS, syncs=st.booleans())
+    def write_held(self, data: bytes, position: int, syncs: bool) -> None:
+        """To a file that may have another name by now, or none."""
+        if self.held:
+            file, cached = self.held[position % len(self.held)]
+            file.write_at(position, data)
+            self.models[cached].write(position, data)
+            if syncs:
+                file.sync()
+                self.models[cached].sync()
+
+    @rule(path=NAMES, data=BYTES, position=POSITIONS, dies=st.booleans())
+    def write_half(self, path: str, data: bytes, position: int, dies: bool) -> None:
+        """The disk fails or the process dies in the middle: any prefix may be there."""
+        with self.handle(path) as file:
+            pass
+        file = self.files.open(path, "update")
+        before = file.size
+        self.fails(lambda: file.write_at(position, data), "write", dies=dies)
+        model, contents = self.model(path), self.disk.contents(path)
+        fitting = [
+            count
+            for count in range(len(data) + 1)
+            if contents[position : position + count] == data[:count]
+            and len(contents) == max(before, position + count if count else 0)
+        ]
+        assert fitting, "neither what was there nor a prefix of what was to be written"
+        if written := fitting[-1]:
+            model.write(position, data[:written])
+
+    @rule(path=NAMES)
+    def sync_half(self, path: str) -> None:
+        """The process dies in a sync: some of it may be done."""
+        self.handle(path).close()
+        file = self.files.open(path, "update")
+        self.fails(file.sync, "sync", dies=True)
+        self.model(path).is_written_back = True
+
+    def fails(self, act: Callable[[], object], operation: Operation, *, dies: bool) -> None:
+        if not dies:
+            self.disk.fail_next(operation)
+            with pytest.raises(OSError, match="Input/output"):
+                act()
+            return
+        self.disk.begin_work()
+        self.disk.die_in(1, self.incarnation)
+        with pytest.raises(NodeKilled):
+            act()
+        self.disk.end_work()
+        self.kill()
+
     @rule(path=NAMES, size=POSITIONS)
     def truncate(self, path: str, size: int) -> None:
         with self.handle(path) as file:
@@ -176,21 +263,30 @@ class DiskModel(RuleBasedStateMachine):
                 file.sync()
         self.model(path).fail_sync()
 
-    @rule()
-    def sync_dir(self) -> None:
-        self.files.sync_dir("/")
-        self.may_lead.clear()
-        self.safe = set(self.names.values())
+    @rule(directory=st.sampled_from(DIRECTORIES))
+    def sync_dir(self, directory: str) -> None:
+        self.files.sync_dir(directory)
+        for path in PATHS:
+            if posixpath.dirname(path) == directory:
+                self.may_lead.pop(path, None)
+                if path in self.names:
+                    self.safe.add(self.names[path])
 
     @rule()
     def sync_everything(self) -> None:
         for path in list(self.names):
             self.sync(path)
-        self.sync_dir()
+        for directory in DIRECTORIES:
+            self.sync_dir(directory)
 
     @rule(source=NAMES, destination=NAMES)
     def rename(self, source: str, destination: str) -> None:
         if source not in self.names or source == destination:
+            return
+        if posixpath.dirname(source) != posixpath.dirname(destination):
+            with pytest.raises(OSError, match="cross-device") as caught:
+                self.files.rename(source, destination)
+            assert caught.value.errno == errno.EXDEV
             return
         self.files.rename(source, destination)
         if destination in self.names:
@@ -233,7 +329,12 @@ class DiskModel(RuleBasedStateMachine):
         found = {path: self.disk.file(path) for path in self.disk.paths()}
         for path in PATHS:
             file = found.get(path)
-            assert file in self.may_lead.get(path, [self.names.get(path)]), path
+            fates = self.may_lead.get(path, [self.names.get(path)])
+            if survival == 0.0:
+                fates = fates[:1]
+            elif survival == 1.0:
+                fates = fates[-1:]
+            assert file in fates, path
         assert len(set(found.values())) == len(found), "one file under two names"
         assert self.safe <= set(found.values()), "a durable file lost its name"
         for path, file in found.items():
@@ -256,7 +357,11 @@ class DiskModel(RuleBasedStateMachine):
 
     @invariant()
     def every_read_sees_the_present(self) -> None:
-        assert self.files.list("/") == sorted(path[1:] for path in self.names)
+        for directory in DIRECTORIES:
+            listed = [posixpath.join(directory, name) for name in self.files.list(directory)]
+            assert [path for path in listed if path != "/d"] == sorted(
+                path for path in self.names if posixpath.dirname(path) == directory
+            )
         for path, file in self.names.items():
             assert self.disk.contents(path) == bytes(self.models[file].live)
 

@@ -103,6 +103,15 @@ def test_a_write_beyond_the_end_leaves_zeros(file: File) -> None:
     assert file.append(b"d") == 6
 
 
+def test_no_data_changes_nothing_wherever_it_lies(files: Files, file: File) -> None:
+    file.append(b"abc")
+    file.write_at(100, b"")
+    assert file.size == files.stat(file.path).size_bytes == 3
+    with closing(file.map(3)):
+        file.write_at(100, memoryview(b""))
+    assert file.append(b"d") == 3
+
+
 def test_truncate_cuts_and_grows_over_zeros(file: File) -> None:
     file.append(b"0123456789" * 1000)
     file.truncate(4)
@@ -261,6 +270,19 @@ def test_a_mapping_fixes_the_size(file: File) -> None:
     second.close()
     file.append(b"z")
     assert file.read_at(0, 10) == b"abxyz"
+
+
+def test_a_mapping_stays_while_there_are_slices_of_it(file: File) -> None:
+    file.append(b"abcd")
+    mapped = file.map(4)
+    piece = mapped.buffer[1:3]
+    with pytest.raises(BufferError):
+        mapped.close()
+    assert bytes(piece) == b"bc"
+    assert refusal(lambda: file.append(b"x")) == (errno.EBUSY, file.path)
+    piece.release()
+    mapped.close()
+    file.append(b"x")
 
 
 @pytest.mark.parametrize("size", [-1, 0, 5])
@@ -469,3 +491,58 @@ def test_memory_with_gaps_is_refused(file: File) -> None:
         with pytest.raises(BufferError):
             act()
     assert file.size == 0
+
+
+def test_directories_are_made_deeper_than_python_recurses(files: Files, root: str) -> None:
+    path = root + "/d" * 1200
+    files.make_dirs(path)
+    assert files.stat(path).is_dir
+    for _ in range(1200):
+        files.remove_dir(path)
+        path = posixpath.dirname(path)
+
+
+class Watched(RealFiles):
+    """Notes which directories are synced; one of them may not be read."""
+
+    def __init__(self, unreadable: str = "") -> None:
+        self.synced: list[str] = []
+        self.unreadable = unreadable
+
+    def sync_dir(self, path: str) -> None:
+        self.synced.append(path)
+        if path == self.unreadable:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
+def test_the_name_is_synced_where_it_is_though_a_slash_follows(tmp_path: Path) -> None:
+    files = Watched()
+    files.make_dirs(f"{tmp_path}/a/b/")
+    assert files.synced == [str(tmp_path), f"{tmp_path}/a"]
+    files.make_dirs(f"{tmp_path}/a/b/")
+    assert files.synced[2:] == [f"{tmp_path}/a"]
+
+
+def test_a_directory_below_one_that_is_not_ours_needs_no_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Watched(unreadable=str(tmp_path))
+    with pytest.raises(PermissionError):
+        files.make_dirs(f"{tmp_path}/a")
+    monkeypatch.setattr("os.access", lambda path, mode: path != str(tmp_path))
+    files.make_dirs(f"{tmp_path}/a")
+
+
+def test_a_file_moves_within_its_directory_however_that_is_called(files: Files, root: str) -> None:
+    files.make_dirs(f"{root}/d")
+    files.open(f"{root}/d/a", "create").close()
+    files.rename(f"{root}/d//a", f"{root}/./d/b")
+    files.rename(f"{root}/d/b", f"{root}/d/../d/c")
+    assert files.list(f"{root}/d") == ["c"]
+
+
+def test_text_needs_the_name_of_a_file(files: Files, root: str) -> None:
+    files.make_dirs(f"{root}/d")
+    for path, code in ((f"{root}/d/", errno.EISDIR), ("", errno.ENOENT)):
+        assert refusal(partial(files.write_text_atomic, path, "text")) == (code, path)
+    assert files.list(f"{root}/d") == []

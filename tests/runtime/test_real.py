@@ -101,7 +101,7 @@ def test_the_end_of_a_runtime_ends_its_tasks() -> None:
 def test_blocking_work_runs_beside_the_loop() -> None:
     async def main(runtime: Runtime) -> str:
         gate = threading.Event()
-        waiting = runtime.spawn(runtime.run_blocking(gate.wait), name="blocked")
+        waiting = runtime.run_blocking(gate.wait)
         name = await runtime.run_blocking(lambda: threading.current_thread().name)
         gate.set()
         assert await waiting
@@ -215,7 +215,7 @@ def test_the_end_of_a_runtime_waits_for_its_threads() -> None:
 
     async def main() -> None:
         async with RealRuntime() as runtime:
-            runtime.spawn(runtime.run_blocking(work), name="work")
+            runtime.run_blocking(work)
             await asyncio.to_thread(begun.wait)
             asyncio.get_running_loop().call_later(0.01, gate.set)
         assert done == ["work"]

@@ -9,6 +9,7 @@ from examples.replicated_log.messages import AppendRequest, Record, VoteRequest
 from examples.replicated_log.replica import Ready, Replica, Vote
 from examples.replicated_log.server import Server
 from examples.replicated_log.store import Store
+from moldau.errors import CorruptLog
 
 
 def with_replica(mutant: type[Replica]) -> type[Server]:
@@ -63,9 +64,9 @@ class TrustsTheHighWatermark(Replica):
 
 
 class PromisesBeforeTheSync(Server):
-    async def save(self, ready: Ready) -> None:
+    def save(self, ready: Ready) -> None:
         super().publish(ready)
-        await super().save(ready)
+        super().save(ready)
 
     def publish(self, ready: Ready) -> None:
         if not ready.needs_disk:
@@ -85,7 +86,7 @@ class SavesItsVoteCarelessly(Store):
         temporary = self._vote_path + ".tmp"
         with self._files.open(temporary, "write") as file:
             file.truncate(0)
-            file.append(f"{vote.epoch} {vote.candidate}\n".encode())
+            file.append(self._vote_text(vote).encode())
             file.sync()
         self._files.rename(temporary, self._vote_path)
 
@@ -96,7 +97,7 @@ class WritesItsVoteInPlace(Store):
     def save_vote(self, vote: Vote) -> None:
         with self._files.open(self._vote_path, "write") as file:
             file.truncate(0)
-            file.append(f"{vote.epoch} {vote.candidate}\n".encode())
+            file.append(self._vote_text(vote).encode())
             file.sync()
         self._files.sync_dir(self._directory)
 
@@ -128,19 +129,50 @@ class KeepsTheEndOfTheFile(Store):
         pass
 
 
+class CutsWhatHasRotted(Store):
+    """Every break of the chain is taken for an append that was torn."""
+
+    def _recover(self, data: bytes) -> list[Record]:
+        self._durable = 0
+        return super()._recover(data)
+
+    def _marked(self, data: bytes, start: int) -> int:
+        return 0
+
+
+class BelievesARottenVote(Store):
+    def _read_vote(self) -> Vote:
+        try:
+            return super()._read_vote()
+        except CorruptLog:
+            return self._vote
+
+
+class FormatsALostDisk(Store):
+    """A node without memory is taken for a new one."""
+
+    def open(self) -> tuple[Vote, list[Record]]:
+        if not self._files.exists(self._vote_path):
+            self.format()
+        return super().open()
+
+
 SEEDS_TO_KILL: dict[type[Server], int] = {
     with_replica(VotesWithoutComparingLogs): 30,
     with_replica(VotesTwice): 60,
     with_replica(LeaderCountsItselfTwice): 30,
     with_replica(ObeysOldLeaders): 60,
-    with_replica(CutsWhatTheLeaderDidNotSend): 60,
-    with_replica(TrustsTheHighWatermark): 60,
+    with_replica(CutsWhatTheLeaderDidNotSend): 150,
+    with_replica(TrustsTheHighWatermark): 150,
     PromisesBeforeTheSync: 30,
     with_store(ForgetsItsVote): 30,
     with_store(SavesItsVoteCarelessly): 60,
     with_store(WritesItsVoteInPlace): 60,
     with_store(NeverSyncs): 30,
-    with_store(TrustsThePageCache): 150,
+    with_store(TrustsThePageCache): 300,
     with_store(KeepsTheEndOfTheFile): 60,
+    with_store(CutsWhatHasRotted): 100,
+    with_store(BelievesARottenVote): 150,
+    with_store(FormatsALostDisk): 60,
 }
 """How many seeds, from 0 on, are enough to find each; about five times what it took."""

@@ -27,7 +27,10 @@ async def free_addresses(runtime: Runtime, count: int) -> dict[int, Address]:
 
 async def serve(number: int, addresses: dict[int, Address], directory: Path) -> None:
     async with RealRuntime(f"node-{number}") as runtime:
-        await Server(runtime, number, addresses, TIMING, str(directory / str(number))).run()
+        server = Server(runtime, number, addresses, TIMING, str(directory / str(number)))
+        if not (directory / str(number)).exists():
+            await runtime.run_blocking(server.format)
+        await server.run()
 
 
 async def write_and_restart_and_read(runtime: Runtime, directory: Path) -> list[list[bytes]]:

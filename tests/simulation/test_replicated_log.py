@@ -20,7 +20,7 @@ from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.self_check import run_seeds
 from moldau.runtime.simulated.trace import Fingerprint
 from tests.simulation.mutants import SEEDS_TO_KILL
-from tests.simulation.scenario import KINDS, run_log
+from tests.simulation.scenario import FOR_GOOD, KINDS, run_log
 
 SEEDS = int(os.environ.get("MOLDAU_SEEDS", "200"))
 BLOCKS = 8
@@ -38,7 +38,7 @@ happened: Counter[str] = Counter()
 def scenario(seed: int) -> Fingerprint:
     outcome = run_log(seed)
     happened.update(outcome.faults)
-    happened.update(cuts=outcome.cuts, acknowledged=outcome.acknowledged)
+    happened.update(cuts=outcome.cuts, acknowledged=outcome.acknowledged, refused=outcome.refused)
     happened["second epochs"] += outcome.epochs > 1
     return outcome.fingerprint
 
@@ -55,9 +55,12 @@ def test_all_promises_are_kept(block: int) -> None:
 
 def test_the_runs_go_where_it_hurts() -> None:
     happened.clear()
-    for seed in range(1000, 1040):
+    for seed in range(1000, 1060):
         scenario(seed)
-    wanted = {*KINDS, "cuts", "acknowledged", "second epochs", "early-alarm", "sync-waits"}
+    wanted = {*KINDS, *FOR_GOOD, "cuts", "acknowledged", "second epochs", "refused"}
+    wanted |= {"early-alarm", "sync-waits"}
+    disk_faults = ("write_error", "sync_error", "no_space", "slow_sync", "bit_rot")
+    wanted |= {f"felt {fault}" for fault in disk_faults}
     assert not {name for name in wanted if not happened[name]}
 
 

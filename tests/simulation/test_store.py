@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -25,12 +26,16 @@ class Machine:
         self.disk = SimulatedDisk(Random(seed), sector_bytes=32)
         self.store_class = store_class
         self.incarnation = Incarnation("node")
+        self.store().format()
+
+    def store(self) -> Store:
+        return self.store_class(self.disk.files(self.incarnation), DIRECTORY)
 
     def open(self) -> tuple[Store, Vote, list[Record]]:
         self.incarnation.poison()
         self.disk.kill()
         self.incarnation = Incarnation("node")
-        store = self.store_class(self.disk.files(self.incarnation), DIRECTORY)
+        store = self.store()
         return store, *store.open()
 
     def lose_power(self) -> list[Record]:
@@ -73,15 +78,16 @@ def after_a_cut(seed: int, store_class: type[Store]) -> list[Record]:
     """A synced log is cut and continued, and the power fails before the sync."""
     machine = Machine(seed, store_class)
     store, _, _ = machine.open()
-    store.append(records(3, *(f"old {number}" for number in range(9))))
+    store.append(OLD)
     store.sync()
     store.truncate(2)
-    store.append(records(2, *(f"new {number}" for number in range(5))))
+    store.append(NEW[2:])
     return machine.lose_power()
 
 
-OLD = records(3, *(f"old {number}" for number in range(9)))
-NEW = OLD[:2] + records(2, *(f"new {number}" for number in range(5)))
+# Entries as long as the mark before an append: the new ones begin where old ones began.
+OLD = records(3, *(f"old {number:4}" for number in range(9)))
+NEW = OLD[:2] + records(2, *(f"new {number:4}" for number in range(5)))
 
 
 def test_a_log_is_never_new_and_then_old() -> None:
@@ -135,3 +141,98 @@ def test_a_vote_that_is_none_is_refused() -> None:
     machine.disk.put(f"{DIRECTORY}/vote", b"???\n")
     with pytest.raises(CorruptLog, match="not a vote"):
         machine.open()
+
+
+def test_an_empty_disk_is_no_new_nodes() -> None:
+    machine = Machine()
+    machine.open()
+    machine.disk.lose()
+    with pytest.raises(CorruptLog, match="not a node's disk: new, or lost"):
+        machine.open()
+
+
+def with_three_appends(store_class: type[Store] = Store) -> Machine:
+    machine = Machine(store_class=store_class)
+    store, _, _ = machine.open()
+    store.save_vote(Vote(4, 1))
+    for number in range(3):
+        store.append(THREE[2 * number : 2 * number + 2])
+        store.sync()
+    return machine
+
+
+THREE = records(4, "zero", "one", "", "three", "four", "five")
+
+
+def what_rot_leaves(machine: Machine, path: str) -> list[tuple[int, Vote, list[Record]] | None]:
+    """What is found after each bit has flipped, one at a time; None where it was refused."""
+    found: list[tuple[int, Vote, list[Record]] | None] = []
+    intact = machine.disk.contents(path)
+    for bit in range(len(intact) * 8):
+        machine.disk.put(path, intact)
+        machine.disk.rot(path, bit)
+        try:
+            _, vote, log = machine.open()
+            found.append((bit, vote, log))
+        except CorruptLog:
+            found.append(None)
+    return found
+
+
+def test_no_rotten_bit_of_what_was_durable_goes_unseen() -> None:
+    machine = with_three_appends()
+    contents = machine.disk.contents(f"{DIRECTORY}/log")
+    last_append = contents.rfind(b"\xffend")
+    for each in what_rot_leaves(machine, f"{DIRECTORY}/log"):
+        if each is not None:
+            bit, vote, log = each
+            assert (vote, log) == (Vote(4, 1), THREE[: len(log)])
+            is_like_torn = bit >= last_append * 8 and len(log) >= 4
+            assert is_like_torn or log == THREE, "an old mark is all that may rot"
+
+
+def test_no_rotten_bit_of_a_vote_goes_unseen() -> None:
+    assert set(what_rot_leaves(with_three_appends(), f"{DIRECTORY}/vote")) == {None}
+
+
+def test_rot_behind_a_cut_is_seen_before_anything_follows() -> None:
+    machine = with_three_appends()
+    store, _, _ = machine.open()
+    store.truncate(4)
+    store.sync()
+    found = what_rot_leaves(machine, f"{DIRECTORY}/log")
+    assert all(each is None or each[2] == THREE[:4] for each in found)
+    assert found.count(None) > len(found) / 2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_cut_that_power_loss_undid_is_not_taken_for_rot(seed: int) -> None:
+    machine = Machine(seed)
+    store, _, _ = machine.open()
+    for number in range(3):
+        store.append(THREE[2 * number : 2 * number + 2])
+        store.sync()
+    store.truncate(3)
+    if seed % 2:
+        store.append(records(5, "new", "newer"))
+    found = machine.lose_power()
+    assert found[:3] == THREE[:3]
+
+
+def test_a_sector_that_went_astray_is_seen_when_more_was_written() -> None:
+    seen = Counter[bool]()
+    for seed in range(40):
+        machine = Machine(seed)
+        store, _, _ = machine.open()
+        for number in range(8):
+            machine.disk.faults.misdirected_write = float(number == 3)
+            store.append(records(1, f"value number {number} which fills a sector or two"))
+            store.sync()
+        machine.disk.drop_caches()
+        try:
+            _, _, log = machine.open()
+            assert len(log) == 8, "what is missing was durable"
+            seen[False] += 1
+        except CorruptLog:
+            seen[True] += 1
+    assert seen[True] > 30

@@ -20,12 +20,15 @@ What survives the loss of power:
 The interface is synchronous on purpose. A write into the page cache costs 1-5 us, a hop to a thread
 22-60 us; only `sync` and other long work go through `Runtime.run_blocking`.
 
-Paths are absolute and use `/`. Errors are always OSError with `errno` and `filename`. A file has
-one writer at a time; any number of readers beside it see what it wrote.
+Paths are absolute and use `/`. Errors are always OSError with `errno` and `filename`, but for paths
+that no file system can have: NUL and lone surrogates are a ValueError. A file has one writer at a
+time; any number of readers beside it see what it wrote.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -43,6 +46,12 @@ def flat(view: memoryview) -> memoryview:
     if not view.c_contiguous:
         raise BufferError("the memory is not contiguous")
     return view.cast("B")
+
+
+def parent_path(path: str) -> str:
+    """What names the directory that holds a path's last piece; a slash at the end is no piece."""
+    above = posixpath.dirname(path.rstrip("/"))
+    return above or ("/" if path.startswith("/") else ".")
 
 
 Mode: TypeAlias = Literal["read", "update", "write", "create"]
@@ -69,8 +78,9 @@ class MappedFile(ABC):
     """The first bytes of a file as memory. Read `buffer` with unpack_from, change it with `write`.
 
     `buffer` and every slice of it must be let go before `close`, and dies with it.
-    A disk that cannot read a page gives no error here but a signal: map only files that can be made
-    anew, such as indexes.
+    A disk that cannot read a page gives no error here but a signal, and so does a full one when a
+    write needs room that `File.allocate` has not reserved: map only files that can be made anew,
+    such as indexes.
     """
 
     __slots__ = ()
@@ -86,11 +96,17 @@ class MappedFile(ABC):
 
     @abstractmethod
     def sync(self) -> None:
-        """Make everything written durable; the promise of `File.sync`."""
+        """Make the mapped bytes durable, and the file's size; otherwise as `File.sync`.
+
+        What was written beyond the mapping waits for a sync of its own.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Unmap. Keeps what was written, makes nothing durable. A second call does nothing."""
+        """Unmap. Keeps what was written, makes nothing durable. A second call does nothing.
+
+        BufferError, and still mapped, while there are slices of `buffer`.
+        """
 
 
 class File(ABC):
@@ -117,6 +133,7 @@ class File(ABC):
     def write_at(self, position: int, data: Buffer) -> None:
         """Store all of `data`, growing the file (over zeros) when it lies beyond the end.
 
+        No data changes nothing, wherever it lies.
         After an error any part of `data` may be there.
         """
 
@@ -154,7 +171,8 @@ class File(ABC):
     def map(self, size: int, *, writable: bool = False) -> MappedFile:
         """Map the first `size` bytes, 1 or more, all of which must exist (EINVAL).
 
-        While a mapping is open the file's size cannot change: EBUSY.
+        While a mapping is open the file's size cannot change: EBUSY. That must not be asked of
+        another handle either, but only the simulated disk notices it there.
         """
 
     @abstractmethod
@@ -287,10 +305,13 @@ class Files(ABC):
         Whatever happens, the name leads to all of the old text or all of the new. `path` + ".tmp"
         is used on the way and may be left behind by a crash; the next call takes it over.
         """
+        if not posixpath.basename(path):
+            code = errno.EISDIR if path else errno.ENOENT
+            raise OSError(code, os.strerror(code), path)
         temporary = path + ".tmp"
         with self.open(temporary, "write") as file:
             file.truncate(0)
             file.append(text.encode("utf-8"))
             file.sync()
         self.rename(temporary, path)
-        self.sync_dir(posixpath.dirname(path))
+        self.sync_dir(parent_path(path))

@@ -170,9 +170,10 @@ class Runtime(ABC):
         """
 
     @abstractmethod
-    async def run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:
-        """Runs what may stall (fsync, long compression) off the event loop.
+    def run_blocking(self, function: Callable[..., T], /, *args: Any) -> asyncio.Future[T]:
+        """Runs what may stall (fsync, long compression) off the event loop; await what it gives.
 
+        It is under way when this returns. Code made of callbacks can take the future as it is.
         Calls made at the same time may run and end in any order. A hop costs more than a write to
         the page cache: hand over batches, and keep short work inline.
         """

@@ -78,11 +78,9 @@ class RealRuntime(Runtime):
             {"message": "a spawned task failed", "exception": error, "task": task}
         )
 
-    async def run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:
+    def run_blocking(self, function: Callable[..., T], /, *args: Any) -> asyncio.Future[T]:
         """Runs `function` on one of the runtime's threads."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, _call, function, args
-        )
+        return asyncio.get_running_loop().run_in_executor(self._threads, _call, function, args)
 
     def buggify(self, name: str, probability: float = 0.05) -> bool:
         """Never, in production."""

@@ -18,7 +18,17 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 
-from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode, flat
+from moldau.runtime.files import (
+    Buffer,
+    File,
+    FileLock,
+    Files,
+    FileStat,
+    MappedFile,
+    Mode,
+    flat,
+    parent_path,
+)
 
 _FLAGS: dict[Mode, int] = {
     "read": os.O_RDONLY,
@@ -30,6 +40,7 @@ _FILE_PERMISSIONS = 0o640
 _DIR_PERMISSIONS = 0o750
 _PARTS_MAX = 1024  # IOV_MAX on Linux and macOS
 _CLOSED = -1
+_CANNOT = frozenset((errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY))
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
@@ -144,7 +155,7 @@ class RealFile(File):
         if type(data) is memoryview:
             data = flat(data)
         end = position + len(data)
-        if end > self._end:
+        if data and end > self._end:
             self._refuse_while_mapped()
         try:
             written = os.pwrite(self._fd, data, position)
@@ -153,7 +164,8 @@ class RealFile(File):
         except OSError as error:
             self._find_end()
             raise _named(error, self.path) from None
-        self._end = max(self._end, end)
+        if data and end > self._end:
+            self._end = end
 
     def append_parts(self, parts: Sequence[Buffer]) -> int:
         self._refuse_while_mapped()
@@ -198,9 +210,9 @@ class RealFile(File):
         if self._fd == _CLOSED:
             raise _refused(errno.EBADF, self.path)
         try:
-            if _FULL_SYNC is not None:
-                fcntl.fcntl(self._fd, _FULL_SYNC)
-            elif data_only:
+            if _FULL_SYNC is not None and _sync_drive(self._fd, _FULL_SYNC):
+                return
+            if data_only and _FULL_SYNC is None:
                 os.fdatasync(self._fd)
             else:
                 os.fsync(self._fd)
@@ -259,6 +271,7 @@ class RealFileLock(FileLock):
     def release(self) -> None:
         fd, self._fd = self._fd, _CLOSED
         if fd != _CLOSED:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a fork has a copy
             os.close(fd)
 
 
@@ -298,16 +311,23 @@ class RealFiles(Files):
         return sorted(os.listdir(path))
 
     def make_dirs(self, path: str) -> None:
-        above = os.path.dirname(path)
+        wanted = [path]
+        while not _is_made(wanted[-1]):
+            wanted.append(parent_path(wanted[-1]))
+        self._sync_above(wanted.pop())
+        while wanted:
+            if not _is_made(wanted[-1]):
+                raise _refused(errno.ENOENT, path)
+            self._sync_above(wanted.pop())
+
+    def _sync_above(self, path: str) -> None:
+        """Make the name of a directory durable, if it may be ours."""
+        above = parent_path(path)
         try:
-            os.mkdir(path, _DIR_PERMISSIONS)
-        except FileExistsError:
-            if not stat.S_ISDIR(os.stat(path).st_mode):
+            self.sync_dir(above)
+        except PermissionError:
+            if os.access(above, os.W_OK):  # else none of our lives has made a name there
                 raise
-        except FileNotFoundError:
-            self.make_dirs(above)
-            os.mkdir(path, _DIR_PERMISSIONS)
-        self.sync_dir(above)
 
     def remove(self, path: str) -> None:
         os.unlink(path)
@@ -323,17 +343,18 @@ class RealFiles(Files):
             shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
-        if os.path.dirname(source) != os.path.dirname(target):
+        if not _share_directory(source, target):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
         os.rename(source, target)
 
     def sync_dir(self, path: str) -> None:
-        """As `Files.sync_dir`; a file system that refuses (EINVAL) keeps names by itself."""
+        """As `Files.sync_dir`; a file system that has no such call keeps names by itself."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            if _FULL_SYNC is None or not _sync_drive(fd, _FULL_SYNC):
+                os.fsync(fd)
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno not in _CANNOT:
                 raise _named(error, path) from None
         finally:
             os.close(fd)
@@ -357,9 +378,46 @@ class RealFiles(Files):
         return status.f_bavail * status.f_frsize
 
 
+def _is_made(path: str) -> bool:
+    """Whether the directory is there now; not when the one above is missing."""
+    try:
+        os.mkdir(path, _DIR_PERMISSIONS)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(path).st_mode):
+            raise
+    except FileNotFoundError:
+        if not path:
+            raise
+        return False
+    return True
+
+
+def _share_directory(source: str, target: str) -> bool:
+    """Whether one sync can make both names durable. The kernel says what else is wrong."""
+    one, other = parent_path(source), parent_path(target)
+    if not (source and target) or one == other:
+        return True
+    if not (os.path.isdir(one) and os.path.isdir(other)):
+        return True
+    return os.path.samefile(one, other)
+
+
+def _sync_drive(fd: int, call: int) -> bool:
+    """Ask the drive itself to be done; not where the file system is a network's."""
+    try:
+        fcntl.fcntl(fd, call)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+        return False
+    return True
+
+
 def _write_rest(fd: int, rest: memoryview, position: int) -> None:
     while rest:
         written = os.pwrite(fd, rest, position)
+        if not written:
+            raise OSError(errno.EIO, "the system stores nothing and says no reason")
         position += written
         rest = rest[written:]
 
@@ -383,7 +441,6 @@ def _read_some(fd: int, buffer: memoryview, position: int) -> int:
 
 
 _KEEP_SIZE = 1
-_CANNOT = frozenset((errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 _fallocate: Callable[[int, int], int] | None = None
 
 

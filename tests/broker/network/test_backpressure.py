@@ -10,9 +10,9 @@ import pytest
 from moldau.broker.network import ListenerOptions, NetworkOptions, OpenDirect, Request
 from moldau.protocol.declare import Response
 from moldau.runtime import Runtime
+from moldau.runtime.direct import DirectSocket, open_direct
 from moldau.runtime.files import File
 from tests.broker.network.arena import ScriptedService, answer, ask, serving
-from tests.broker.network.direct_socket import RealDirectSocket, open_direct
 from tests.runtime.arena import ARENAS, HOST, REAL_ARENAS, play
 
 MEBIBYTE = 1 << 20
@@ -82,11 +82,11 @@ FAST_WAYS += WAYS[2:]
 def test_slices_of_files_leave_between_buffers_whichever_way(
     arena: str, direct: OpenDirect | None
 ) -> None:
-    opened: list[RealDirectSocket] = []
+    opened: list[DirectSocket] = []
 
-    def open_noted(transport: Any) -> RealDirectSocket | None:
+    def open_noted(transport: Any) -> DirectSocket | None:
         assert direct is not None
-        found = cast(RealDirectSocket, direct(transport))
+        found = cast(DirectSocket, direct(transport))
         opened.append(found)
         return found
 

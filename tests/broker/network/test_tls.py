@@ -9,8 +9,8 @@ import pytest
 
 from moldau.broker.network import ListenerOptions
 from moldau.runtime import Runtime
+from moldau.runtime.direct import open_direct
 from tests.broker.network.arena import Client, ScriptedService, ask, serving
-from tests.broker.network.direct_socket import open_direct
 from tests.broker.network.test_backpressure import (
     MEBIBYTE,
     FilePiece,

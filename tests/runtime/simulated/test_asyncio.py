@@ -78,7 +78,7 @@ def test_many_cancelled_timers_do_not_pile_up() -> None:
                     await asyncio.sleep(0.001)
 
         world.run(driver)
-        assert len(world.loop._timers) < 25_000
+        assert len(world.loop.timers) < 25_000
 
 
 def test_task_groups_cancel_in_the_order_of_creation() -> None:

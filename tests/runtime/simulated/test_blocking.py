@@ -141,7 +141,7 @@ def test_a_process_that_ends_lets_its_threads_end() -> None:
     async def main(runtime: Runtime) -> None:
         files = runtime.files
         await runtime.run_blocking(files.write_text_atomic, "/text", "first")
-        runtime.spawn(runtime.run_blocking(files.write_text_atomic, "/text", "last"), name="write")
+        runtime.run_blocking(files.write_text_atomic, "/text", "last")
         await asyncio.sleep(0)
 
     for seed in range(30):
@@ -285,3 +285,83 @@ def test_code_that_swallows_its_own_death_gets_no_more_work_done() -> None:
         with pytest.raises(SimulationFailed, match="outlive the crash"):
             world.run_for(1)
     assert done == before
+
+
+def test_a_callback_is_called_where_it_was_added_and_not_when_it_was_taken_back() -> None:
+    heard: list[str] = []
+
+    def hear(work: asyncio.Future[int]) -> None:
+        heard.append(f"{work.result()} {PLACE.get()}")
+
+    async def main(runtime: Runtime) -> None:
+        PLACE.set("here")
+        for wait_s in (0, 0.00001):
+            for is_taken_back in (True, False):
+                work = runtime.run_blocking(int, "7")
+                await asyncio.sleep(wait_s)
+                work.add_done_callback(hear)
+                if is_taken_back:
+                    assert work.remove_done_callback(hear) == 1
+                    assert work.remove_done_callback(hear) == 0
+                await asyncio.sleep(1)
+                assert await work == 7
+
+    for seed in range(20):
+        with Simulation(seed) as world:
+            world.add_node("node", main)
+            world.run_for(10)
+        assert heard == ["7 here"] * 2
+        heard.clear()
+
+
+def test_who_waits_for_the_work_of_another_node_goes_on_in_a_turn_of_its_own() -> None:
+    shared: list[asyncio.Future[None]] = []
+    heard: list[float] = []
+
+    async def works(runtime: Runtime) -> None:
+        shared.append(runtime.run_blocking(lambda: None))
+        await asyncio.Event().wait()
+
+    async def waits(runtime: Runtime) -> None:
+        await shared[0]
+        heard.append(runtime.clock.monotonic())
+
+    for seed in range(20):
+        with Simulation(seed) as world:
+            world.add_node("works", works)
+            node = world.add_node("waits", waits)
+            world.run_for(0.000001)
+            node.pause()
+            world.run_for(1)
+            assert not heard
+            node.resume()
+            world.run_for(1)
+        assert heard.pop() > 1
+        shared.clear()
+
+
+def test_work_is_seen_before_it_is_over_and_only_then() -> None:
+    """Most of it happens in the moment in which it ends; not all, or nothing would race with it."""
+    seen_early = 0
+
+    async def main(runtime: Runtime) -> None:
+        nonlocal seen_early
+        ran: list[int] = []
+        with runtime.files.open("/log", "create") as file:
+
+            def work(number: int) -> None:
+                file.sync()
+                ran.append(number)
+
+            for number in range(200):
+                waiting = runtime.run_blocking(work, number)
+                waiting.add_done_callback(lambda _: None)  # one that nobody awaits ends apart
+                while not waiting.done():
+                    seen_early += number in ran
+                    await asyncio.sleep(0.0001)
+                assert ran[-1] == number
+
+    with Simulation(1) as world:
+        world.add_node("node", main)
+        world.run_for(5)
+    assert 5 < seen_early < 100

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextvars import Context, ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ def test_a_killed_node_cleans_nothing_up() -> None:
                     effect()
                 except NodeKilled:
                     log.append(name)
-            waits: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+            waits: dict[str, Callable[[], Awaitable[object]]] = {
                 "sleep": lambda: asyncio.sleep(1),
                 "connect": lambda: runtime.network.open_streams("peer", 9092),
                 "listen": lambda: runtime.network.listen(asyncio.Protocol, "", 1),
@@ -540,7 +540,7 @@ def test_waiting_for_blocking_work_can_be_cancelled_at_any_moment(step: int) -> 
     outcomes: list[str] = []
 
     async def main(runtime: Runtime) -> None:
-        work = runtime.spawn(runtime.run_blocking(outcomes.append, "ran"), name="work")
+        work = runtime.run_blocking(outcomes.append, "ran")
         await asyncio.wait([work], timeout=step * 0.000005)
         outcomes.append("cancelled" if work.cancel() else "done")
         await asyncio.sleep(1)
@@ -603,97 +603,6 @@ def test_blocking_work_takes_as_long_as_the_disk_says() -> None:
 
     assert took[0] < 0.001, "what was written inline before is not this call's bill"
     assert 3 < took[1] < 4
-
-
-async def count_greetings(runtime: Runtime, greetings: list[bytes]) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        greetings.append(await reader.read())
-        writer.close()
-
-    await runtime.network.serve_streams(serve, "", 1)
-    await idle(runtime)
-
-
-async def greet() -> None:
-    _, writer = await asyncio.open_connection("server", 1)
-    writer.write(b"from the dead")
-    writer.close()
-
-
-@pytest.mark.parametrize("held_by", ["a cycle", "a timer"])
-def test_what_a_dead_node_leaves_to_the_collector_has_no_effect(held_by: str) -> None:
-    greetings: list[bytes] = []
-    finalized: list[str] = []
-
-    class Bomb:
-        me: Bomb | None = None
-
-        def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-            self.loop = loop
-
-        def __del__(self) -> None:
-            finalized.append("tried")
-            greeting = greet()
-            try:
-                self.loop.create_task(greeting)
-            finally:
-                greeting.close()
-
-    async def victim(runtime: Runtime) -> None:
-        loop = asyncio.get_running_loop()
-        bomb = Bomb(loop)
-        if held_by == "a cycle":
-            bomb.me = bomb
-        else:
-            loop.call_later(2, str, bomb)
-        del bomb
-        await asyncio.Event().wait()
-
-    async def busy(runtime: Runtime) -> None:
-        for _ in range(FOREVER):
-            await asyncio.sleep(0.001)
-
-    with Simulation(1) as world:
-        world.add_node("server", lambda runtime: count_greetings(runtime, greetings))
-        node = world.add_node("victim", victim)
-        world.run_for(1)
-        node.crash()
-        world.add_node("busy", busy)
-        world.run_for(400)
-
-    assert finalized == ["tried"]
-    assert greetings == []
-
-
-def test_a_context_of_ones_own_does_not_lead_out_of_the_node() -> None:
-    greetings: list[bytes] = []
-    ran: list[str] = []
-
-    async def haunt() -> None:
-        while True:
-            await asyncio.sleep(1)
-            await greet()
-
-    async def main(runtime: Runtime) -> None:
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(haunt(), context=Context())
-        loop.call_later(2, ran.append, "later", context=Context())
-        future = loop.create_future()
-        future.add_done_callback(lambda _: loop.call_later(2, ran.append, "x"), context=Context())
-        future.set_result(None)
-        loop.call_soon(ran.append, "soon", context=Context())
-        await task
-
-    with Simulation(1) as world:
-        world.add_node("server", lambda runtime: count_greetings(runtime, greetings))
-        node = world.add_node("node", main)
-        world.run_for(1.5)
-        assert greetings == [b"from the dead"]
-        node.crash()
-        world.run_for(5)
-
-    assert ran == ["soon"]
-    assert len(greetings) == 1
 
 
 def test_a_node_sees_its_own_tasks_and_no_others() -> None:

@@ -6,8 +6,9 @@ any order; a call that was cancelled may still happen, later, as on a thread tha
 
 A crash falls anywhere into work that is under way: what had not run yet when its node dies is run
 then, up to a call to the disk that the seed chooses, and dies in the middle of that call. For this
-the moment at which work runs is spread over the time that the same work took before: work that ran
-at once would be over, in one piece, before any crash could meet it.
+work mostly runs when the time has passed that the same work took before, and completes in the same
+event; one time in eight it runs anywhere in that time, so that others see what it did while it is
+under way. Work that ran at once would be over before any crash could meet it.
 
 As on a thread, no event loop runs around the work, and context variables do not come along.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 from asyncio import _set_running_loop
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from heapq import heappush
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from moldau.runtime.simulated.loop import SimulatedLoop
 
 HOP_MIN_NS = 5_000
-HOP_MORE_NS = 55_000
+HOP_MORE_NS = 1 << 16
 """One hop between the loop and a thread takes the least, and up to this much more."""
 
 RUNS_THOUGH_CANCELLED = 0.5
@@ -48,28 +50,50 @@ class Habit:
 
 
 class Work(SimulatedFuture[Any]):
-    """A call that one task awaits: the event that completes it is the task's next step.
+    """A call that one task or callback waits for: the event that completes it is also their step.
 
-    A plain future would ask the loop to wake the task, which is one event more for each call.
+    A plain future would ask the loop to call them, which is one event more for each call.
     """
+
+    __slots__ = (
+        "args",
+        "begins_ns",
+        "bill_ns",
+        "context",
+        "function",
+        "habit",
+        "has_run",
+        "meets_slow_sync",
+        "waiter",
+    )
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     habit: Habit
     begins_ns: int
-    meets_slow_sync: bool | None = None
-    waiter: Callable[[Work], object] | None = None
-    context: Context | None = None
-    has_run = False
+    bill_ns: int
+    meets_slow_sync: bool | None
+    waiter: Callable[[Work], object] | None
+    context: Context | None
+    has_run: bool
 
     def add_done_callback(
         self, callback: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """Remembers the task that awaits; who comes later or beside it is called as usual."""
-        if self.waiter is None and context is not None and not self.has_run:
-            self.waiter, self.context = callback, context
+        """Remembers who waits first; who comes later or beside it is called as usual."""
+        if self.waiter is None and not self.has_run:
+            self.waiter = callback
+            self.context = copy_context() if context is None else context
         else:
             super().add_done_callback(callback, context=context)
+
+    def remove_done_callback(self, callback: Callable[[Any], object], /) -> int:
+        """Forgets that callback; says how often it was there."""
+        removed = super().remove_done_callback(callback)
+        if self.waiter is not None and self.waiter == callback:
+            self.waiter = None
+            removed += 1
+        return removed
 
     def cancel(self, msg: Any | None = None) -> bool:
         """The task goes on later, because it may be the one that cancels."""
@@ -86,20 +110,23 @@ class BlockingWork:
     def __init__(self, loop: SimulatedLoop, random: Random) -> None:
         self._loop = loop
         self._random = random
+        self._draw = random.random
+        self._draw_bits = random.getrandbits
         self._habits: dict[str, Habit] = {}
 
     def submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Work:
         """Arranges for `function(*args)`; the future holds what it gives or raises."""
-        loop, random = self._loop, self._random.random
+        loop, drawn = self._loop, self._draw_bits(35)
         work = Work(loop=loop)
         work.function, work.args = function, args
-        work.begins_ns = runs_ns = loop.now_ns + HOP_MIN_NS + int(random() * HOP_MORE_NS)
-        name: str = getattr(function, "__qualname__", type(function).__name__)
-        habit = self._habits.get(name)
-        if habit is None:
-            habit = self._habits[name] = Habit()
-        work.habit = habit
-        work.owner = incarnation = CURRENT.get()
+        work.meets_slow_sync = work.waiter = work.context = None
+        work.has_run, work.bill_ns = False, 0
+        try:
+            work.habit = habit = self._habits[function.__qualname__]
+        except (AttributeError, KeyError):
+            work.habit = habit = self._new_habit(function)
+        work.begins_ns = runs_ns = loop.now_ns + HOP_MIN_NS + (drawn & HOP_MORE_NS - 1)
+        work.owner = incarnation = CURRENT.get() or loop.whose()
         if incarnation is None:
             loop.schedule(runs_ns, Turn(self._begin, (work,), world_context()))
             return work
@@ -108,11 +135,14 @@ class BlockingWork:
             return work  # it would not take the refusal: it waits for ever
         incarnation.works.append(work)
         bill_ns = habit.bill_ns
-        if bill_ns:
-            if incarnation.disk is not None and incarnation.disk.faults.slow_sync:
-                bill_ns += self._draw_slow_sync(work, incarnation.disk)
-            runs_ns += int(random() * bill_ns)
-        loop.schedule(runs_ns, Turn(self._begin, (work,), incarnation.thread_context.copy()))
+        if incarnation.disk is not None and incarnation.disk.faults.slow_sync and bill_ns:
+            bill_ns += self._draw_slow_sync(work, incarnation.disk)
+        if drawn >> 32:
+            runs_ns += bill_ns + HOP_MIN_NS + (drawn >> 16 & HOP_MORE_NS - 1)
+        elif bill_ns:  # one time in eight
+            runs_ns += int(self._draw() * bill_ns)
+        turn = Turn(self._begin, (work,), incarnation.thread_context.copy())
+        heappush(loop.timers, (runs_ns, loop.next_order(), turn))
         return work
 
     def last_moments(self, incarnation: Incarnation, *, is_killed: bool) -> None:
@@ -135,9 +165,13 @@ class BlockingWork:
                 dies_in = 0
             loop = self._loop
             loop.trace.note(loop.now_ns, incarnation.name, "last-work", dies_in or "whole")
-            incarnation.thread_context.copy().run(self._perform, work, disk, dies_in)
+            incarnation.thread_context.copy().run(self._run, work, disk, dies_in)
             if not incarnation.alive:
                 return
+
+    def _new_habit(self, function: Callable[..., Any]) -> Habit:
+        name: str = getattr(function, "__qualname__", type(function).__name__)
+        return self._habits.setdefault(name, Habit())
 
     def _draw_slow_sync(self, work: Work, disk: SimulatedDisk) -> int:
         """Whether its sync is a slow one is known now, so that it can run late in that time."""
@@ -145,42 +179,42 @@ class BlockingWork:
         return disk.costs.slow_sync_ns if work.meets_slow_sync else 0
 
     def _begin(self, work: Work) -> None:
+        """Runs it, as a thread of its owner, and completes it: now, when enough time has passed."""
         owner = work.owner
         if owner is not None:
             owner.works.remove(work)
-        if work.cancelled() and self._random.random() >= RUNS_THOUGH_CANCELLED:
+        is_cancelled = work.cancelled()
+        if is_cancelled and self._draw() >= RUNS_THOUGH_CANCELLED:
             return
-        loop = self._loop
-        ends_ns = loop.now_ns
-        if owner is None or owner.disk is None:
-            result, error = self._run(work)
-        else:
-            bill_ns, result, error = self._perform(work, owner.disk)
-            if work.begins_ns + bill_ns > ends_ns:
-                ends_ns = work.begins_ns + bill_ns
+        disk = None if owner is None else owner.disk
+        value, error = self._run(work, disk)
         work.has_run = True
-        if work.cancelled() or not (owner is None or owner.alive):
+        if is_cancelled or not (owner is None or owner.alive):
             return
-        ends_ns += HOP_MIN_NS + int(self._random.random() * HOP_MORE_NS)
-        context = copy_context() if work.context is None else work.context
-        loop.schedule(ends_ns, Turn(work_is_over, (work, result, error), context))
+        now_ns = self._loop.now_ns
+        ends_ns = work.begins_ns + work.bill_ns + HOP_MIN_NS
+        context = work.context
+        if ends_ns <= now_ns and context is not None and context.get(CURRENT) is owner:
+            context.run(work_is_over, work, value, error)
+            return
+        if context is None:
+            context = copy_context()
+        ends_ns = max(ends_ns, now_ns) + int(self._draw() * HOP_MORE_NS)
+        self._loop.schedule(ends_ns, Turn(work_is_over, (work, value, error), context))
 
-    def _perform(
-        self, work: Work, disk: SimulatedDisk, dies_in: int = 0
-    ) -> tuple[int, Any, BaseException | None]:
-        """Runs it, to its end or until it dies in that call to the disk; says what it cost."""
-        disk.begin_work()
-        if dies_in:
-            disk.die_in(dies_in, work.owner)
-        elif work.meets_slow_sync is not None:
-            disk.next_is_slow = work.meets_slow_sync
-        result, error = self._run(work)
-        bill_ns = disk.end_work()
-        if not dies_in and bill_ns < disk.costs.slow_sync_ns:
-            work.habit.bill_ns, work.habit.calls = bill_ns, disk.calls
-        return bill_ns, result, error
+    def _run(
+        self, work: Work, disk: SimulatedDisk | None, dies_in: int = 0
+    ) -> tuple[Any, BaseException | None]:
+        """Runs it where no event loop runs, to its end or until it dies in that call to the disk.
 
-    def _run(self, work: Work) -> tuple[Any, BaseException | None]:
+        Gives what it returned or raised.
+        """
+        if disk is not None:
+            disk.begin_work()
+            if dies_in:
+                disk.die_in(dies_in, work.owner)
+            elif work.meets_slow_sync is not None:
+                disk.next_is_slow = work.meets_slow_sync
         _set_running_loop(None)
         try:
             return work.function(*work.args), None
@@ -191,16 +225,20 @@ class BlockingWork:
         except BaseException as failure:
             return None, failure
         finally:
-            if self._loop.is_running():
-                _set_running_loop(self._loop)
+            _set_running_loop(self._loop if self._loop.running else None)
+            if disk is not None:
+                work.bill_ns = bill_ns = disk.end_work()
+                if not dies_in and bill_ns < disk.costs.slow_sync_ns:
+                    habit = work.habit
+                    habit.bill_ns, habit.calls = bill_ns, disk.calls
 
 
-def work_is_over(work: Work, result: Any, error: BaseException | None) -> None:
-    """The task that waits goes on with what the call gave. Runs in the context of that task."""
+def work_is_over(work: Work, value: Any, error: BaseException | None) -> None:
+    """Who waits goes on with what the call gave. Runs in the context of that task or callback."""
     if work.cancelled():
         return
     if error is None:
-        work.set_result(result)
+        work.set_result(value)
     else:
         work.set_exception(error)
     if work.waiter is not None:

@@ -14,28 +14,52 @@ from random import Random
 ACTIVE_SHARE = 0.25
 
 
+class _Point:
+    """One place in the code, and what became of it in this run."""
+
+    __slots__ = ("activations", "asked", "random")
+
+    def __init__(self, random: Random | None) -> None:
+        self.random = random
+        """None when the place is not active in this run."""
+        self.asked = 0
+        self.activations = 0
+
+
 class Buggify:
     """The rare paths of one run."""
 
     def __init__(self, seed: str, *, active_share: float = ACTIVE_SHARE) -> None:
         self._seed = seed
         self._active_share = active_share
-        self._points: dict[str, Random | None] = {}
+        self._points: dict[str, _Point] = {}
         self.enabled = True
-        self.activations: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
 
     def __call__(self, name: str, probability: float) -> bool:
         """Whether the place called `name` takes its rare path now."""
-        self.asked[name] += 1
-        if name not in self._points:
-            random = Random(f"{self._seed}/buggify/{name}")
-            self._points[name] = random if random.random() < self._active_share else None
-        point = self._points[name]
-        if point is None or not self.enabled or point.random() >= probability:
+        point = self._points.get(name) or self._new_point(name)
+        point.asked += 1
+        if point.random is None or not self.enabled or point.random.random() >= probability:
             return False
-        self.activations[name] += 1
+        point.activations += 1
         return True
+
+    def _new_point(self, name: str) -> _Point:
+        random = Random(f"{self._seed}/buggify/{name}")
+        is_active = random.random() < self._active_share
+        self._points[name] = point = _Point(random if is_active else None)
+        return point
+
+    @property
+    def asked(self) -> Counter[str]:
+        """How often each place asked."""
+        return Counter({name: point.asked for name, point in self._points.items()})
+
+    @property
+    def activations(self) -> Counter[str]:
+        """How often each place took its rare path, if it did."""
+        taken = {name: point.activations for name, point in self._points.items()}
+        return +Counter(taken)
 
 
 class Coverage:

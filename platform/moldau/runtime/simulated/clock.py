@@ -26,7 +26,7 @@ class NodeClock:
     """The hardware clocks of one machine; outlives the incarnations that run on it."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._anchor_ns = loop.now_ns
         self._local_anchor_ns = loop.now_ns
         self._rate_ppm = 0
@@ -36,7 +36,9 @@ class NodeClock:
 
     def local_ns(self) -> int:
         """Now, on this machine."""
-        elapsed = self._loop.now_ns - self._anchor_ns
+        if not self.drifts:
+            return self.loop.now_ns
+        elapsed = self.loop.now_ns - self._anchor_ns
         if self._rate_ppm:
             elapsed += elapsed * self._rate_ppm // _MILLION
         return self._local_anchor_ns + elapsed
@@ -50,10 +52,10 @@ class NodeClock:
         """Lets the clock run faster (ppm > 0) or slower from now on; 100_000 is ten percent."""
         assert ppm > -_MILLION, "a clock cannot run backwards"
         self._local_anchor_ns = self.local_ns()
-        self._anchor_ns = self._loop.now_ns
+        self._anchor_ns = self.loop.now_ns
         self._rate_ppm = ppm
         self.drifts = ppm != 0 or self._anchor_ns != self._local_anchor_ns
-        self._loop.reschedule(self)
+        self.loop.reschedule(self)
 
     def jump_wall(self, milliseconds: int) -> None:
         """Moves the wall clock as an operator or a time daemon would; timers do not notice."""
@@ -62,11 +64,12 @@ class NodeClock:
     def set_right(self) -> None:
         """The time daemon has done its work: true wall clock, no drift from now on."""
         self.drift(0)
-        self._wall_offset_ms = (self._loop.now_ns - self.local_ns()) // _MILLION
+        self._wall_offset_ms = (self.loop.now_ns - self.local_ns()) // _MILLION
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as this machine believes."""
-        return EPOCH_MS + self._wall_offset_ms + self.local_ns() // _MILLION
+        now_ns = self.local_ns() if self.drifts else self.loop.now_ns
+        return EPOCH_MS + self._wall_offset_ms + now_ns // _MILLION
 
 
 class SimulatedClock:
@@ -74,19 +77,22 @@ class SimulatedClock:
 
     def __init__(self, clock: NodeClock, incarnation: Incarnation) -> None:
         self._clock = clock
+        self._loop = clock.loop
         self._incarnation = incarnation
 
     def monotonic_ns(self) -> int:
         """Nanoseconds of virtual time as this machine measures them."""
         if not self._incarnation.alive:
             self._incarnation.check()
-        return self._clock.local_ns()
+        clock = self._clock
+        return clock.local_ns() if clock.drifts else self._loop.now_ns
 
     def monotonic(self) -> float:
         """The same in seconds; equals the loop's `time()` on this node."""
         if not self._incarnation.alive:
             self._incarnation.check()
-        return self._clock.local_ns() / 1e9
+        clock = self._clock
+        return (clock.local_ns() if clock.drifts else self._loop.now_ns) / 1e9
 
     def wall_ms(self) -> int:
         """The wall clock of this machine, right or wrong."""

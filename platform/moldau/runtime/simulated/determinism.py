@@ -61,7 +61,7 @@ def deterministic_asyncio(loop: SimulatedLoop) -> Iterator[None]:
     def all_tasks(of: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[Any]]:
         if of is not None and of is not loop:
             return everybodys(of)
-        incarnation = CURRENT.get()
+        incarnation = loop.whose()
         tasks = loop.tasks if incarnation is None else incarnation.tasks
         return {task for task in tasks if not task.done()}
 
@@ -93,7 +93,8 @@ def quiet_graves() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _context_of_nobody() -> Context:
+def context_of_nobody() -> Context:
+    """A context of a node that was dead all along."""
     nobody = Incarnation("nobody", 0)
     nobody.poison()
     context = copy_context()
@@ -113,7 +114,7 @@ class Garbage:
     def __init__(self) -> None:
         self._collections = 0
         self._active = False
-        self._context = _context_of_nobody()
+        self._context = context_of_nobody()
 
     def begin(self) -> None:
         """Takes the collector over; the first of several simulations does, the last gives back."""

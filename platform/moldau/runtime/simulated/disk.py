@@ -23,7 +23,8 @@ from moldau.runtime.files import Files
 from moldau.runtime.simulated.disk_cache import CachedFile
 from moldau.runtime.simulated.disk_faults import DiskCosts, DiskFaults, Operation, disk_error
 from moldau.runtime.simulated.disk_files import SimulatedFiles
-from moldau.runtime.simulated.disk_names import Directory, Node, split_path
+from moldau.runtime.simulated.disk_names import Directory, Node
+from moldau.runtime.simulated.disk_paths import NOT_NAMES, Place, find, missing, place
 from moldau.runtime.simulated.disk_power import PowerLoss
 from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
 
@@ -181,7 +182,8 @@ class SimulatedDisk:
 
     def put(self, path: str, contents: bytes) -> None:
         """Make a file (in a directory that exists) hold this, durably: a stale copy put back."""
-        directory, name = self.parent(path)
+        directory, name, _ = self.place(path)
+        assert name not in NOT_NAMES, f"not a file: {path!r}"
         file = CachedFile(self.sector_bytes, self.now_ms())
         file.write(0, contents)
         file.sync()
@@ -191,9 +193,9 @@ class SimulatedDisk:
 
     def drop(self, path: str) -> None:
         """Make a file be missing, durably."""
-        directory, name = self.parent(path)
+        directory, name, _ = self.place(path)
         if name not in directory.entries:
-            raise disk_error(errno.ENOENT, path)
+            raise missing(name, path)
         directory.unsynced.clear()
         del directory.entries[name]
         self._used_bytes = None
@@ -205,16 +207,12 @@ class SimulatedDisk:
     # For `disk_files`.
 
     def find(self, path: str) -> Node:
-        """What the path leads to; ENOENT, ENOTDIR."""
-        node: Node = self.root
-        for name in split_path(path):
-            if not isinstance(node, Directory):
-                raise disk_error(errno.ENOTDIR, path)
-            found = node.entries.get(name)
-            if found is None:
-                raise disk_error(errno.ENOENT, path)
-            node = found
-        return node
+        """What the path leads to; ENOENT, ENOTDIR, ENAMETOOLONG."""
+        return find(self.root, path)
+
+    def place(self, path: str) -> Place:
+        """Where the last name of the path is, or could be made; errors of the way to it."""
+        return place(self.root, path)
 
     def file(self, path: str) -> CachedFile:
         """The file there; EISDIR when it is a directory."""
@@ -229,13 +227,6 @@ class SimulatedDisk:
         if not isinstance(node, Directory):
             raise disk_error(errno.ENOTDIR, path)
         return node
-
-    def parent(self, path: str) -> tuple[Directory, str]:
-        """The directory that holds the name, and the name; the root has none (EBUSY)."""
-        *above, name = split_path(path) or ("",)
-        if not name:
-            raise disk_error(errno.EBUSY, path)
-        return self.directory("/" + "/".join(above)), name
 
     def opened(self, file: CachedFile) -> None:
         """A handle more."""

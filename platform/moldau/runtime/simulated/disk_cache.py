@@ -63,6 +63,8 @@ class CachedFile:
     def write(self, position: int, data: Buffer) -> None:
         """Change the cache. What lies between the old end and `position` becomes zeros."""
         end = position + len(data)
+        if end == position:
+            return
         size = len(self.data)
         if position > size:
             self.data.extend(bytes(position - size))
@@ -97,28 +99,55 @@ class CachedFile:
         self.unsynced.clear()
         self._size_durable = self._size_lowest = self._size_highest = len(self.data)
 
-    def fail_sync(self, random: Random) -> None:
+    def sync_first(self, size: int) -> None:
+        """The sectors of the first `size` bytes reach the platter, and the size of the file.
+
+        What lies beyond stays dirty; but of what was cut off, the last size leaves nothing.
+        """
+        current = len(self.data)
+        for sector in self._dirty_in(size):
+            del self.unsynced[sector]
+        for sector in [sector for sector in self.unsynced if sector * self.sector_bytes >= current]:
+            del self.unsynced[sector]
+        last, filled = divmod(current, self.sector_bytes)
+        if filled and last in self.unsynced:
+            self.unsynced[last] = self.unsynced[last][:filled]
+        self._size_durable = self._size_lowest = self._size_highest = current
+
+    def fail_sync(self, random: Random, size: int | None = None) -> None:
         """Some dirty sectors arrive, the others are forgotten: clean in the cache, not there."""
-        for sector, image in self.unsynced.items():
+        for sector in self._dirty_in(size):
+            image = self.unsynced.pop(sector)
             if random.random() < 0.5:
                 self.diverged[sector] = image
-        self.unsynced.clear()
+
+    def _dirty_in(self, size: int | None) -> list[int]:
+        """The dirty sectors that the first `size` bytes touch; None is all of them."""
+        if size is None:
+            return list(self.unsynced)
+        beyond = -(-size // self.sector_bytes)
+        return [sector for sector in self.unsynced if sector < beyond]
 
     def write_back(self, random: Random) -> None:
         """The kernel writes some dirty sectors on its own, as it may at any time."""
         for sector in [sector for sector in self.unsynced if random.random() < 0.5]:
             del self.unsynced[sector]
 
-    def misdirect(self, random: Random) -> None:
-        """A sync that puts one dirty sector in another's place, and reports success."""
+    def misdirect(self, random: Random, size: int | None = None) -> bool:
+        """A sync that puts one dirty sector in another's place, and reports success.
+
+        Whether there was one: a sector beyond the end has nothing to put.
+        """
         count = -(-len(self.data) // self.sector_bytes)
-        if not self.unsynced or count < 2:
-            return
-        astray = random.choice(sorted(self.unsynced))
+        dirty = sorted(sector for sector in self._dirty_in(size) if sector < count)
+        if not dirty or count < 2:
+            return False
+        astray = random.choice(dirty)
         victim = (astray + random.randrange(1, count)) % count
         self.diverged[astray] = self.unsynced.pop(astray)
         self.unsynced.pop(victim, None)
         self.diverged[victim] = self._cached(astray)
+        return True
 
     def rot(self, bit: int) -> None:
         """Flip a bit, counted from the start of the file, in cache and platter alike."""
@@ -133,6 +162,11 @@ class CachedFile:
             if start < end:  # within what there is: a mapping forbids any other size
                 self.data[start:end] = image[: end - start].ljust(end - start, b"\0")
         self.diverged.clear()
+
+    def check_unshared(self) -> None:
+        """BufferError while anybody has a view of the bytes."""
+        self.data.append(0)
+        del self.data[-1:]
 
     def end_process(self) -> None:
         """The process died: handles, locks and mappings are gone, the cache is not."""

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import builtins
 import errno
-import posixpath
 from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from moldau.runtime.files import Buffer, File, FileLock, Files, FileStat, MappedFile, Mode, flat
+from moldau.runtime.files import (
+    Buffer,
+    File,
+    FileLock,
+    Files,
+    FileStat,
+    MappedFile,
+    Mode,
+    flat,
+    parent_path,
+)
 from moldau.runtime.simulated.disk_cache import CachedFile
 from moldau.runtime.simulated.disk_faults import disk_error
-from moldau.runtime.simulated.disk_names import Directory, split_path
+from moldau.runtime.simulated.disk_names import Directory
+from moldau.runtime.simulated.disk_paths import NOT_NAMES, missing
 from moldau.runtime.simulated.incarnation import NodeKilled
 
 if TYPE_CHECKING:
     from moldau.runtime.simulated.disk import SimulatedDisk
     from moldau.runtime.simulated.incarnation import Incarnation
+
+
+_NOT_REMOVED = {"": errno.EBUSY, ".": errno.EINVAL, "..": errno.ENOTEMPTY}
 
 
 class SimulatedMappedFile(MappedFile):
@@ -53,13 +66,15 @@ class SimulatedMappedFile(MappedFile):
         file.cached.write(position, data)
 
     def sync(self) -> None:
-        self._opened().sync_cached()
+        self._opened().sync_cached(self._size)
 
     def close(self) -> None:
         if self._file is None:
             return
         file = self._opened()
         self._buffer.release()
+        if file.cached.mapping_count == 1:
+            file.cached.check_unshared()
         file.cached.mapping_count -= 1
         file.disk.closed(file.cached)
         self._file = None
@@ -114,7 +129,7 @@ class SimulatedFile(File):
             data = flat(data)
         if position < 0:
             raise disk_error(errno.EINVAL, self.path)
-        if position + len(data) > len(self.cached.data):
+        if data and position + len(data) > len(self.cached.data):
             self._refuse_while_mapped()
         self._store(position, data)
 
@@ -154,8 +169,8 @@ class SimulatedFile(File):
         self._check()
         self.sync_cached()
 
-    def sync_cached(self) -> None:
-        """Make the bytes durable, or fail and forget some of them."""
+    def sync_cached(self, size: int | None = None) -> None:
+        """Make the bytes durable, or fail and forget some of them; None is the whole file."""
         disk, cached = self.disk, self.cached
         try:
             disk.begin("sync", self.path, len(cached.unsynced) * cached.sector_bytes)
@@ -163,13 +178,15 @@ class SimulatedFile(File):
             cached.write_back(disk.random)
             raise
         except OSError:
-            cached.fail_sync(disk.random)
+            cached.fail_sync(disk.random, size)
             raise
         rate = disk.faults.misdirected_write
-        if rate and disk.random.random() < rate:
+        if rate and disk.random.random() < rate and cached.misdirect(disk.random, size):
             disk.count("misdirected_write")
-            cached.misdirect(disk.random)
-        cached.sync()
+        if size is None:
+            cached.sync()
+        else:
+            cached.sync_first(size)
 
     def map(self, size: int, *, writable: bool = False) -> MappedFile:
         self._check()
@@ -224,6 +241,8 @@ class SimulatedFile(File):
         except (OSError, NodeKilled):
             self._store_prefix(position, data, disk.random.randrange(len(data) + 1))
             raise
+        if not data:
+            return
         end = position + len(data)
         room = disk.room_for(cached, end)
         if room < end:
@@ -296,34 +315,57 @@ class SimulatedFiles(Files):
 
     def make_dirs(self, path: str) -> None:
         self._incarnation.check()
-        above = "/"
-        for name in split_path(path):
-            directory = self._disk.directory(above)
-            child = posixpath.join(above, name)
-            found = directory.entries.get(name)
-            if found is None:
-                self._disk.begin("write", child)
-                directory.add(name, Directory(self._disk.now_ms()))
-                self._disk.names_changed(directory)
-            elif not isinstance(found, Directory):
-                code = errno.EEXIST if child == path else errno.ENOTDIR
-                raise disk_error(code, path)
-            if found is None or child == path:
-                self.sync_dir(above)
-            above = child
+        wanted = [path]
+        while not self._is_made(wanted[-1], path):
+            wanted.append(parent_path(wanted[-1]))
+        self.sync_dir(parent_path(wanted.pop()))
+        while wanted:
+            self._is_made(wanted[-1], path)
+            self.sync_dir(parent_path(wanted.pop()))
+
+    def _is_made(self, path: str, wanted: str) -> bool:
+        """Whether the directory is there now; not when the one above is missing."""
+        try:
+            directory, name, asks_for_dir = self._disk.place(path)
+        except FileNotFoundError:
+            if not path:
+                raise
+            return False
+        if name in NOT_NAMES:
+            return True
+        found = directory.entries.get(name)
+        if found is None:
+            refused = missing(name, wanted)
+            if refused.errno != errno.ENOENT:
+                raise refused
+            self._disk.begin("write", path)
+            directory.add(name, Directory(self._disk.now_ms()))
+            self._disk.names_changed(directory)
+        elif not isinstance(found, Directory):
+            raise disk_error(errno.ENOTDIR if asks_for_dir else errno.EEXIST, path)
+        return True
 
     def remove(self, path: str) -> None:
         self._incarnation.check()
-        directory, name = self._disk.parent(path)
-        self._disk.file(path)
+        directory, name, asks_for_dir = self._disk.place(path)
+        found = directory if name in NOT_NAMES else directory.entries.get(name)
+        if found is None:
+            raise missing(name, path)
+        if isinstance(found, Directory):
+            raise disk_error(errno.EISDIR, path)
+        if asks_for_dir:
+            raise disk_error(errno.ENOTDIR, path)
         self._disk.begin("write", path)
         directory.remove(name)
         self._disk.names_changed(directory)
 
     def remove_dir(self, path: str) -> None:
         self._incarnation.check()
-        directory, name = self._disk.parent(path)
-        if self._disk.directory(path).entries:
+        directory, name, _ = self._disk.place(path)
+        if name in NOT_NAMES:
+            raise disk_error(_NOT_REMOVED[name], path)
+        found = self._disk.directory(path)
+        if found.entries:
             raise disk_error(errno.ENOTEMPTY, path)
         self._disk.begin("write", path)
         directory.remove(name)
@@ -331,24 +373,40 @@ class SimulatedFiles(Files):
 
     def rename(self, source: str, target: str) -> None:
         self._incarnation.check()
-        node = self._disk.find(source)
-        directory, old = self._disk.parent(source)
-        target_directory, new = self._disk.parent(target)
+        try:
+            directory, old, new = self._renamed(source, target)
+            if old != new:
+                self._disk.begin("write", target)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, source, None, target) from None
+        if old != new:
+            directory.rename(old, new)
+            self._disk.names_changed(directory)
+
+    def _renamed(self, source: str, target: str) -> tuple[Directory, str, str]:
+        """The directory and both names, when the one can become the other."""
+        directory, old, old_asks_for_dir = self._disk.place(source)
+        target_directory, new, new_asks_for_dir = self._disk.place(target)
         if directory is not target_directory:
             raise disk_error(errno.EXDEV, source)
-        if old == new:
-            return
-        replaced = directory.entries.get(new)
-        if isinstance(replaced, Directory):
-            if not isinstance(node, Directory):
-                raise disk_error(errno.EISDIR, target)
+        if old in NOT_NAMES or new in NOT_NAMES:
+            raise disk_error(errno.EBUSY, source)
+        node, replaced = directory.entries.get(old), directory.entries.get(new)
+        if node is None:
+            raise missing(old, source)
+        if replaced is None and (refused := missing(new, target)).errno != errno.ENOENT:
+            raise refused
+        is_dir = isinstance(node, Directory)
+        if not is_dir and (old_asks_for_dir or new_asks_for_dir):
+            raise disk_error(errno.ENOTDIR, source)
+        if isinstance(replaced, Directory) and old != new:
+            if not is_dir:
+                raise disk_error(errno.EISDIR, source)
             if replaced.entries:
-                raise disk_error(errno.ENOTEMPTY, target)
-        elif replaced is not None and isinstance(node, Directory):
-            raise disk_error(errno.ENOTDIR, target)
-        self._disk.begin("write", target)
-        directory.rename(old, new)
-        self._disk.names_changed(directory)
+                raise disk_error(errno.ENOTEMPTY, source)
+        elif replaced is not None and is_dir and old != new:
+            raise disk_error(errno.ENOTDIR, source)
+        return directory, old, new
 
     def sync_dir(self, path: str) -> None:
         self._incarnation.check()
@@ -379,25 +437,30 @@ class SimulatedFiles(Files):
 
     def free_bytes(self, path: str) -> int:
         self._incarnation.check()
-        self._disk.directory(path)
+        self._disk.find(path)
         return self._disk.free_bytes()
 
     def _open(self, path: str, mode: Mode) -> SimulatedFile:
         disk, incarnation = self._disk, self._incarnation
         incarnation.check()
-        directory, name = disk.parent(path)
-        found = directory.entries.get(name)
+        directory, name, asks_for_dir = disk.place(path)
+        found = directory if name in NOT_NAMES else directory.entries.get(name)
+        if asks_for_dir and mode in ("write", "create"):
+            raise disk_error(errno.EISDIR, path)
+        if mode == "create" and found is not None:
+            raise disk_error(errno.EEXIST, path)
         if isinstance(found, Directory):
             raise disk_error(errno.EISDIR, path)
         if found is None:
-            if mode in ("read", "update"):
-                raise disk_error(errno.ENOENT, path)
+            refused = missing(name, path)
+            if mode in ("read", "update") or refused.errno != errno.ENOENT:
+                raise refused
             disk.begin("write", path)
             found = CachedFile(disk.sector_bytes, disk.now_ms())
             directory.add(name, found)
             disk.names_changed(directory)
-        elif mode == "create":
-            raise disk_error(errno.EEXIST, path)
+        elif asks_for_dir:
+            raise disk_error(errno.ENOTDIR, path)
         else:
             disk.begin("read", path)
         return SimulatedFile(disk, incarnation, found, path, mode != "read")

@@ -10,7 +10,6 @@ does this.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TypeAlias
 
 from moldau.runtime.simulated.disk_cache import CachedFile
@@ -75,10 +74,3 @@ class Directory:
             self.entries.pop(name, None)
         else:
             self.entries[name] = node
-
-
-@lru_cache(maxsize=4096)
-def split_path(path: str) -> tuple[str, ...]:
-    """The names on the way from the root."""
-    assert path.startswith("/"), f"paths are absolute: {path!r}"
-    return tuple(name for name in path.split("/") if name)

@@ -21,6 +21,9 @@ FailureSink = Callable[[str, "BaseException | None"], None]
 Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
+_UNKNOWN = object()
+
+
 class Failures:
     """asyncio's exception handling for a loop that many nodes share."""
 
@@ -58,8 +61,8 @@ class Failures:
     @staticmethod
     def _owner(context: dict[str, Any]) -> Incarnation | None:
         for key in ("task", "future"):
-            owner = getattr(context.get(key), "owner", None)
-            if isinstance(owner, Incarnation):
+            owner: Incarnation | object | None = getattr(context.get(key), "owner", _UNKNOWN)
+            if owner is None or isinstance(owner, Incarnation):
                 return owner
         return CURRENT.get()
 
@@ -77,10 +80,10 @@ class Failures:
     def set_handler(self, handler: Handler | None) -> None:
         """The node that calls hears of its own failures from now on, or no longer."""
         if handler is None:
-            self._handlers.pop(CURRENT.get(), None)
+            self._handlers.pop(self._loop.whose(), None)
         else:
-            self._handlers[CURRENT.get()] = handler
+            self._handlers[self._loop.whose()] = handler
 
     def handler(self) -> Handler | None:
         """The handler of the node that calls."""
-        return self._handlers.get(CURRENT.get())
+        return self._handlers.get(self._loop.whose())

@@ -364,7 +364,8 @@ class FaultScheduler:
         node = self._victim()
         if node is None:
             return None
-        full = node.disk.used_bytes() + self._random.randrange(4096)
+        left = round(4096 ** self._random.random())  # little: also for nodes that write little
+        full = node.disk.used_bytes() + left
         mend = self._bad_disk(node, lambda now: replace(now, capacity_bytes=full))
         return None if mend is None else self._take_down(node, self._started_again(node, mend))
 

@@ -41,7 +41,7 @@ class AsyncGenerators:
             self._known = {
                 key: known for key, known in self._known.items() if known[0]() is not None
             }
-        self._known[id(generator)] = (weakref.ref(generator), CURRENT.get())
+        self._known[id(generator)] = (weakref.ref(generator), self._loop.whose())
 
     def _dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         known = self._known.pop(id(generator), None)

@@ -23,7 +23,9 @@ import sys
 import threading
 import time
 import uuid
+from asyncio import _get_running_loop
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from functools import wraps
 from typing import Any
 
@@ -97,13 +99,19 @@ class _Door:
 
         @wraps(original)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            if CURRENT.get() is not None:
+            if CURRENT.get() is not None or _is_nodes_turn():
                 caller = sys._getframe(1).f_globals.get("__name__", "")
                 if not (to_library and _is_library(caller)):
                     refuse(f"{name}()", instead)
             return original(*args, **kwargs)
 
         return guarded
+
+
+def _is_nodes_turn() -> bool:
+    """Whether code that carries no name, for it runs in a new `Context()`, is a node's."""
+    loop: Any = _get_running_loop()
+    return getattr(loop, "life", None) is not None and CURRENT not in copy_context()
 
 
 def _is_library(module: str) -> bool:

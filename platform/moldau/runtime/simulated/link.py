@@ -39,11 +39,21 @@ class LinkOptions:
 class Link:
     """One direction between two machines."""
 
-    __slots__ = ("_busy_until_ns", "_waiting", "blocked", "clogged", "options", "random", "stopped")
+    __slots__ = (
+        "_busy_until_ns",
+        "_waiting",
+        "blocked",
+        "clogged",
+        "draw",
+        "options",
+        "random",
+        "stopped",
+    )
 
     def __init__(self, options: LinkOptions, random: Random) -> None:
         self.options = options
         self.random = random
+        self.draw = random.random
         self.blocked = False
         self.clogged = False
         self.stopped = False
@@ -53,13 +63,12 @@ class Link:
 
     def latency_ns(self) -> int:
         """The time that something short takes, drawn anew each time."""
-        options, random = self.options, self.random.random
-        latency = options.latency_min_ns
-        if options.latency_mean_ns:
-            latency += int(-options.latency_mean_ns * log(1.0 - random()))
-        if options.loss and random() < options.loss:
-            latency += options.retransmit_ns << self.random.randrange(3)
-        return latency
+        options = self.options
+        latency_ns = options.latency_min_ns
+        latency_ns -= int(options.latency_mean_ns * log(1.0 - self.draw()))
+        if options.loss and self.draw() < options.loss:
+            latency_ns += options.retransmit_ns << self.random.randrange(3)
+        return latency_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
         """When something of this size, sent now, arrives."""

@@ -30,6 +30,8 @@ class SimulatedRuntime(Runtime):
         self.files = node.disk.files(incarnation)
         self.network = SimulatedNetwork(world.sockets, node.host, incarnation)
         self._world = world
+        self._buggify = world.buggify
+        self._blocking = world.loop.blocking
 
     def spawn(
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
@@ -52,16 +54,18 @@ class SimulatedRuntime(Runtime):
                 {"message": "a spawned task failed", "exception": task.exception(), "task": task}
             )
 
-    async def run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:
+    def run_blocking(self, function: Callable[..., T], /, *args: Any) -> asyncio.Future[T]:
         """Runs `function` at a later virtual time; disk work takes as long as the disk says."""
-        self.incarnation.check()
-        result: T = await self._world.loop.blocking.submit(function, args)
-        return result
+        if not self.incarnation.alive:
+            self._world.loop.refuse(self.incarnation)
+            return self._world.loop.create_future()
+        return self._blocking.submit(function, args)
 
     def buggify(self, name: str, probability: float = 0.05) -> bool:
         """Whether the place called `name` takes its rare path now."""
-        self.incarnation.check()
-        if not self._world.buggify(name, probability):
+        if not self.incarnation.alive:
+            self.incarnation.check()
+        if not self._buggify(name, probability):
             return False
         self._world.note(self.node, "buggify", name)
         return True

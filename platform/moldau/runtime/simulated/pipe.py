@@ -12,6 +12,8 @@ from collections import deque
 from contextvars import Context, copy_context
 from enum import Enum
 from errno import ECONNRESET, ETIMEDOUT
+from heapq import heappush
+from math import log
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -53,6 +55,7 @@ class Pipe:
         "_power_losses",
         "_segments",
         "_severed",
+        "_trace",
         "_turn",
         "back",
         "in_flight",
@@ -72,6 +75,7 @@ class Pipe:
         retransmit_timeout_ns: int,
     ) -> None:
         self._loop = loop
+        self._trace = loop.trace
         self.link = link
         self.back = back
         self.target_host = target_host
@@ -89,15 +93,30 @@ class Pipe:
 
     # The writing side
 
-    def send(self, data: bytes) -> None:
-        """Puts bytes on their way; the caller has seen that the window allows it."""
-        self.in_flight += len(data)
-        link = self.link
-        if link.options.split:
-            for piece in link.pieces(data):
+    def send(self, data: bytes, size: int) -> None:
+        """Puts bytes on their way; the caller has seen that the window allows so many."""
+        self.in_flight += size
+        link, loop = self.link, self._loop
+        options = link.options
+        if (
+            link.stopped
+            or options.split
+            or options.loss
+            or options.bytes_per_second is not None
+            or self._held
+            or self._severed
+        ):
+            for piece in link.pieces(data) if options.split else (data,):
                 self._put(piece)
-        else:
-            self._put(data)
+            return
+        # What `_put` does when nothing is unusual, without its calls.
+        when_ns = loop.now_ns + options.latency_min_ns
+        when_ns -= int(options.latency_mean_ns * log(1.0 - link.draw()))
+        if when_ns < self._last_ns:
+            when_ns = self._last_ns
+        self._last_ns = when_ns
+        self._segments.append((when_ns, data))
+        heappush(loop.timers, (when_ns, loop.next_order(), self._turn))
 
     def signal(self, signal: Signal) -> None:
         """Sends the end of the stream, or the news that the connection is no more."""
@@ -229,7 +248,17 @@ class Pipe:
             if type(item) is bytes:
                 if segments and segments[0][0] <= now_ns:
                     item = self._with_what_followed(item)
-                self._hand_over(target, item)
+                size, trace = len(item), self._trace
+                # Mixed by the hash of the next event.
+                trace.digest += crc32(item)
+                target.history.append((now_ns, "received", size, target.peer))
+                read = target.receive(item, size)
+                self.in_flight -= read
+                if read < size:
+                    segments.appendleft((now_ns, item[read:]))
+                source = self.source
+                if source is not None and source.waiting_bytes:
+                    self._open_window()
                 if not segments:
                     return
             elif item is Signal.END:
@@ -256,19 +285,6 @@ class Pipe:
             parts.append(item)
             size += len(item)
         return b"".join(parts)
-
-    def _hand_over(self, target: SimulatedTransport, data: bytes) -> None:
-        loop = self._loop
-        size, trace = len(data), loop.trace
-        trace.digest = hash((trace.digest, crc32(data)))
-        target.history.append((loop.now_ns, "received", (size, target.peer)))
-        read = target.receive(data)
-        if read < size:
-            self._segments.appendleft((loop.now_ns, data[read:]))
-        self.in_flight -= read
-        source = self.source
-        if source is not None and source.waiting_bytes:
-            self._open_window()
 
     def _open_window(self) -> None:
         """Tells the writer, one latency later, that there is room again."""

@@ -26,8 +26,10 @@ T = TypeVar("T")
 class SimulatedFuture(asyncio.Future[T]):
     """A future with a deterministic hash, which knows the life it was made in."""
 
+    __slots__ = ("_number", "owner")
+
     _loop: SimulatedLoop
-    owner: Incarnation | None = None
+    owner: Incarnation | None
     _number: int
 
     def __hash__(self) -> int:
@@ -41,8 +43,10 @@ class SimulatedFuture(asyncio.Future[T]):
 class SimulatedTask(asyncio.Task[T]):
     """A task with a deterministic hash, which knows the life it was made in."""
 
+    __slots__ = ("_number", "owner")
+
     _loop: SimulatedLoop
-    owner: Incarnation | None = None
+    owner: Incarnation | None
     _number: int
 
     def __hash__(self) -> int:
@@ -56,7 +60,7 @@ class SimulatedTask(asyncio.Task[T]):
 def new_future(loop: SimulatedLoop) -> SimulatedFuture[Any]:
     """A future of the code that is running now."""
     future: SimulatedFuture[Any] = SimulatedFuture(loop=loop)
-    future.owner = CURRENT.get()
+    future.owner = CURRENT.get() or loop.whose()
     return future
 
 

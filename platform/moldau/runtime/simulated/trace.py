@@ -20,6 +20,9 @@ _MASK = (1 << 64) - 1
 
 WORLD = "world"
 
+History = deque[tuple[Any, ...]]
+"""Events of one node: virtual time, kind, facts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
@@ -50,9 +53,9 @@ class Trace:
         self.digest = 0
         self.milestones: list[tuple[int, int, int]] = []
         self._length = length
-        self._history: dict[str, deque[tuple[int, str, tuple[Any, ...]]]] = {}
+        self._history: dict[str, History] = {}
 
-    def history(self, node: str) -> deque[tuple[int, str, tuple[Any, ...]]]:
+    def history(self, node: str) -> History:
         """Where the latest events of a node are kept; grows to a fixed length and forgets."""
         known = self._history.get(node)
         if known is None:
@@ -61,7 +64,7 @@ class Trace:
 
     def note(self, now_ns: int, node: str, kind: str, *facts: Any) -> None:
         """Remembers an event that people read, and hashes its kind, node and facts."""
-        self.history(node).append((now_ns, kind, facts))
+        self.history(node).append((now_ns, kind, *facts))
         text = f"{kind} {node} {facts!r}"
         self.digest = hash((self.digest, now_ns, crc32(text.encode())))
 
@@ -77,5 +80,5 @@ class Trace:
         """The last events of a node, oldest first."""
         return [
             f"{now_ns / 1e9:14.9f}  {kind} {' '.join(map(str, facts))}".rstrip()
-            for now_ns, kind, facts in self._history.get(node, ())
+            for now_ns, kind, *facts in self._history.get(node, ())
         ]

@@ -46,7 +46,7 @@ class SimulatedTransport(asyncio.Transport):
         self.peer = peer
         self.incarnation: Incarnation | None = None
         self.context: Context = world_context()
-        self.history: Any = loop.trace.history(host.name)
+        self.history = loop.trace.history(host.name)
         self.is_receiving = False
         self.is_told = False
         self._protocol: Any = None
@@ -151,22 +151,22 @@ class SimulatedTransport(asyncio.Transport):
         if self.is_receiving and not was:
             self.inbound.wake()
 
-    def receive(self, data: bytes) -> int:
-        """Gives bytes to the protocol and says how many it took."""
+    def receive(self, data: bytes, size: int) -> int:
+        """Gives so many bytes to the protocol and says how many it took."""
         try:
             if not self._buffered:
                 self._protocol.data_received(data)
-                return len(data)
+                return size
             buffer = memoryview(self._protocol.get_buffer(-1)).cast("B")
             if not len(buffer):
                 raise RuntimeError("get_buffer() returned an empty buffer")
-            size = min(len(buffer), len(data))
-            buffer[:size] = data[:size]
-            self._protocol.buffer_updated(size)
+            taken = min(len(buffer), size)
+            buffer[:taken] = data[:taken]
+            self._protocol.buffer_updated(taken)
         except Exception as error:
             self._protocol_failed("data_received", error)
-            return len(data)
-        return size
+            return size
+        return taken
 
     def receive_end(self) -> None:
         """The peer will write no more; without the protocol's wish to stay open, this closes."""
@@ -193,14 +193,14 @@ class SimulatedTransport(asyncio.Transport):
         if not self.is_receiving and self.inbound.reset_has_arrived():
             self.fail_to_write()
             return
-        outbound = self.outbound
+        outbound, size = self.outbound, len(data)
         if not self.waiting_bytes:
             room = WINDOW_BYTES - outbound.in_flight
-            if len(data) <= room:
-                outbound.send(data)
+            if size <= room:
+                outbound.send(data, size)
                 return
             if room > 0:
-                outbound.send(data[:room])
+                outbound.send(data[:room], room)
                 data = data[room:]
         self._buffer.append(data)
         self.waiting_bytes += len(data)
@@ -263,7 +263,7 @@ class SimulatedTransport(asyncio.Transport):
                 self._buffer.appendleft(data[room:])
                 data = data[:room]
             self.waiting_bytes -= len(data)
-            outbound.send(data)
+            outbound.send(data, len(data))
         if self._lost:
             return
         self._consider_resume()

@@ -1,0 +1,96 @@
+"""How the simulated disk reads a path: as Linux does, oddities included.
+
+`.` and `..` are followed and not cut out of the text, so `file/..` and `missing/..` fail; a slash
+at the end asks for a directory; a relative path starts at the root, where such a process stands.
+NUL and lone surrogates are a ValueError, which the real calls raise before the kernel hears of it.
+"""
+
+from __future__ import annotations
+
+import errno
+from functools import lru_cache
+from typing import NamedTuple
+
+from moldau.runtime.simulated.disk_faults import disk_error
+from moldau.runtime.simulated.disk_names import Directory, Node
+
+NAME_BYTES_MAX = 255
+PATH_BYTES_MAX = 4095
+
+NOT_NAMES = ("", ".", "..")
+"""Ends of paths that lead to a directory without being a name in it; the first is the root's."""
+
+
+class Path(NamedTuple):
+    """A path taken apart: what leads to the directory, the last piece, and a slash at the end."""
+
+    above: tuple[str, ...]
+    last: str
+    asks_for_dir: bool
+
+
+class Place(NamedTuple):
+    """Where a name is, or could be made."""
+
+    directory: Directory
+    name: str
+    asks_for_dir: bool
+
+
+@lru_cache(maxsize=4096)
+def take_apart(path: str) -> Path:
+    """ENOENT for the empty path, ENAMETOOLONG for one that no call takes."""
+    size = len(path.encode("utf-8", "surrogateescape"))
+    if "\0" in path:
+        raise ValueError("embedded null byte")
+    if not size:
+        raise disk_error(errno.ENOENT, path)
+    if size > PATH_BYTES_MAX:
+        raise disk_error(errno.ENAMETOOLONG, path)
+    *above, last = [piece for piece in path.split("/") if piece] or [""]
+    return Path(
+        tuple(piece for piece in above if piece != "."), last, last != "" and path.endswith("/")
+    )
+
+
+def find(root: Directory, path: str) -> Node:
+    """What the path leads to; ENOENT, ENOTDIR, ENAMETOOLONG."""
+    above, last, asks_for_dir = take_apart(path)
+    if last in NOT_NAMES:
+        return _walk(root, (*above, last) if last == ".." else above, path)
+    directory = _walk(root, above, path)
+    node = directory.entries.get(last)
+    if node is None:
+        raise missing(last, path)
+    if asks_for_dir and not isinstance(node, Directory):
+        raise disk_error(errno.ENOTDIR, path)
+    return node
+
+
+def place(root: Directory, path: str) -> Place:
+    """The directory that holds the path's last piece, which need not be there."""
+    above, last, asks_for_dir = take_apart(path)
+    return Place(_walk(root, above, path), last, asks_for_dir)
+
+
+def missing(name: str, path: str) -> OSError:
+    """Why there is no such name: it is not there, or cannot be."""
+    is_long = len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX
+    return disk_error(errno.ENAMETOOLONG if is_long else errno.ENOENT, path)
+
+
+def _walk(root: Directory, names: tuple[str, ...], path: str) -> Directory:
+    directory = root
+    passed: list[Directory] = []
+    for name in names:
+        if name == "..":
+            directory = passed.pop() if passed else root
+            continue
+        node = directory.entries.get(name)
+        if node is None:
+            raise missing(name, path)
+        if not isinstance(node, Directory):
+            raise disk_error(errno.ENOTDIR, path)
+        passed.append(directory)
+        directory = node
+    return directory

@@ -1,0 +1,79 @@
+"""A runtime on an event loop in a thread of its own, for callers that have no event loop.
+
+    with ThreadedRuntime("broker") as threaded:
+        answer = threaded.run(lambda runtime: ask(runtime))      # waits here
+
+Invariants: what `run` is given runs on that one loop; after `close` the loop, its tasks and its
+thread are gone. An exception that ends a coroutine is raised where `run` waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Self, TypeVar
+
+from moldau.runtime.interface import Runtime
+from moldau.runtime.process import LoopKind, new_event_loop
+from moldau.runtime.real import FailureReport, RealRuntime
+
+T = TypeVar("T")
+
+
+class ThreadedRuntime:
+    """Started by `with` or `start`. A daemon thread: a program that forgets to close it can end."""
+
+    def __init__(
+        self,
+        node: str = "local",
+        *,
+        loop: LoopKind = "auto",
+        on_failure: FailureReport | None = None,
+    ) -> None:
+        self._loop = new_event_loop(loop)
+        self._node = node
+        self._on_failure = on_failure
+        self._runtime: RealRuntime | None = None
+        self._thread = threading.Thread(target=self._serve, name=f"{node}-loop", daemon=True)
+
+    def start(self) -> None:
+        """Begin to run; to be called once."""
+        self._thread.start()
+        self._runtime = self._call(self._open())
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _open(self) -> RealRuntime:
+        return RealRuntime(self._node, on_failure=self._on_failure)
+
+    def run(self, main: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
+        """What `main(runtime)` returns, waited for; not to be called on the runtime's own loop."""
+        runtime = self._runtime
+        assert runtime is not None, "not started"
+        return self._call(main(runtime))
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def close(self) -> None:
+        """End everything; a second call does nothing."""
+        if self._loop.is_closed():
+            return
+        if self._thread.is_alive():
+            if self._runtime is not None:
+                self._call(self._runtime.aclose())
+            self._call(self._loop.shutdown_asyncgens())
+            self._call(self._loop.shutdown_default_executor())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
