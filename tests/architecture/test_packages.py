@@ -18,7 +18,9 @@ from tests.architecture.sources import DISTRIBUTIONS, Source, product, tracked
 NOT_MIRRORS = {
     "architecture": "the house rules",
     "bench": "the bench harness",
+    "chaos": "real processes killed under load",
     "conformance": "the wire against other Kafkas",
+    "differential": "the same questions to Apache Kafka and to ours",
     "e2e": "the whole, in real processes",
     "examples": "the examples run",
     "fuzz": "every decoder on bad input",
