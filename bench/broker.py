@@ -1,0 +1,358 @@
+"""The broker beside Apache Kafka: the same clients, the same work, the same machine, in turns.
+
+Both brokers run all the time, each on a data directory of its own; what is not measured is idle.
+The clients share the two cores with the broker, so throughput is bound by client and broker
+together, and a broker that needs less CPU leaves more to its client. `BENCH_SCALE=0.1` makes
+every load a tenth as long, for a look.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache, partial
+from pathlib import Path
+from typing import Final
+
+from bench.broker_load import (
+    Spent,
+    create_topic,
+    end_to_end,
+    first_record,
+    paced_latencies,
+    percentile,
+    perf_produce,
+    rdkafka_consume,
+    rdkafka_produce,
+    round_trips_at_once,
+    until_acknowledged,
+    write_payload,
+)
+from bench.harness import Case, Goal, Table
+from bench.peer_brokers import (
+    PARTITIONS,
+    BrokerProcess,
+    KafkaPeer,
+    MoldauBroker,
+    resident_bytes,
+)
+from tests.peers.apache_kafka import fetch
+
+OURS: Final = "moldau"
+THEIRS: Final = "Kafka"
+SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
+# Records that take a few seconds, by their size in bytes.
+COUNTS: Final = {100: 1_500_000, 1024: 400_000, 10_240: 50_000}
+NAMES: Final = {100: "100 B", 1024: "1 KB", 10_240: "10 KB"}
+CODECS: Final = ("none", "lz4", "zstd")
+
+
+def scaled(count: int) -> int:
+    return max(100, int(count * SCALE))
+
+
+MAKERS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {
+    OURS: MoldauBroker,
+    THEIRS: lambda folder: KafkaPeer(fetch(), folder),
+}
+
+
+class Bench:
+    """The two brokers and what they hold, made when the first case runs."""
+
+    def __init__(self) -> None:
+        with ExitStack() as stack:
+            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            self.brokers: dict[str, BrokerProcess] = {
+                OURS: stack.enter_context(MoldauBroker.started()),
+                THEIRS: stack.enter_context(KafkaPeer.started()),
+            }
+            self._topics: set[tuple[str, str]] = set()
+            # After the folders, so that it runs before they are removed.
+            self._stack = stack.pop_all()
+            atexit.register(self._stack.close)
+
+    def at_end(self, act: Callable[[], None]) -> None:
+        self._stack.callback(act)
+
+    def payload(self, size_bytes: int) -> Path:
+        path = self.folder / f"payload-{size_bytes}"
+        if not path.exists():
+            write_payload(path, size_bytes)
+        return path
+
+    def topic(self, name: str, topic: str, partitions: int = PARTITIONS, **config: str) -> str:
+        """Made on that broker when it is first asked for."""
+        if (name, topic) not in self._topics:
+            create_topic(self.brokers[name], topic, partitions, **config)
+            self._topics.add((name, topic))
+        return topic
+
+    def filled(self, name: str, size_bytes: int) -> str:
+        """A topic with as many records as one consumer's round takes."""
+        topic = f"filled-{size_bytes}"
+        if (name, topic) not in self._topics:
+            self.topic(name, topic)
+            rdkafka_produce(
+                self.brokers[name],
+                topic,
+                scaled(COUNTS[size_bytes]) // PARTITIONS * PARTITIONS,
+                os.urandom(size_bytes),
+                {"linger.ms": 20, "batch.size": 1 << 20, "queue.buffering.max.kbytes": 200_000},
+            )
+        return topic
+
+
+@cache
+def bench() -> Bench:
+    return Bench()
+
+
+class Doubled:
+    """One run gives two values, which stand in two tables: throughput and the broker's CPU.
+
+    The table of the CPU is measured right after the other, in as many rounds, so it takes what the
+    rounds of the other left behind, in their order.
+    """
+
+    def __init__(self, work: Callable[[], Spent]) -> None:
+        self._work = work
+        self._costs: list[float] = []
+
+    def speed(self) -> float:
+        spent = self._work()
+        self._costs.append(spent.cpu_seconds_per_gb)
+        return spent.bytes_per_second
+
+    def cost(self) -> float:
+        return self._costs.pop(0)
+
+
+class Percentiles:
+    """As `Doubled`, for the median and the slowest hundredth of the same runs."""
+
+    def __init__(self, work: Callable[[], list[float]]) -> None:
+        self._work = work
+        self._slow: list[float] = []
+
+    def p50(self) -> float:
+        found = self._work()
+        self._slow.append(percentile(found, 0.99))
+        return percentile(found, 0.5)
+
+    def p99(self) -> float:
+        return self._slow.pop(0)
+
+
+def tables() -> Iterator[Table]:
+    yield from _produce()
+    yield from _single_records()
+    yield from _consume()
+    yield from _latency()
+    yield _after_fsync()
+    yield _memory()
+    yield from _start()
+
+
+def _pair(work: Callable[[str], Spent]) -> dict[str, Doubled]:
+    return {name: Doubled(partial(work, name)) for name in (THEIRS, OURS)}
+
+
+def _two(
+    title: str, work: Callable[[str], Spent], speed: float, cost: float
+) -> tuple[Table, Table]:
+    """The tables of throughput and of the broker's CPU for the same runs."""
+    pair = _pair(work)
+    return (
+        Table(
+            f"{title}: throughput",
+            "bytes of values a second",
+            [Case(name, each.speed) for name, each in pair.items()],
+            [Goal(OURS, THEIRS, ratio_at_least=speed)],
+        ),
+        Table(
+            f"{title}: broker CPU",
+            "seconds a GB of values",
+            [Case(name, each.cost) for name, each in pair.items()],
+            [Goal(OURS, THEIRS, ratio_at_most=cost)],
+            higher_is_better=False,
+        ),
+    )
+
+
+def _produce() -> Iterator[Table]:
+    """Java's perf tool with a payload file."""
+    for size_bytes, count in COUNTS.items():
+        for codec in CODECS:
+
+            def work(
+                name: str, size: int = size_bytes, codec: str = codec, n: int = count
+            ) -> Spent:
+                at = bench()
+                properties = ("acks=1", f"compression.type={codec}")
+                return perf_produce(at.brokers[name], at.payload(size), scaled(n), size, properties)
+
+            yield from _two(f"produce {NAMES[size_bytes]} {codec}, Java", work, 1.2, 0.5)
+
+
+def _single_records() -> Iterator[Table]:
+    """One record a request."""
+
+    def java(name: str) -> float:
+        at = bench()
+        properties = ("acks=1", "batch.size=1", "linger.ms=0")
+        spent = perf_produce(at.brokers[name], at.payload(100), scaled(150_000), 100, properties)
+        return spent.bytes_per_second / 100
+
+    def rdkafka(name: str) -> float:
+        at = bench()
+        topic = at.topic(name, "single")
+        settings = {"batch.num.messages": 1, "linger.ms": 0}
+        return rdkafka_produce(at.brokers[name], topic, scaled(150_000), bytes(100), settings)
+
+    for client, work in (("Java", java), ("librdkafka", rdkafka)):
+        yield Table(
+            f"one record a request, {client}",
+            "acknowledged records a second",
+            [Case(name, partial(work, name)) for name in (THEIRS, OURS)],
+            [Goal(OURS, THEIRS, ratio_at_least=1.5)],
+        )
+
+
+def _consume() -> Iterator[Table]:
+    """librdkafka from the page cache."""
+    for size_bytes, count in COUNTS.items():
+
+        def work(name: str, size: int = size_bytes, n: int = count) -> Spent:
+            at = bench()
+            topic = at.filled(name, size)
+            return rdkafka_consume(
+                at.brokers[name], topic, scaled(n) // PARTITIONS * PARTITIONS, size
+            )
+
+        yield from _two(f"consume {NAMES[size_bytes]}, librdkafka", work, 1.0, 0.8)
+
+
+def _latency() -> Iterator[Table]:
+    """Tables of p50 and p99 for the same runs."""
+
+    def produce(name: str) -> list[float]:
+        at = bench()
+        topic = at.topic(name, "paced")
+        return paced_latencies(at.brokers[name], topic, 5_000, scaled(15_000))
+
+    def through(name: str) -> list[float]:
+        at = bench()
+        return end_to_end(
+            at.brokers[name], at.topic(name, f"e2e-{time.monotonic_ns()}"), scaled(3_000)
+        )
+
+    for title, work in (
+        ("produce at 5,000 a second", produce),
+        ("end to end, librdkafka", through),
+    ):
+        pair = {name: Percentiles(partial(work, name)) for name in (THEIRS, OURS)}
+        for share in ("p50", "p99"):
+            yield Table(
+                f"{title}: {share}",
+                "seconds",
+                [Case(name, getattr(each, share)) for name, each in pair.items()],
+                [Goal(OURS, THEIRS, ratio_at_most=0.7)],
+                higher_is_better=False,
+            )
+
+
+def _after_fsync() -> Table:
+    """64 connections, each record durable before it is acknowledged."""
+
+    def work(name: str) -> float:
+        at = bench()
+        topic = at.topic(name, "synced", flush_messages="1")
+        for partition in range(PARTITIONS):
+            first_record(at.brokers[name].port, topic, partition)
+        return round_trips_at_once(at.brokers[name], topic, 64, scaled(20_000))
+
+    return Table(
+        "acknowledged after fsync, 64 connections",
+        "requests a second",
+        [Case(name, partial(work, name)) for name in (THEIRS, OURS)],
+        [Goal(OURS, THEIRS, ratio_at_least=5)],
+    )
+
+
+def _memory() -> Table:
+    """After all that was measured before."""
+
+    def resident(name: str) -> float:
+        return float(resident_bytes(bench().brokers[name].pid))
+
+    return Table(
+        "resident after all of the above",
+        "bytes",
+        [Case(name, partial(resident, name)) for name in (THEIRS, OURS)],
+        [Goal(OURS, THEIRS, ratio_at_most=0.1)],
+        higher_is_better=False,
+    )
+
+
+class Restarted:
+    """A broker of its own that is stopped, with a topic that took a record in each partition."""
+
+    def __init__(
+        self, make: Callable[[Path], BrokerProcess], folder: Path, partitions: int
+    ) -> None:
+        self._broker = make(folder)
+        self._resident: list[float] = []
+        bench().at_end(self._broker.stop)
+        self._broker.start()
+        create_topic(self._broker, "first", partitions)
+        for partition in range(partitions):
+            first_record(self._broker.port, "first", partition)
+        self._broker.stop()
+
+    def start_seconds(self) -> float:
+        """From exec to the first acknowledged record."""
+        elapsed = until_acknowledged(self._broker.spawn, lambda: self._broker.port, "first")
+        self._resident.append(float(resident_bytes(self._broker.pid)))
+        self._broker.stop()
+        return elapsed
+
+    def resident(self) -> float:
+        """What the starts left behind, in their order."""
+        return self._resident.pop(0)
+
+
+def _start() -> Iterator[Table]:
+    for partitions, start, memory in ((1, 0.2, None), (1_000, 0.5, 0.15)):
+
+        @cache
+        def restarted(name: str, partitions: int = partitions) -> Restarted:
+            folder = bench().folder / f"restarted-{name}-{partitions}"
+            folder.mkdir()
+            return Restarted(MAKERS[name], folder, partitions)
+
+        def started(name: str, at: Callable[[str], Restarted] = restarted) -> float:
+            return at(name).start_seconds()
+
+        def resident(name: str, at: Callable[[str], Restarted] = restarted) -> float:
+            return at(name).resident()
+
+        title = f"restart with {partitions:,} partition" + "s" * (partitions > 1)
+        yield Table(
+            f"{title}: from exec to the first acknowledged record",
+            "seconds",
+            [Case(name, partial(started, name)) for name in (THEIRS, OURS)],
+            [Goal(OURS, THEIRS, ratio_at_most=start)],
+            higher_is_better=False,
+        )
+        yield Table(
+            f"{title}: resident then",
+            "bytes",
+            [Case(name, partial(resident, name)) for name in (THEIRS, OURS)],
+            [] if memory is None else [Goal(OURS, THEIRS, ratio_at_most=memory)],
+            higher_is_better=False,
+        )
