@@ -20,7 +20,7 @@ from moldau.runtime.real_network import RealNetwork
 
 T = TypeVar("T")
 
-BLOCKING_THREADS = 4
+BLOCKING_THREADS = 8
 
 FailureReport = Callable[[str, BaseException], None]
 
