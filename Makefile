@@ -8,7 +8,7 @@ KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.pyx)
 CODE := $(DISTRIBUTIONS:%=%/moldau) tests bench examples
 INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
 
-# make test ARGS="-k properties", make bench AREA=records, make demo SEED=7, make fuzz SECONDS=300
+# make test ARGS="-k properties", make bench AREA=records, make story SEED=7, make fuzz SECONDS=300
 ARGS ?=
 AREA ?=
 SEED ?=
@@ -42,7 +42,11 @@ venv: $(VENV)/.made ## make .venv with moldau and its tools
 peers: $(VENV)/.peers $(VENV)/.fuzz ## install other clients and the fuzzer: for conformance, bench and fuzz
 
 .PHONY: demo
-demo: venv ## a three-node replicated log under crashes and cuts, in simulated time
+demo: venv ## a broker starts, and a million records are sent and read
+	@$(BIN)/python -m examples.million_records
+
+.PHONY: story
+story: venv ## a three-node replicated log under crashes and cuts, in simulated time
 	@$(BIN)/python -m examples.replicated_log $(if $(SEED),--seed $(SEED))
 
 .PHONY: test

@@ -256,6 +256,30 @@ def test_a_consumer_that_is_not_read_has_a_bounded_memory() -> None:
         assert 2000 <= world.run_client(main) <= 4000
 
 
+def test_a_partition_is_read_to_its_end_while_others_have_nothing_new() -> None:
+    async def main(runtime: Runtime) -> float:
+        async with consumer(runtime, max_partition_fetch_bytes=2000) as reader:
+            reader.assign([("t", 0), ("t", 1)])
+            await reader.seek_to_beginning()
+            begun = runtime.clock.monotonic()
+            for _ in range(100):
+                await asyncio.sleep(0.01)  # work on what came, while more is fetched ahead
+                await read_all(reader, 50, most=50)
+            took = runtime.clock.monotonic() - begun
+            # Nor does it ask again and again while it is not read.
+            fill(log, 1_000)
+            await reader.poll(5.0, max_records=1)
+            await asyncio.sleep(5)
+            return took
+
+    with ClientWorld() as world:
+        log, _ = world.cluster.add_topic("t", [1, 1])
+        fill(log, 5_000)
+        assert world.run_client(main) < 3.0
+        fetches = [each for _, each in world.cluster.requests if isinstance(each, FetchRequest)]
+        assert len(fetches) < 400
+
+
 def test_partitions_take_turns() -> None:
     async def main(runtime: Runtime) -> list[int]:
         async with consumer(runtime) as reader:

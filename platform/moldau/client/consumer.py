@@ -12,6 +12,11 @@ Partitions are fetched ahead while the user works on what came before, within th
 `max.partition.fetch.bytes` allows. `poll` decodes whole batches and gives records by partition, in
 the order of each partition's log.
 
+A fetch waits at the broker for something new only if it asks for every partition that is read
+there. Otherwise: 1. one partition's records lie here, the others are at their ends; 2. a fetch of
+these others waits; 3. the user takes what lies here, and nobody fetches more of it for half a
+second.
+
 Invariants: at most one fetch a broker is under way; nothing is given out twice or left out between
 two seeks; an error that trying again does not heal is raised by `poll`, once, with topic, partition
 and offset. What to fetch and what to give is decided in `positions`; this shell has the clock, the
@@ -68,6 +73,8 @@ class Consumer:
         self._is_committed = self.settings[rows.isolation_level] == "read_committed"
         self._is_closed = False
         self._fetching: set[int] = set()
+        # Brokers that had nothing new of the partitions which had room for more.
+        self._had_nothing: set[int] = set()
         self._looking_up: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -221,6 +228,8 @@ class Consumer:
             self._check_open()
             self._news.clear()
             found = self._positions.take(max_records)
+            if found:
+                self._had_nothing.clear()
             self._fetch_soon()
             left = deadline - self._clock.monotonic()
             if found or left <= 0:
@@ -256,12 +265,13 @@ class Consumer:
             self._looking_up = self._runtime.spawn(
                 self._look_up(wanted), name="look offsets up", reported=False
             )
+        full = self._positions.full_at(metadata)
         for node_id, positions in self._positions.to_fetch(now, metadata).items():
             if node_id == NO_LEADER:
                 self._check_partitions(positions)
                 self._cluster.request_refresh()
-            elif node_id not in self._fetching:
-                self._fetch_from(node_id, positions)
+            elif node_id not in self._fetching and node_id not in full & self._had_nothing:
+                self._fetch_from(node_id, positions, may_wait=node_id not in full)
         if any(each.state is State.FAILED for each in self._positions):
             self._news.set()
         self._set_timer(now)
@@ -287,7 +297,7 @@ class Consumer:
             delay = max(_SHORTEST_WAIT_S, wake - now)
             self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
 
-    def _fetch_from(self, node_id: int, positions: list[Position]) -> None:
+    def _fetch_from(self, node_id: int, positions: list[Position], *, may_wait: bool) -> None:
         self._fetching.add(node_id)
         connection = self._cluster.ready_connection(node_id)
         if connection is None:
@@ -295,11 +305,13 @@ class Consumer:
             return
         asked = [Asked(each.where, each.generation, each.fetch_offset) for each in positions]
         on_answer = partial(self._answered, node_id, asked)
+        wait_ms = self.settings[rows.fetch_max_wait_ms] if may_wait else 0
         try:
             request, version = fetch_request(
                 connection, asked, self._cluster.metadata, self.settings
             )
-            wait_s = self.settings[rows.fetch_max_wait_ms] / 1000
+            request.max_wait_ms = wait_ms
+            wait_s = wait_ms / 1000
             timeout_s = connection.options.request_timeout_s + wait_s
             connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
         except KafkaError as error:
@@ -325,6 +337,10 @@ class Consumer:
         else:
             response = cast(FetchResponse, answer)
             settle_fetch(response, asked, self._positions, self._cluster, (now, self._is_committed))
+            if not any(data.records for topic in response.responses for data in topic.partitions):
+                self._had_nothing.add(node_id)
+            else:
+                self._had_nothing.discard(node_id)
         self._news.set()
         if not self._is_closed:
             self._fetch()

@@ -194,6 +194,14 @@ class Positions:
             self._put_off(each, now)
         return found
 
+    def full_at(self, metadata: Metadata) -> set[int]:
+        """The leaders of partitions that want more as soon as something is taken of them."""
+        return {
+            metadata.leader_of(each.where)
+            for each in self
+            if each.buffered_bytes >= self._fetch_bytes and not each.is_paused
+        }
+
     def _put_off(self, position: Position, now: float) -> None:
         position.failures += 1
         position.not_before = now + self._backoff.wait_s(position.failures, self._random)

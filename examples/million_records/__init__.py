@@ -1,0 +1,1 @@
+"""A broker, a million records sent and read: what `make demo` shows."""
