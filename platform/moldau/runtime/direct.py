@@ -1,4 +1,5 @@
-"""Past the transport: `sendfile` and send on a second descriptor of a connection's socket.
+"""Past the transport: `sendfile`, send and options of a connection's socket, by a descriptor of
+our own.
 
 Invariants: the descriptor is our own, so closing it leaves the connection as it is; the socket
 never blocks, since both descriptors share what the event loop set; order is the caller's business,
@@ -55,9 +56,34 @@ class DirectSocket:
 def open_direct(transport: asyncio.BaseTransport) -> DirectSocket | None:
     """The way past a plain transport; None under TLS, in a simulation, and where the system has no
     sendfile."""
-    if not hasattr(os, "sendfile"):
+    if not hasattr(os, "sendfile") or transport.get_extra_info("sslcontext") is not None:
         return None
+    fileno = _descriptor(transport)
+    return None if fileno is None else DirectSocket(fileno)
+
+
+def set_buffer_sizes(
+    transport: asyncio.BaseTransport, send_bytes: int | None, receive_bytes: int | None
+) -> None:
+    """Give the connection's socket buffers of these sizes; None leaves one to the system, which
+    lets it grow with the traffic. Nothing is done where there is no socket."""
+    fileno = _descriptor(transport)
+    if fileno is None:
+        return
+    with socket.socket(fileno=os.dup(fileno)) as same:
+        if send_bytes is not None:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        if receive_bytes is not None:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+
+
+def _descriptor(transport: asyncio.BaseTransport) -> int | None:
+    """Of the transport's socket; None where there is none, or none any more."""
     found = transport.get_extra_info("socket")
-    if found is None or transport.get_extra_info("sslcontext") is not None:
+    if found is None:
         return None
-    return DirectSocket(found.fileno())
+    try:
+        fileno = int(found.fileno())
+    except RuntimeError:  # a simulated socket refuses it
+        return None
+    return None if fileno < 0 else fileno

@@ -1,0 +1,50 @@
+"""`moldau broker start`: a broker in this process, until a signal ends it."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+
+from moldau.broker.main.given import add_arguments
+from moldau.cli.command import Context, UsageError
+
+_LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
+
+
+class BrokerCommand:
+    """Nothing that a broker needs is imported before it is to start."""
+
+    summary = "Run a broker: `moldau broker start` needs no settings."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        start = actions.add_parser(
+            "start",
+            help="run a broker and controller in this process",
+            description="Runs one node. Without --config: on localhost:9092, with its data in the "
+            "user's data directory, which is formatted if it is empty.",
+        )
+        add_arguments(start)
+        start.add_argument(
+            "--listen",
+            metavar="[HOST:]PORT",
+            help="where clients connect; no host before the colon means every address",
+        )
+        start.add_argument(
+            "--shards", type=int, default=1, metavar="N", help="not in this version: one process"
+        )
+        start.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
+        start.add_argument("--log-json", action="store_true", help="log lines as JSON")
+        start.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        if arguments.shards != 1:
+            raise UsageError(
+                "--shards is not in this version: a host runs one broker of a cluster, "
+                "or several with files of their own"
+            )
+        from moldau.broker.main.process import run_broker
+
+        return run_broker(arguments, context)
+
+
+command = BrokerCommand()

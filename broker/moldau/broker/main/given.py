@@ -1,0 +1,151 @@
+"""What a node is told on its command line, in its file and its environment, as settings.
+
+Order, the later wins: the settings of a node by itself (only without a file), the file, `MOLDAU_*`
+variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does.
+
+Invariant: the directories in the settings that come out are absolute: a log must not move when a
+process is started elsewhere.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import UsageError
+
+if TYPE_CHECKING:
+    from moldau.config import ConfigProvider, Given, Layer, Settings
+    from moldau.config.given import RawValue
+    from moldau.runtime.files import Files
+
+_PATHS: Final = frozenset(("log.dir", "log.dirs", "metadata.log.dir"))
+_PROVIDERS: Final = "config.providers"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """What `moldau broker start` and `moldau storage` take alike."""
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", help="server.properties, or TOML, YAML or JSON"
+    )
+    parser.add_argument(
+        "--set",
+        dest="assignments",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting; may be given again",
+    )
+    parser.add_argument("--data", metavar="DIR", help="where logs are kept (log.dirs)")
+
+
+def default_data_directory(environment: Mapping[str, str]) -> str:
+    """Of a node that is told none: the user's directory for data, or one beside the process."""
+    data_home = environment.get("XDG_DATA_HOME", "")
+    if data_home.startswith("/"):
+        return f"{data_home}/moldau/broker"
+    home = environment.get("HOME", "")
+    return f"{home}/.local/share/moldau/broker" if home.startswith("/") else "moldau-data"
+
+
+def settings_given(
+    arguments: Namespace, environment: Mapping[str, str], files: Files, listen: str | None = None
+) -> Settings:
+    """All of it, checked. UsageError, ConfigError or BadSettings say what is wrong."""
+    from moldau.broker.settings import broker_settings
+    from moldau.config import load_assignments, load_environment
+
+    layers = (
+        _ground(arguments, environment, files, listen),
+        load_environment(environment),
+        _data_layer(arguments.data if arguments.config else None),
+        load_assignments(arguments.assignments, "--set"),
+    )
+    providers = _providers(layers, environment, files)
+    return broker_settings(*(_prepared(layer, providers) for layer in layers))
+
+
+def _ground(
+    arguments: Namespace, environment: Mapping[str, str], files: Files, listen: str | None
+) -> Layer:
+    """The file, or what a node by itself needs."""
+    if arguments.config is not None:
+        from moldau.config import load_file
+        from moldau.runtime.places import absolute_path
+
+        if listen is not None:
+            raise UsageError("--listen goes without --config: the file has listeners")
+        return load_file(files, absolute_path(arguments.config))
+    from moldau.broker.server.standalone import PORT, parse_listen, standalone_layer
+
+    directory = arguments.data or default_data_directory(environment)
+    host, port = parse_listen(str(PORT) if listen is None else listen)
+    return standalone_layer(directory, host, port)
+
+
+def _data_layer(directory: str | None) -> Layer:
+    from moldau.config import Given, Source, SourceKind
+
+    source = Source(SourceKind.COMMAND_LINE, "--data")
+    return () if directory is None else (Given("log.dirs", directory, source),)
+
+
+def _prepared(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:
+    from moldau.config import resolve_references
+
+    return tuple(map(_rooted, resolve_references(layer, providers)))
+
+
+def _rooted(given: Given) -> Given:
+    if given.name not in _PATHS or not given.value:
+        return given
+    return replace(given, value=_absolute(given.value))
+
+
+def _absolute(value: RawValue) -> RawValue:
+    from moldau.runtime.places import absolute_path
+
+    items = value.split(",") if isinstance(value, str) else value or ()
+    return ",".join(absolute_path(each.strip()) if each.strip() else each for each in items)
+
+
+# Providers of referenced values.
+
+
+def _providers(
+    layers: tuple[Layer, ...], environment: Mapping[str, str], files: Files
+) -> Mapping[str, ConfigProvider]:
+    """Those that `config.providers` names. Kafka's classes mean ours."""
+    values: dict[str, str] = {
+        given.name: given.value if isinstance(given.value, str) else ",".join(given.value or ())
+        for layer in layers
+        for given in layer
+        if given.name.startswith(_PROVIDERS)
+    }
+    names = (name.strip() for name in values.get(_PROVIDERS, "").split(","))
+    return {name: _provider(name, values, environment, files) for name in names if name}
+
+
+def _provider(
+    name: str, values: Mapping[str, str], environment: Mapping[str, str], files: Files
+) -> ConfigProvider:
+    from moldau.config import DirectoryProvider, EnvironmentProvider, FileProvider
+    from moldau.errors import ConfigError
+
+    kind = values.get(f"{_PROVIDERS}.{name}.class", "").rpartition(".")[2]
+    paths = values.get(f"{_PROVIDERS}.{name}.param.allowed.paths", "")
+    allowed = [path.strip() for path in paths.split(",") if path.strip()]
+    if kind == "EnvVarConfigProvider":
+        pattern = values.get(f"{_PROVIDERS}.{name}.param.allowlist.pattern", "")
+        return EnvironmentProvider(environment, pattern)
+    if kind == "FileConfigProvider":
+        return FileProvider(files, allowed)
+    if kind == "DirectoryConfigProvider":
+        return DirectoryProvider(files, allowed)
+    raise ConfigError(
+        "no such config provider",
+        setting=f"{_PROVIDERS}.{name}.class",
+        allowed="EnvVarConfigProvider, FileConfigProvider or DirectoryConfigProvider",
+    )

@@ -1,0 +1,103 @@
+"""The life of a broker's process: tuned, started, told to people, ended by a signal.
+
+Invariants: standard output has what a person needs to connect and nothing else, the log goes to
+standard error; a start that fails ends with an exception that `moldau.cli` tells in one line; the
+first SIGTERM or SIGINT ends it in order, the second at once.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, TextIO
+
+from moldau.broker.main.given import settings_given
+from moldau.cli.command import Context, Exit
+
+if TYPE_CHECKING:
+    from moldau.broker.server import Broker
+    from moldau.config import Settings
+    from moldau.logging import Loggers
+    from moldau.runtime import Runtime
+
+
+def run_broker(arguments: Namespace, context: Context) -> int:
+    """Until it is told to stop."""
+    from moldau.runtime.process import tune_allocator
+    from moldau.runtime.real import run
+    from moldau.runtime.real_files import RealFiles
+
+    tune_allocator()
+    settings = settings_given(arguments, context.environment, RealFiles(), arguments.listen)
+
+    async def main(runtime: Runtime) -> None:
+        from moldau.runtime.signals import until_signal
+
+        loggers = _loggers(runtime, arguments, context.err)
+        await until_signal(_serve(runtime, settings, loggers, arguments, context.out))
+
+    run(main, node="broker")
+    return Exit.DONE
+
+
+def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
+    """Our lines, and those that asyncio and other libraries write."""
+    import logging
+
+    from moldau.logging import Loggers, parse_level
+    from moldau.logging.stdlib import StandardLines
+
+    level = parse_level(arguments.log_level)
+    loggers = Loggers(runtime.clock, err.write, json=arguments.log_json, level=level)
+    root = logging.getLogger()
+    root.handlers[:] = [StandardLines(loggers)]
+    root.setLevel(logging.WARNING)
+    return loggers
+
+
+async def _serve(
+    runtime: Runtime, settings: Settings, loggers: Loggers, arguments: Namespace, out: TextIO
+) -> None:
+    from moldau.broker.server import Broker
+    from moldau.broker.settings import notices
+    from moldau.runtime.direct import open_direct
+    from moldau.runtime.places import host_name
+    from moldau.runtime.process import tune_collector
+
+    log = loggers.get("moldau.broker.settings")
+    for notice in notices(settings):
+        log.warn(notice)
+    is_new = arguments.config is None and _format_if_empty(runtime, settings)
+    broker = await Broker.start(
+        runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
+    )
+    try:
+        tune_collector()
+        _announce(broker, out, is_new=is_new)
+        await broker.wait()
+    finally:
+        await broker.aclose()
+
+
+def _format_if_empty(runtime: Runtime, settings: Settings) -> bool:
+    from moldau.broker.server.storage import format_if_empty
+
+    now_ms = runtime.clock.wall_ms()
+    return format_if_empty(runtime.files, settings, runtime.random, now_ms, "localhost")
+
+
+def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
+    """How to connect, and where the data lies."""
+    from moldau.plugins.layers import platform_version
+
+    directories = ", ".join(each.path for each in broker.node.directories.directories)
+    cluster = broker.node.cluster_id + (" (new)" if is_new else "")
+    bootstrap = ",".join(str(at) for at in broker.endpoints.values())
+    out.write(
+        f"moldau broker {platform_version()} is up\n"
+        f"  bootstrap  {bootstrap}\n"
+        f"  data       {directories}\n"
+        f"  cluster    {cluster}\n"
+        f"Try: moldau topic list --bootstrap {bootstrap}\n"
+        "Ctrl-C stops it.\n"
+    )
+    out.flush()

@@ -1,0 +1,188 @@
+"""`moldau storage`: format the directories of a node, tell what they are, make an id.
+
+The job of kafka-storage, with its options; what it formats, Apache Kafka opens too.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from moldau.broker.main.given import add_arguments, settings_given
+from moldau.cli.command import Context, Exit, UsageError
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+    from moldau.protocol.declare import MetadataRecord
+
+
+class StorageCommand:
+    """Formats, tells, makes ids."""
+
+    summary = "Format a node's directories for a cluster, or tell what they are."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        format_parser = actions.add_parser("format", help="prepare the directories of a node")
+        add_arguments(format_parser)
+        _add_format_arguments(format_parser)
+        info = actions.add_parser("info", help="what the directories of a node are")
+        add_arguments(info)
+        info.add_argument("--json", action="store_true", help="write JSON")
+        random = actions.add_parser("random-uuid", help="an id for a new cluster")
+        for each in (format_parser, info, random):
+            each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        return _ACTIONS[arguments.action](arguments, context)
+
+
+def _add_format_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-t", "--cluster-id", metavar="ID", help="of the cluster; default: new")
+    parser.add_argument(
+        "-g", "--ignore-formatted", action="store_true", help="pass over what is formatted already"
+    )
+    parser.add_argument(
+        "-r", "--release-version", metavar="RELEASE", help="feature levels of 4.3, 4.0-IV1, ..."
+    )
+    parser.add_argument(
+        "-f",
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="another level of a feature; may be given again",
+    )
+    parser.add_argument(
+        "-s",
+        "--standalone",
+        action="store_true",
+        help="this node is the first voter, named in the log; the default where "
+        "controller.quorum.voters is empty",
+    )
+    parser.add_argument(
+        "-N",
+        "--no-initial-controllers",
+        action="store_true",
+        help="the node joins a quorum that exists",
+    )
+
+
+def _format(arguments: Namespace, context: Context) -> int:
+    from moldau.broker.controller.storage import format_storage
+    from moldau.broker.server.storage import known_cluster, places_of, plan_of
+    from moldau.ids import format_uuid, new_uuid, parse_uuid
+    from moldau.runtime.places import host_name
+    from moldau.runtime.real import RealRuntime
+
+    runtime = RealRuntime("storage")
+    settings = settings_given(arguments, context.environment, runtime.files)
+    cluster_id = arguments.cluster_id or known_cluster(runtime.files, places_of(settings))
+    if cluster_id is None:
+        cluster_id = format_uuid(new_uuid(runtime.random))
+    try:
+        parse_uuid(cluster_id)
+    except ValueError as error:
+        raise UsageError("no cluster id; `moldau storage random-uuid` makes one") from error
+    plan = plan_of(
+        settings,
+        cluster_id,
+        _bootstrap(arguments),
+        is_standalone=_is_standalone(arguments, settings),
+        host_name=host_name(),
+    )
+    now_ms = runtime.clock.wall_ms()
+    formatted = format_storage(
+        runtime.files, plan, runtime.random, now_ms, ignore_formatted=arguments.ignore_formatted
+    )
+    for path in formatted:
+        context.out.write(f"formatted {path} for node {plan.node_id} of cluster {cluster_id}\n")
+    if not formatted:
+        context.out.write("all directories are formatted already\n")
+    return Exit.DONE
+
+
+def _bootstrap(arguments: Namespace) -> list[MetadataRecord]:
+    from moldau.broker.controller.bootstrap import bootstrap_records
+    from moldau.broker.controller.levels import (
+        KRAFT_VERSION,
+        METADATA_VERSION_NAMES,
+        METADATA_VERSION_NEWEST,
+        metadata_version_level,
+    )
+
+    level = METADATA_VERSION_NEWEST
+    if arguments.release_version is not None:
+        known = metadata_version_level(arguments.release_version)
+        if known is None:
+            newest = METADATA_VERSION_NAMES[METADATA_VERSION_NEWEST]
+            raise UsageError(f"no release {arguments.release_version}; the newest is {newest}")
+        level = known
+    levels: dict[str, int] = {}
+    for text in arguments.feature:
+        name, _, number = text.partition("=")
+        if not number.isascii() or not number.isdigit() or name == KRAFT_VERSION:
+            raise UsageError(f"--feature {text}: give NAME=LEVEL of a feature")
+        levels[name] = int(number)
+    return bootstrap_records(level, levels)
+
+
+def _is_standalone(arguments: Namespace, settings: Settings) -> bool:
+    from moldau.broker.settings.controller import controller_quorum_voters
+    from moldau.broker.settings.node import process_roles
+
+    if settings[controller_quorum_voters]:
+        if arguments.standalone or arguments.no_initial_controllers:
+            raise UsageError("controller.quorum.voters names the voters: leave the option out")
+        return False
+    if arguments.standalone and arguments.no_initial_controllers:
+        raise UsageError("--standalone and --no-initial-controllers exclude each other")
+    is_controller = "controller" in settings[process_roles]
+    if arguments.standalone and not is_controller:
+        raise UsageError("--standalone is for a node with the role controller")
+    return is_controller and not arguments.no_initial_controllers
+
+
+def _info(arguments: Namespace, context: Context) -> int:
+    from moldau.broker.controller.storage import storage_info
+    from moldau.broker.server.storage import places_of
+    from moldau.cli.output import write_json, write_table
+    from moldau.ids import format_uuid
+    from moldau.runtime.real_files import RealFiles
+
+    files = RealFiles()
+    settings = settings_given(arguments, context.environment, files)
+    found = storage_info(files, places_of(settings).all)
+    rows = []
+    for each in found:
+        meta = each.meta
+        directory_id = None if meta is None else meta.directory_id
+        rows.append(
+            {
+                "directory": each.path,
+                "cluster_id": None if meta is None else meta.cluster_id,
+                "node_id": None if meta is None else meta.node_id,
+                "directory_id": None if directory_id is None else format_uuid(directory_id),
+                "problem": each.problem,
+            }
+        )
+    if arguments.json:
+        write_json(context.out, rows)
+    else:
+        header = ("directory", "cluster", "node", "directory id", "problem")
+        cells = [[str("" if cell is None else cell) for cell in row.values()] for row in rows]
+        write_table(context.out, header, cells)
+    return Exit.FAILED if any(each.problem for each in found) else Exit.DONE
+
+
+def _random_uuid(arguments: Namespace, context: Context) -> int:
+    from moldau.ids import format_uuid, new_uuid
+    from moldau.runtime.real import RealRuntime
+
+    context.out.write(f"{format_uuid(new_uuid(RealRuntime('storage').random))}\n")
+    return Exit.DONE
+
+
+_ACTIONS = {"format": _format, "info": _info, "random-uuid": _random_uuid}
+
+command = StorageCommand()

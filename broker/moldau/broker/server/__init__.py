@@ -1,0 +1,18 @@
+"""A broker that runs: every part of it, wired together.
+
+    broker = await Broker.start(runtime, settings, log=log)
+    ...
+    await broker.aclose()
+
+- the wiring          `shell.Broker`, a start and an end, in order
+- metadata            `channel.LocalController` decides and commits, `publishing.Publisher` makes
+                      what was committed this node's
+- this node's life    `lifecycle.Lifecycle`: registration, heartbeats, controlled shutdown
+- from settings       `options`, `storage`, `standalone`
+"""
+
+from __future__ import annotations
+
+from moldau.broker.server.shell import Address, Broker, BrokerFailed
+
+__all__ = ["Address", "Broker", "BrokerFailed"]

@@ -1,0 +1,53 @@
+"""A broker inside another program, found by `moldau.testing` through an entry point.
+
+It listens where it is told, keeps its files where it is told and formats them if there are none; it
+writes errors to standard error, and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.broker.server.shell import Broker
+from moldau.broker.server.standalone import CLIENTS, standalone_layer
+from moldau.broker.server.storage import format_if_empty
+from moldau.broker.settings import broker_settings
+from moldau.config import overrides
+from moldau.logging import Level, Loggers
+from moldau.runtime import Runtime
+from moldau.runtime.direct import open_direct
+
+_QUIET: Final = Level.ERROR
+
+
+class Embedded:
+    """A broker that runs; satisfies `moldau.testing.RunningBroker`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    @property
+    def bootstrap(self) -> tuple[str, int]:
+        """Where clients begin."""
+        return self.broker.endpoints[CLIENTS]
+
+    async def aclose(self) -> None:
+        """A clean stop."""
+        await self.broker.aclose()
+
+
+async def start_embedded(
+    runtime: Runtime, directory: str, settings: Mapping[str, str], host: str, port: int
+) -> Embedded:
+    """A broker that takes clients at `host`; `settings` go over those of a node by itself."""
+    ground = standalone_layer(directory, host, port)
+    given = broker_settings(ground, overrides(dict(settings)))
+    now_ms = runtime.clock.wall_ms()
+    format_if_empty(runtime.files, given, runtime.random, now_ms, host)
+    loggers = Loggers(runtime.clock, sys.stderr.write, level=_QUIET)
+    broker = await Broker.start(
+        runtime, given, loggers=loggers, open_direct=open_direct, host_name=host
+    )
+    return Embedded(broker)

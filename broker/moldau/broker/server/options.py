@@ -1,0 +1,83 @@
+"""What the settings of a broker say to its listeners.
+
+Invariant: nothing of a setting's meaning is decided anywhere else on the way from its row to the
+network layer, so a dynamic change is these functions called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.broker.network import NO_LIMIT, ListenerOptions, NetworkOptions
+from moldau.broker.settings import Listener, Listeners
+from moldau.broker.settings.network import (
+    connections_max_idle_ms,
+    max_connection_creation_rate,
+    max_connections,
+    max_connections_per_ip,
+    max_connections_per_ip_overrides,
+    queued_max_request_bytes,
+    socket_listen_backlog_size,
+    socket_receive_buffer_bytes,
+    socket_request_max_bytes,
+    socket_send_buffer_bytes,
+)
+from moldau.broker.settings.syntax import parse_host_limits
+from moldau.config import Setting, Settings
+
+PREFIX: Final = "listener.name."
+
+
+def limited_hosts(settings: Settings) -> Mapping[str, int]:
+    """The hosts that have a limit of their own on connections, as they were written."""
+    return parse_host_limits(settings[max_connections_per_ip_overrides]) or {}
+
+
+def network_options(settings: Settings, limits_by_address: Mapping[str, int]) -> NetworkOptions:
+    """For all listeners together; `limited_hosts` resolved to addresses."""
+    return NetworkOptions(
+        idle_ms_max=settings[connections_max_idle_ms],
+        connections_max=settings[max_connections],
+        connections_max_per_address=settings[max_connections_per_ip],
+        connections_max_by_address=dict(limits_by_address),
+        connections_per_second=settings[max_connection_creation_rate],
+        queued_request_bytes_max=_queued_bytes(settings),
+    )
+
+
+def _queued_bytes(settings: Settings) -> int:
+    size = settings[queued_max_request_bytes]
+    return size if size > 0 else NO_LIMIT
+
+
+def listener_options(
+    settings: Settings, listener: Listener, listeners: Listeners
+) -> ListenerOptions:
+    """For one listener of this node."""
+    prefix = f"{PREFIX}{listener.name.lower()}."
+    own = settings.with_prefix(prefix)
+
+    def limit(name: str, value: int) -> int:
+        """Only what was said of this listener: what holds for the node is counted by the node."""
+        return value if f"{prefix}{name}" in settings.others else NO_LIMIT
+
+    def buffer_bytes(row: Setting[int]) -> int | None:
+        """Only a size that somebody gave: the system's buffers grow, and Kafka's default of 100 KB
+        would keep them small."""
+        return own[row] if own.is_given(row) and own[row] > 0 else None
+
+    return ListenerOptions(
+        name=listener.name,
+        host=listener.host or None,
+        port=listener.port,
+        backlog=own[socket_listen_backlog_size],
+        request_bytes_max=own[socket_request_max_bytes],
+        connections_max=limit(max_connections.name, own[max_connections]),
+        connections_per_second=limit(
+            max_connection_creation_rate.name, own[max_connection_creation_rate]
+        ),
+        send_buffer_bytes=buffer_bytes(socket_send_buffer_bytes),
+        receive_buffer_bytes=buffer_bytes(socket_receive_buffer_bytes),
+        is_protected=listener.name == listeners.inter_broker and len(listeners.of_broker) > 1,
+    )

@@ -1,0 +1,483 @@
+"""A broker from its start to its end: every part made, in order, and let go in the reverse order.
+
+Start: take the directories -> replay the metadata log and lead it -> load the logs, recovering
+what needs it -> publish the metadata to the replicas -> bind the listeners, with nobody let in ->
+register -> first heartbeat, which unfences -> let clients in.
+
+End: bind no more -> give leaderships up and let the controller know -> answer who waits, send what
+is answered -> stop the work on logs -> close the metadata log, then all logs, with the marker that
+says so.
+
+Invariants: no client is served before this broker may lead, nor after it gave that up; after a
+start that failed, and after `aclose`, no directory is locked, no port bound, no task left; the
+marker of a clean shutdown is written only over logs that were loaded and closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from errno import EADDRNOTAVAIL
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.broker.api.node import Node
+from moldau.broker.api.service import BrokerService
+from moldau.broker.controller.levels import SUPPORTED
+from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
+from moldau.broker.log.directories import LogDirectories
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.meta_properties import check_meta_properties
+from moldau.broker.network import NetworkMetrics, SocketServer
+from moldau.broker.replication.purgatory import Purgatory
+from moldau.broker.replication.replicas import Replicas
+from moldau.broker.server.channel import Audience, LocalController, charter_of
+from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
+from moldau.broker.server.membership import Membership
+from moldau.broker.server.options import limited_hosts, listener_options, network_options
+from moldau.broker.server.publishing import Publisher, with_dynamic
+from moldau.broker.server.storage import cluster_of, places_of
+from moldau.broker.settings import Listener, read_listeners, unbuilt
+from moldau.broker.settings import node as node_settings
+from moldau.errors import ConfigError, MoldauError
+from moldau.errors.codes import KafkaError
+from moldau.ids import Uuid, new_uuid
+from moldau.logging import Loggers
+from moldau.metrics import Registry
+from moldau.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from moldau.broker.log.log_config import LogConfig
+    from moldau.broker.log.names import TopicPartition
+    from moldau.broker.network import ListenerOptions, OpenDirect
+    from moldau.config import Settings
+    from moldau.runtime import Runtime
+
+LOGGER: Final = "moldau.broker"
+_BIND_WORDS: Final = re.compile(r"error while attempting to bind on address .*: ")
+LOCAL: Final = "localhost"
+LOCAL_IPV4: Final = "127.0.0.1"
+LEAVE_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 10.0
+
+
+class Address(NamedTuple):
+    """Where something is reached."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class BrokerFailed(MoldauError):
+    """What the machine refused, so that a broker cannot start or go on."""
+
+
+class Broker:
+    """A node with the roles broker and controller. Made by `start`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        registry: Registry,
+        loggers: Loggers,
+        open_direct: OpenDirect | None,
+    ) -> None:
+        self.endpoints: Mapping[str, Address] = {}
+        """Where clients reach it, by listener name; what the cluster tells them."""
+        self.listeners: Mapping[str, Address] = {}
+        """Where it is bound, by listener name, with the port that was got for port 0."""
+        self.failure: Exception | None = None
+        """Why it cannot go on."""
+        self._runtime = runtime
+        self._settings = settings
+        self._registry = registry
+        self._loggers = loggers
+        self._log = loggers.get(LOGGER).bind(node=settings[node_settings.node_id])
+        self._open_direct = open_direct
+        self._places = places_of(settings)
+        self._publisher = Publisher(settings, self._on_settings)
+        self._ended = asyncio.Event()
+        self._is_closed = False
+        self._address_limits: Mapping[str, int] = {}
+        # Made in this order, and so let go in the reverse one.
+        self._directories: LogDirectories | None = None
+        self._metadata_directory: LogDirectory | None = None
+        self._controller: LocalController | None = None
+        self._is_loaded = False
+        self._node: Node | None = None
+        self._sockets: SocketServer | None = None
+        self._membership: Membership | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        runtime: Runtime,
+        settings: Settings,
+        *,
+        registry: Registry | None = None,
+        loggers: Loggers | None = None,
+        open_direct: OpenDirect | None = None,
+        host_name: str | None = None,
+    ) -> Broker:
+        """A broker that takes clients. `host_name` is told to clients where listeners name none;
+        `open_direct` is the way to sendfile; without `loggers` nothing is logged.
+
+        ConfigError or BadSettings: what the settings ask for cannot be; BrokerFailed or OSError:
+        the machine refuses; CorruptLog: what is on disk cannot be used.
+        """
+        lines = loggers or Loggers(runtime.clock, lambda line: None)
+        broker = cls(runtime, settings, registry or Registry(), lines, open_direct)
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(broker.aclose)
+            await broker._start(host_name or runtime.node)
+            on_failure.pop_all()
+        return broker
+
+    @property
+    def node(self) -> Node:
+        """What handlers stand on."""
+        assert self._node is not None, "not started"
+        return self._node
+
+    @property
+    def state(self) -> BrokerState:
+        """Where it stands in its life."""
+        membership = self._membership
+        return BrokerState.STARTING if membership is None else membership.lifecycle.state
+
+    async def wait(self) -> None:
+        """Until it cannot go on: raises why. To be cancelled, or never to return, otherwise."""
+        await self._ended.wait()
+        assert self.failure is not None
+        raise self.failure
+
+    # Start.
+
+    async def _start(self, host_name: str) -> None:
+        self._refuse_unbuilt()
+        cluster_id = cluster_of(self._runtime.files, self._settings)
+        directories = self._take_directories(cluster_id)
+        controller = self._open_controller(cluster_id)
+        await self._load(directories)
+        node = self._make_node(cluster_id, directories, controller)
+        self._publisher.begin(node, self._log)
+        self._refuse_failed(directories)
+        await self._listen(node, host_name)
+        membership = await self._join(node, controller, host_name)
+        node.replicas.start(node.settings)
+        self._let_in(node.settings)
+        membership.live()
+        self._log.info(
+            "broker is up",
+            cluster=cluster_id,
+            epoch=node.broker_epoch,
+            **{name.lower(): str(at) for name, at in self.endpoints.items()},
+        )
+
+    def _refuse_unbuilt(self) -> None:
+        settings = self._settings
+        missing = unbuilt(settings)
+        if missing:
+            raise ConfigError("; ".join(missing))
+        if set(settings[node_settings.process_roles]) != {"broker", "controller"}:
+            raise ConfigError(
+                "this version runs a node as broker and controller together",
+                setting="process.roles=broker,controller",
+            )
+
+    def _take_directories(self, cluster_id: str) -> LogDirectories:
+        """Lock them all, before anything in them is read that another process may write."""
+        files, places = self._runtime.files, self._places
+        node_id = self._settings[node_settings.node_id]
+        if places.metadata not in places.logs:
+            directory = LogDirectory.open(files, places.metadata)
+            self._metadata_directory = directory
+            if directory.meta is None:
+                raise ConfigError("the directory is not formatted", directory=directory.path)
+            check_meta_properties(directory.meta, cluster_id, node_id, directory.path)
+        opened = LogDirectories.open(files, places.logs, cluster_id, node_id)
+        self._directories = opened
+        for path, error in opened.unopened.items():
+            if path == places.metadata:
+                raise error
+        return opened
+
+    def _open_controller(self, cluster_id: str) -> LocalController:
+        controller = LocalController(
+            self._runtime,
+            charter_of(self._settings, cluster_id, self._places.metadata),
+            Audience(
+                self._publisher.on_image,
+                self._publisher.on_records,
+                self._on_controller_reopened,
+                self._end,
+            ),
+            self._log,
+        )
+        controller.open()
+        self._controller = controller
+        return controller
+
+    async def _load(self, directories: LogDirectories) -> None:
+        """Open every log. In a thread: to recover many takes long, and signals are to be heard."""
+        settings = self._effective_settings()
+        configs: dict[str, LogConfig] = {}
+
+        def config_of(partition: TopicPartition, topic_id: Uuid | None) -> LogConfig:
+            known = configs.get(partition.topic)
+            if known is None:
+                known = self._publisher.config_of(settings, partition.topic).log
+                configs[partition.topic] = known
+            return known
+
+        now_ms = self._runtime.clock.wall_ms()
+        loading = self._runtime.run_blocking(directories.load, config_of, now_ms)
+        try:
+            await asyncio.wait([loading])
+        except asyncio.CancelledError:
+            await asyncio.wait([loading])  # what a thread has begun, it ends
+            raise
+        loading.result()
+        self._is_loaded = True
+
+    def _refuse_failed(self, directories: LogDirectories) -> None:
+        """A node without its metadata, or without any log, is none."""
+        for each in directories.directories:
+            if each.failure is not None and each.path == self._places.metadata:
+                raise BrokerFailed(
+                    "the directory of the metadata log cannot be used",
+                    directory=each.path,
+                    why=str(each.failure),
+                )
+        if not directories.in_service():
+            raise BrokerFailed("no log directory is in service", directories=self._places.logs)
+
+    def _effective_settings(self) -> Settings:
+        node_id = self._settings[node_settings.node_id]
+        return with_dynamic(self._settings, self._publisher.image, node_id)
+
+    def _make_node(
+        self, cluster_id: str, directories: LogDirectories, controller: LocalController
+    ) -> Node:
+        runtime, settings = self._runtime, self._effective_settings()
+        node_id = settings[node_settings.node_id]
+        purgatory = Purgatory(runtime.clock, asyncio.get_running_loop())
+        replicas = Replicas(runtime, directories, node_id, purgatory, self._log)
+        replicas.on_directory_failure = self._on_directory_failure
+        self._node = node = Node(
+            runtime=runtime,
+            node_id=node_id,
+            cluster_id=cluster_id,
+            settings=settings,
+            image=self._publisher.image,
+            metadata_offset=self._publisher.metadata_offset,
+            replicas=replicas,
+            directories=directories,
+            controller=controller,
+            endpoints={},
+            features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
+            log=self._loggers.get(f"{LOGGER}.api").bind(node=node_id),
+            metrics=self._registry,
+            kraft_version=controller.quorum.voters.kraft_version,
+            loggers=self._loggers,
+        )
+        return node
+
+    async def _listen(self, node: Node, host_name: str) -> None:
+        """Bind, and let nobody in before there is something to serve."""
+        settings = node.settings
+        listeners = read_listeners(settings)
+        self._address_limits = await self._resolved(limited_hosts(settings))
+        self._sockets = sockets = SocketServer(
+            self._runtime,
+            replace(network_options(settings, self._address_limits), connections_max=0),
+            NetworkMetrics(self._registry),
+            self._loggers.get(f"{LOGGER}.network").bind(node=node.node_id),
+            self._open_direct,
+        )
+        service = BrokerService(node)
+        bound: dict[str, Address] = {}
+        for each in listeners.of_broker:
+            try:
+                port = await _bind(sockets, listener_options(settings, each, listeners), service)
+            except OSError as error:
+                raise BrokerFailed(
+                    "cannot listen",
+                    listener=each.name,
+                    address=str(Address(each.host, each.port)),
+                    why=_reason(error),
+                ) from error
+            bound[each.name] = Address(each.host, port)
+        for each in listeners.of_controller:
+            # Who would connect there are other voters, and brokers without a controller of theirs.
+            self._log.info("opens no listener for controllers: it is alone", listener=each.name)
+        self.listeners = bound
+        self.endpoints = {
+            each.name: Address(each.host or host_name, each.port or bound[each.name].port)
+            for each in listeners.advertised_broker
+        }
+        node.endpoints = self.endpoints
+
+    async def _join(self, node: Node, controller: LocalController, host_name: str) -> Membership:
+        """Be one of the cluster's brokers, and not fenced."""
+        lifecycle = Lifecycle(
+            self._identity(node, host_name), self._previous_epoch(node.directories)
+        )
+        membership = Membership(self._runtime, node, controller, lifecycle, self._log)
+        self._membership = membership
+        seconds = node.settings[node_settings.initial_broker_registration_timeout_ms] / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                await membership.join()
+        except TimeoutError as error:
+            raise BrokerFailed("the controller did not register this broker in time") from error
+        return membership
+
+    def _identity(self, node: Node, host_name: str) -> Identity:
+        listeners = read_listeners(node.settings)
+        endpoints = tuple(
+            replace(each, host=at.host, port=at.port)
+            for each in listeners.advertised_broker
+            for at in (self.endpoints[each.name],)
+        )
+        controllers: tuple[Listener, ...] = tuple(
+            replace(each, host=each.host or host_name) for each in listeners.advertised_controller
+        )
+        return Identity(
+            node_id=node.node_id,
+            cluster_id=node.cluster_id,
+            incarnation_id=new_uuid(self._runtime.random),
+            rack=node.settings[node_settings.broker_rack],
+            endpoints=endpoints,
+            controller_endpoints=controllers,
+            features=SUPPORTED,
+            directory_ids=tuple(each.directory_id for each in node.directories.in_service()),
+        )
+
+    @staticmethod
+    def _previous_epoch(directories: LogDirectories) -> int:
+        """What every directory says of the last shutdown; -1 when one says nothing, or another."""
+        epochs = {each.broker_epoch for each in directories.directories}
+        return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
+
+    def _let_in(self, settings: Settings) -> None:
+        assert self._sockets is not None
+        self._sockets.update(network_options(settings, self._address_limits))
+
+    # Life.
+
+    def _on_settings(self, settings: Settings) -> None:
+        """Dynamic settings changed: the node has them, the rest is told."""
+        if self._sockets is None or self._is_closed:
+            return
+        self._runtime.spawn(self._apply_limits(settings), name="broker-limits")
+        self.node.replicas.reconfigure(settings)
+
+    async def _apply_limits(self, settings: Settings) -> None:
+        limits = await self._resolved(limited_hosts(settings))
+        if settings is self.node.settings and not self._is_closed:
+            self._address_limits = limits
+            self._let_in(settings)
+
+    async def _resolved(self, limits: Mapping[str, int]) -> Mapping[str, int]:
+        """By address, where names were given."""
+        found: dict[str, int] = {}
+        for host, limit in limits.items():
+            try:
+                addresses = await self._runtime.network.resolve(host, 0)
+            except OSError as error:
+                self._log.failure("a host with a limit of its own is unknown", error, host=host)
+                continue
+            found.update((address, limit) for address, _ in addresses)
+        return found
+
+    # Faults.
+
+    def _on_directory_failure(self, directory: LogDirectory) -> None:
+        """Its partitions are out of service already."""
+        error, membership = directory.failure, self._membership
+        assert error is not None
+        if directory.path == self._places.metadata:
+            self._end(BrokerFailed("the directory of the metadata log failed", why=str(error)))
+        elif not self.node.directories.in_service():
+            self._end(BrokerFailed("the last log directory failed", why=str(error)))
+        elif membership is not None:
+            membership.offline.add(directory.directory_id)
+            membership.stay()
+
+    def _on_controller_reopened(self) -> None:
+        """A new controller does not know yet that we are alive."""
+        self._log.info("the controller is back", offset=self._publisher.metadata_offset)
+        if self._membership is not None:
+            self._membership.stay()
+
+    def _end(self, error: Exception) -> None:
+        """We cannot go on; whoever waits hears it, and closes."""
+        if self.failure is None:
+            self.failure = error
+            self._log.failure("the broker stops", error)
+            self._ended.set()
+
+    # End.
+
+    async def aclose(self) -> None:
+        """The end, in order; whatever one part does, the others are let go. Again: does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._sockets is not None:
+                self._sockets.stop_listening()
+            if self._membership is not None:
+                await self._leave(self._membership)
+            if self._node is not None:
+                self._node.replicas.purgatory.close()
+            if self._sockets is not None:
+                await self._sockets.aclose(DRAIN_SECONDS)
+            if self._node is not None:
+                await self._node.replicas.aclose()
+        finally:
+            await self._close_files()
+
+    async def _leave(self, membership: Membership) -> None:
+        await membership.rest()
+        if self._settings[node_settings.controlled_shutdown_enable] and self.failure is None:
+            await membership.leave(LEAVE_SECONDS)
+
+    async def _close_files(self) -> None:
+        if self._controller is not None:
+            with suppress(KafkaError, OSError):
+                self._controller.close()
+        directories, metadata = self._directories, self._metadata_directory
+        membership = self._membership
+        epoch = NO_EPOCH if membership is None else membership.lifecycle.broker_epoch
+        if directories is not None:
+            if self._is_loaded:
+                await self._runtime.run_blocking(directories.close, epoch)
+            else:
+                directories.release()
+        if metadata is not None:
+            metadata.release()
+        if self._is_loaded:
+            self._log.info("broker is closed")
+
+
+async def _bind(sockets: SocketServer, options: ListenerOptions, service: BrokerService) -> int:
+    """The port. A machine may call itself by an IPv6 address that it has not got."""
+    try:
+        return (await sockets.listen(options, service)).port
+    except OSError as error:
+        if options.host != LOCAL or error.errno != EADDRNOTAVAIL:
+            raise
+    return (await sockets.listen(replace(options, host=LOCAL_IPV4), service)).port
+
+
+def _reason(error: OSError) -> str:
+    """What the system says, without the words that event loops put around it."""
+    return _BIND_WORDS.sub("", error.strerror or str(error))

@@ -1,0 +1,140 @@
+"""The directories of a node: which they are, whom they belong to, and formatting them.
+
+Invariants: a node starts only in directories that were formatted for it; what formatting writes for
+a node follows from its settings alone, so `moldau storage format` and a broker that formats for
+itself write the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moldau.broker.controller.bootstrap import bootstrap_records
+from moldau.broker.controller.storage import Plan, format_storage
+from moldau.broker.log.meta_properties import read_meta_properties
+from moldau.broker.settings import read_listeners
+from moldau.broker.settings.controller import metadata_log_dir
+from moldau.broker.settings.log import log_dirs
+from moldau.broker.settings.node import node_id
+from moldau.config import Settings
+from moldau.errors import ConfigError
+from moldau.ids import RandomBytes, format_uuid, new_uuid
+from moldau.protocol.declare import MetadataRecord
+from moldau.runtime.files import Files
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a node keeps what: `logs` for partitions, `metadata` for the metadata log."""
+
+    logs: tuple[str, ...]
+    metadata: str
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every directory once, in order."""
+        return self.logs if self.metadata in self.logs else (*self.logs, self.metadata)
+
+
+def places_of(settings: Settings) -> Places:
+    """What the settings say. Paths are to be absolute already."""
+    logs = settings[log_dirs]
+    assert logs, "one of log.dirs and log.dir always has a value"
+    metadata = settings[metadata_log_dir]
+    return Places(logs, logs[0] if metadata is None else metadata)
+
+
+def cluster_of(files: Files, settings: Settings) -> str:
+    """The id of the cluster that the node belongs to, as its metadata directory says.
+
+    ConfigError when the directory was not formatted, or for another node.
+    """
+    path = places_of(settings).metadata
+    meta = read_meta_properties(files, path)
+    if meta is None or meta.cluster_id is None:
+        raise ConfigError(
+            "the directory is not formatted; `moldau storage format` does it", directory=path
+        )
+    if meta.node_id != settings[node_id]:
+        raise ConfigError(
+            "the directory belongs to another node",
+            directory=path,
+            found=meta.node_id,
+            expected=settings[node_id],
+        )
+    return meta.cluster_id
+
+
+def plan_of(
+    settings: Settings,
+    cluster_id: str,
+    bootstrap: Sequence[MetadataRecord] = (),
+    *,
+    is_standalone: bool,
+    host_name: str,
+) -> Plan:
+    """What formatting is to write. `is_standalone`: this node is the first and only voter, named in
+    the log, where it is reached as the settings say, under `host_name` if they name no host."""
+    places = places_of(settings)
+    endpoints = None
+    if is_standalone:
+        endpoints = tuple(
+            (each.name, each.host or host_name, each.port)
+            for each in read_listeners(settings).advertised_controller
+        )
+        if not endpoints:
+            raise ConfigError("a node that is no controller cannot be the first voter")
+    return Plan(
+        cluster_id=cluster_id,
+        node_id=settings[node_id],
+        directories=places.all,
+        metadata_directory=places.metadata,
+        bootstrap=tuple(bootstrap) or tuple(bootstrap_records()),
+        controller_endpoints=endpoints,
+    )
+
+
+def format_if_empty(
+    files: Files, settings: Settings, random: RandomBytes, now_ms: int, host_name: str
+) -> bool:
+    """Format those of a node's directories that hold nothing; whether that made a new cluster.
+
+    ConfigError when there is something else in them. Formatting that was cut short is done anew.
+    """
+    places = places_of(settings)
+    todo = [path for path in places.all if read_meta_properties(files, path) is None]
+    for path in todo:
+        if not _is_empty(files, path):
+            raise ConfigError(
+                "the directory is not formatted and holds other files", directory=path
+            )
+    if not todo:
+        return False
+    known = known_cluster(files, places)
+    cluster_id = known or format_uuid(new_uuid(random))
+    plan = plan_of(settings, cluster_id, is_standalone=True, host_name=host_name)
+    format_storage(files, plan, random, now_ms, ignore_formatted=True)
+    return known is None
+
+
+def known_cluster(files: Files, places: Places) -> str | None:
+    """The cluster that any of the directories was formatted for."""
+    for path in places.all:
+        meta = read_meta_properties(files, path)
+        if meta is not None and meta.cluster_id is not None:
+            return meta.cluster_id
+    return None
+
+
+_LEFT_BY_FORMATTING = frozenset(
+    ("bootstrap.checkpoint", "__cluster_metadata-0", ".lock", "lost+found")
+)
+
+
+def _is_empty(files: Files, path: str) -> bool:
+    """Whether nothing is there but what formatting may have left that was cut short."""
+    if not files.exists(path):
+        return True
+    names = (name.removesuffix(".tmp").removesuffix(".part") for name in files.list(path))
+    return all(name in _LEFT_BY_FORMATTING or name == "meta.properties" for name in names)

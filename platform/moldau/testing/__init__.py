@@ -1,0 +1,20 @@
+"""A real broker inside a test: no process to start, no port to choose, nothing left behind.
+
+    async with EmbeddedBroker() as broker:
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+    with SyncEmbeddedBroker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+For pytest there are the fixtures `moldau_broker` and `moldau_topic` (`moldau.testing.fixtures`).
+
+It is the broker that runs in production, found through the entry point group
+`moldau.embedded_brokers`: the distribution moldau-broker has to be installed.
+"""
+
+from __future__ import annotations
+
+from moldau.testing.embedded import EmbeddedBroker, RunningBroker, StartBroker
+from moldau.testing.threaded import SyncEmbeddedBroker
+
+__all__ = ["EmbeddedBroker", "RunningBroker", "StartBroker", "SyncEmbeddedBroker"]

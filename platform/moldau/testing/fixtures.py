@@ -1,0 +1,37 @@
+"""The pytest plugin: a broker for a whole test session, and a fresh name of a topic for each test.
+
+It is loaded where moldau-broker is installed, so importing it must cost nothing: the broker is
+imported by the first test that asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from moldau.testing.threaded import SyncEmbeddedBroker
+
+_NOT_IN_A_TOPIC: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_NAME_LENGTH: Final = 200
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def moldau_broker() -> Iterator[SyncEmbeddedBroker]:
+    """One broker for all tests of this process, on a free port of this machine."""
+    from moldau.testing.threaded import SyncEmbeddedBroker
+
+    with SyncEmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def moldau_topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test of this session gets. The topic does not exist yet."""
+    name = _NOT_IN_A_TOPIC.sub("-", request.node.name).strip("-.")[:_NAME_LENGTH]
+    return f"{name}-{next(_numbers)}"

@@ -1,0 +1,96 @@
+"""A broker on an event loop in a thread of its own, for tests that have no event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from moldau.testing.embedded import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from moldau.runtime.threaded import ThreadedRuntime
+
+
+class SyncEmbeddedBroker:
+    """`with SyncEmbeddedBroker() as broker`, or `start()` and `stop()`: `EmbeddedBroker` for code
+    that does not await. Any thread may use it, one at a time."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        directory: str | None = None,
+        port: int = 0,
+    ) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._port = port
+        self._threaded: ThreadedRuntime | None = None
+        self._broker: EmbeddedBroker | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port`, for a client."""
+        return self._running().bootstrap_servers
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return self._running().host
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._running().port
+
+    @property
+    def directory(self) -> str:
+        """Its files."""
+        return self._running().directory
+
+    @property
+    def is_running(self) -> bool:
+        return self._broker is not None
+
+    def _running(self) -> EmbeddedBroker:
+        assert self._broker is not None, "not running"
+        return self._broker
+
+    def start(self) -> Self:
+        """Takes clients when this returns."""
+        from moldau.runtime.threaded import ThreadedRuntime
+
+        assert self._broker is None, "running already"
+        threaded = ThreadedRuntime("embedded-broker")
+        broker = EmbeddedBroker(self._settings, directory=self._directory, port=self._port)
+        with ExitStack() as on_failure:
+            on_failure.enter_context(threaded)
+            threaded.run(lambda runtime: broker.start())
+            on_failure.pop_all()
+        self._broker, self._threaded = broker, threaded
+        self._port = broker.port
+        return self
+
+    def stop(self) -> None:
+        """A clean stop; temporary files go. Not running: does nothing."""
+        broker, self._broker = self._broker, None
+        threaded, self._threaded = self._threaded, None
+        if broker is None or threaded is None:
+            return
+        try:
+            threaded.run(lambda runtime: broker.stop())
+        finally:
+            threaded.close()
+
+    def restart(self) -> None:
+        """A clean stop, and a start with the same files on the same port."""
+        broker, threaded = self._running(), self._threaded
+        assert threaded is not None
+        threaded.run(lambda runtime: broker.restart())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

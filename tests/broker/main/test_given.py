@@ -1,0 +1,188 @@
+"""Settings from files, the environment and the command line, and in which order they count."""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.main.given import default_data_directory, settings_given
+from moldau.broker.settings.creation import num_partitions
+from moldau.broker.settings.log import log_dirs
+from moldau.broker.settings.network import listeners
+from moldau.broker.settings.node import node_id
+from moldau.cli.application import run
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.config import BadSettings, Settings
+from moldau.errors import ConfigError
+from moldau.plugins import installed_plugins
+from moldau.runtime.real_files import RealFiles
+
+FILE = """
+process.roles=broker,controller
+node.id=7
+listeners=PLAINTEXT://:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=localhost:9093
+log.dirs=/from/file
+num.partitions=3
+"""
+
+
+def given(
+    config: Path | None = None,
+    *assignments: str,
+    data: str | None = None,
+    listen: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """As the command would."""
+    arguments = Namespace(
+        config=None if config is None else str(config), assignments=list(assignments), data=data
+    )
+    return settings_given(arguments, environment or {"HOME": "/somebody"}, RealFiles(), listen)
+
+
+def file(tmp_path: Path, more: str = "") -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(FILE + more)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({"HOME": "/somebody"}, "/somebody/.local/share/moldau/broker"),
+        ({"HOME": "/somebody", "XDG_DATA_HOME": "/data"}, "/data/moldau/broker"),
+        ({"HOME": "/somebody", "XDG_DATA_HOME": "data"}, "/somebody/.local/share/moldau/broker"),
+        ({}, "moldau-data"),
+    ],
+)
+def test_where_a_node_keeps_its_data(environment: dict[str, str], directory: str) -> None:
+    assert default_data_directory(environment) == directory
+
+
+def test_without_a_file_a_node_is_complete() -> None:
+    settings = given()
+
+    assert settings[log_dirs] == ("/somebody/.local/share/moldau/broker",)
+    assert settings[listeners][0] == "PLAINTEXT://localhost:9092"
+
+
+def test_what_is_nearer_to_the_user_wins(tmp_path: Path) -> None:
+    at = file(tmp_path)
+    variable = {"MOLDAU_NUM_PARTITIONS": "4"}
+
+    assert given(at)[num_partitions] == 3
+    assert given(at, environment=variable)[num_partitions] == 4
+    assert given(at, "num.partitions=5", environment=variable)[num_partitions] == 5
+    assert given(at, data="/elsewhere")[log_dirs] == ("/elsewhere",)
+    assert given(at)[node_id] == 7
+
+
+def test_directories_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert given(None, "log.dirs=a, b/../c,/d")[log_dirs] == (
+        f"{tmp_path}/a",
+        f"{tmp_path}/c",
+        "/d",
+    )
+    assert given(data="x")[log_dirs] == (f"{tmp_path}/x",)
+
+
+def test_listen_moves_the_clients_listener() -> None:
+    assert given(listen=":19092")[listeners][0] == "PLAINTEXT://:19092"
+    assert given(listen="9093")[listeners] == (
+        "PLAINTEXT://localhost:9093",
+        "CONTROLLER://localhost:9092",
+    )
+
+
+def test_a_file_and_listen_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        given(file(tmp_path), listen="1")
+
+
+def test_references_are_looked_up_where_the_provider_may_look(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.properties"
+    secret.write_text("partitions=6\n")
+    provider = (
+        "config.providers=file,env\n"
+        "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        f"config.providers.file.param.allowed.paths={tmp_path}\n"
+        "config.providers.env.class=EnvVarConfigProvider\n"
+        "config.providers.env.param.allowlist.pattern=RACK\n"
+    )
+    reference = f"num.partitions=${{file:{secret}:partitions}}\n"
+    at = file(tmp_path, provider + reference)
+
+    assert given(at)[num_partitions] == 6
+    with pytest.raises(BadSettings, match="allowlist"):
+        given(file(tmp_path, f"{provider}broker.rack=${{env:HOME}}\n"))
+    with pytest.raises(BadSettings, match="no config provider is called"):
+        given(file(tmp_path, reference))
+    with pytest.raises(ConfigError, match="no such config provider"):
+        given(file(tmp_path, "config.providers=x\nconfig.providers.x.class=org.other.Vault\n"))
+
+
+def command(*arguments: str, home: Path) -> tuple[int, str, str]:
+    """In this process."""
+    out, err = io.StringIO(), io.StringIO()
+    context = Context(out, err, {"HOME": str(home)}, installed_plugins)
+    return run(arguments, context), out.getvalue(), err.getvalue()
+
+
+def test_storage_is_formatted_once_and_told(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "d"))
+    code, _, _ = command("storage", "info", *data, home=tmp_path)
+    assert code == Exit.FAILED
+
+    code, out, _ = command(
+        "storage", "format", *data, "--feature", "group.version=0", home=tmp_path
+    )
+    assert (code, out[:10]) == (Exit.DONE, "formatted ")
+    code, out, err = command("storage", "format", *data, home=tmp_path)
+    assert code == Exit.MISUSED
+    assert "is formatted already" in err
+    assert command("storage", "format", *data, "-g", home=tmp_path)[0] == Exit.DONE
+    code, out, _ = command("storage", "info", *data, home=tmp_path)
+    assert code == Exit.DONE
+    assert str(tmp_path / "d") in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-t", "short"), "no cluster id"),
+        (("-r", "2.8"), "no release 2.8"),
+        (("-f", "group.version"), "give NAME=LEVEL"),
+        (("-f", "kraft.version=0"), "give NAME=LEVEL"),
+        (("-f", "group.version=9"), "cannot start at that level"),
+        (("-s", "-N"), "exclude each other"),
+        (
+            (
+                "-s",
+                "--set",
+                "controller.quorum.voters=1@localhost:9093",
+                "--set",
+                "controller.quorum.bootstrap.servers=",
+            ),
+            "controller.quorum.voters names the voters",
+        ),
+    ],
+)
+def test_storage_refuses_what_makes_no_sense(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = command(
+        "storage", "format", "--data", str(tmp_path / "d"), *arguments, home=tmp_path
+    )
+
+    assert code == Exit.MISUSED
+    assert said in err
+    assert out == ""
+    assert not (tmp_path / "d").exists()

@@ -1,0 +1,206 @@
+"""The process: how it comes up, what it prints, how it ends, what is left when it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from moldau.errors.codes import ErrorCode
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
+from tests.broker.main.chaos import chaos
+from tests.broker.main.processes import BrokerProcess, broker_process, finished
+from tests.broker.server.wire import wired
+
+pytestmark = pytest.mark.real
+
+
+def produced(broker: BrokerProcess, topic: str, count: int) -> int:
+    """Creates the topic if need be and appends records one by one; the last offset."""
+
+    async def scenario(runtime: Runtime) -> int:
+        async with wired(runtime, broker.host, broker.port) as wire:
+            await wire.create(topic)
+            for _ in range(count):
+                answer = await wire.produce(topic, [b"value"])
+                assert answer.error_code == ErrorCode.NONE
+            return answer.base_offset
+
+    return run(scenario)
+
+
+def fetched(broker: BrokerProcess, topic: str) -> list[bytes]:
+    async def scenario(runtime: Runtime) -> list[bytes]:
+        async with wired(runtime, broker.host, broker.port) as wire:
+            return await wire.fetch_all(topic)
+
+    return run(scenario)
+
+
+def test_without_settings_it_formats_the_users_directory_and_says_how_to_connect(
+    tmp_path: Path,
+) -> None:
+    with broker_process(tmp_path) as broker:
+        directory = tmp_path / ".local/share/moldau/broker"
+        assert f"data       {directory}" in broker.text
+        assert "(new)" in broker.text
+        assert f"moldau topic list --bootstrap 127.0.0.1:{broker.port}" in broker.text
+        assert produced(broker, "orders", 5) == 4
+        code, log = broker.stop()
+    assert code == 0
+    assert "Traceback" not in log
+    assert "broker is closed" in log
+    assert (directory / ".kafka_cleanshutdown").exists()
+
+    with broker_process(tmp_path) as broker:
+        assert "(new)" not in broker.text
+        assert len(fetched(broker, "orders")) == 5
+        assert broker.stop(signal.SIGINT)[0] == 0
+
+
+def killed_under_load(broker: BrokerProcess, topic: str, there: list[bytes], life: int) -> None:
+    """Appends to `there` what is acknowledged, until the process is dead."""
+
+    async def load(runtime: Runtime) -> None:
+        async with wired(runtime, broker.host, broker.port) as wire:
+            await wire.create(topic)
+            for number in range(100_000):
+                if number == 200:
+                    broker.process.kill()
+                value = f"{life}-{number}".encode()
+                try:
+                    answer = await wire.produce(topic, [value])
+                except (ConnectionError, asyncio.IncompleteReadError):
+                    return
+                assert answer.base_offset == len(there)
+                there.append(value)
+
+    run(load)
+    broker.kill()
+
+
+def test_after_kill_under_load_all_that_was_acknowledged_is_there(tmp_path: Path) -> None:
+    acknowledged: list[bytes] = []
+    for life in range(3):
+        with broker_process(tmp_path) as broker:
+            found = fetched(broker, "orders") if life else []
+            assert found[: len(acknowledged)] == acknowledged
+            acknowledged = found
+            killed_under_load(broker, "orders", acknowledged, life)
+            assert len(acknowledged) >= 200 * (life + 1)
+
+
+def test_settings_without_meaning_are_told_once_and_what_is_unbuilt_is_refused(
+    tmp_path: Path,
+) -> None:
+    with broker_process(tmp_path, "--set", "num.io.threads=9") as broker:
+        _, log = broker.stop()
+    assert log.count("num.io.threads has no effect") == 1
+
+    code, _, err = finished(
+        "broker", "start", "--set", "authorizer.class.name=org.x.Y", home=tmp_path
+    )
+    assert code == 2
+    assert "asks for authorization, which this version does not have" in err
+    assert "Traceback" not in err
+
+
+def one_line(code: int, expected: int, err: str) -> str:
+    """The last line of the errors, which is all that is said of the failure."""
+    lines = [line for line in err.splitlines() if line.startswith("moldau: ")]
+    assert code == expected, err
+    assert len(lines) == 1, err
+    assert "Traceback" not in err
+    return lines[0]
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = finished("broker", "start", "--listen", f"127.0.0.1:{port}", home=tmp_path)
+
+    assert "cannot listen" in one_line(code, 1, err)
+    assert "in use" in err
+    assert out == ""
+
+
+def test_a_directory_in_use_is_one_line(tmp_path: Path) -> None:
+    with broker_process(tmp_path):
+        code, _, err = finished("broker", "start", "--listen", "127.0.0.1:0", home=tmp_path)
+
+    assert "another process uses the directory" in one_line(code, 2, err)
+
+
+def properties(tmp_path: Path, **more: str) -> Path:
+    """A file as Kafka's documentation has it."""
+    file = tmp_path / "server.properties"
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": "7",
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9099",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9099",
+        "log.dirs": "logs-a,logs-b",
+        **more,
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    return file
+
+
+def test_a_file_wants_its_directories_formatted(tmp_path: Path) -> None:
+    file = str(properties(tmp_path))
+    code, _, err = finished("broker", "start", "--config", file, home=tmp_path)
+    assert "not formatted; `moldau storage format`" in one_line(code, 2, err)
+
+    code, out, _ = finished("storage", "random-uuid", home=tmp_path)
+    cluster = out.strip()
+    assert finished("storage", "format", "-t", cluster, "-c", file, home=tmp_path)[0] == 0
+    for path in ("logs-a", "logs-b"):
+        assert f"cluster.id={cluster}" in (tmp_path / path / "meta.properties").read_text()
+
+    other = str(properties(tmp_path, **{"node.id": "8"}))
+    code, _, err = finished("broker", "start", "--config", other, home=tmp_path)
+    assert "belongs to another node" in one_line(code, 2, err)
+
+
+def test_a_directory_with_other_files_is_not_formatted(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    code, _, err = finished("broker", "start", "--data", str(tmp_path), home=tmp_path)
+
+    assert "not formatted and holds other files" in one_line(code, 2, err)
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_the_environment_gives_settings_too(tmp_path: Path) -> None:
+    code, _, err = finished("broker", "start", home=tmp_path, MOLDAU_NUM_PARTITIONS="0")
+
+    assert "MOLDAU_NUM_PARTITIONS" in one_line(code, 2, err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--shards", "2"), "--shards is not in this version"),
+        (("--listen", "here"), "give a port, host:port or :port"),
+        (("--set", "log.dir"), "an argument must be key=value"),
+        (("--set", "no.such=1"), "unknown setting"),
+        (("--config", "missing.properties"), "cannot be read"),
+        (("--config", "a.properties", "--listen", "1"), "--listen goes without --config"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    code, _, err = finished("broker", "start", *arguments, home=tmp_path)
+
+    assert said in one_line(code, 2, err)
+
+
+def test_a_few_lives_of_chaos_break_no_promise(tmp_path: Path) -> None:
+    story = chaos(lives=3, seed=1, home=tmp_path)
+
+    assert story.ledger.promises

@@ -1,0 +1,174 @@
+"""From settings to what the parts are told: options of listeners, directories, formatting."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.broker.network import NO_LIMIT
+from moldau.broker.server.channel import charter_of
+from moldau.broker.server.options import limited_hosts, listener_options, network_options
+from moldau.broker.server.standalone import parse_listen, standalone_layer
+from moldau.broker.server.storage import cluster_of, format_if_empty, places_of, plan_of
+from moldau.broker.settings import broker_settings, notices, read_listeners, unbuilt
+from moldau.config import Settings, overrides
+from moldau.errors import ConfigError
+from moldau.ids import format_uuid
+from moldau.runtime import Runtime
+from tests.runtime.arena import play
+
+
+def settings(**given: str) -> Settings:
+    """Of a node by itself, with other ones over them."""
+    named = {name.replace("_", "."): value for name, value in given.items()}
+    return broker_settings(standalone_layer("/data"), overrides(dict(named)))
+
+
+def test_a_node_by_itself_needs_nothing_that_is_unbuilt_or_without_meaning() -> None:
+    assert not unbuilt(settings())
+    assert not notices(settings())
+
+
+def test_limits_of_the_node() -> None:
+    given = settings(
+        max_connections="7",
+        max_connections_per_ip="3",
+        max_connections_per_ip_overrides="here:1,10.0.0.1:2",
+        max_connection_creation_rate="11",
+        connections_max_idle_ms="5000",
+        queued_max_request_bytes="200000000",
+    )
+    options = network_options(given, {"127.0.0.1": 1, "10.0.0.1": 2})
+
+    assert limited_hosts(given) == {"here": 1, "10.0.0.1": 2}
+    assert options.connections_max == 7
+    assert options.connections_max_per_address == 3
+    assert options.connections_max_by_address == {"127.0.0.1": 1, "10.0.0.1": 2}
+    assert options.connections_per_second == 11
+    assert options.idle_ms_max == 5000
+    assert options.queued_request_bytes_max == 200_000_000
+    assert network_options(settings(), {}).queued_request_bytes_max == NO_LIMIT
+
+
+def test_what_was_said_of_one_listener_holds_for_it_alone() -> None:
+    given = broker_settings(
+        standalone_layer("/data"),
+        overrides(
+            {
+                "listeners": "IN://a:1,OUT://:2,CONTROLLER://c:3",
+                "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "advertised.listeners": "IN://a:1,OUT://b:2",
+                "inter.broker.listener.name": "IN",
+                "listener.name.out.max.connections": "5",
+                "max.connections": "9",
+                "socket.listen.backlog.size": "33",
+                "listener.name.in.socket.send.buffer.bytes": "50000",
+                "socket.receive.buffer.bytes": "-1",
+            }
+        ),
+    )
+    listeners = read_listeners(given)
+    inside, outside = (listener_options(given, each, listeners) for each in listeners.of_broker)
+
+    assert (inside.name, inside.host, inside.port) == ("IN", "a", 1)
+    assert (outside.name, outside.host, outside.port) == ("OUT", None, 2)
+    assert (inside.connections_max, outside.connections_max) == (NO_LIMIT, 5)
+    assert (inside.is_protected, outside.is_protected) == (True, False)
+    assert (inside.backlog, outside.backlog) == (33, 33)
+    assert (inside.send_buffer_bytes, outside.send_buffer_bytes) == (50_000, None)
+    assert (inside.receive_buffer_bytes, outside.receive_buffer_bytes) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("19092", ("localhost", 19092)),
+        (":19092", ("", 19092)),
+        ("0.0.0.0:1", ("", 1)),
+        ("[::]:1", ("", 1)),
+        ("[::1]:2", ("::1", 2)),
+        ("host:0", ("host", 0)),
+    ],
+)
+def test_where_to_listen(text: str, place: tuple[str, int]) -> None:
+    assert parse_listen(text) == place
+    assert (
+        read_listeners(broker_settings(standalone_layer("/data", "127.0.0.1", place[1])))
+        .of_broker[0]
+        .port
+        == place[1]
+    )
+
+
+@pytest.mark.parametrize("text", ["", "here", "here:", "1:70000", "-1", "\u0663"])
+def test_where_not_to_listen(text: str) -> None:
+    with pytest.raises(ConfigError, match="give a port"):
+        parse_listen(text)
+
+
+def test_the_metadata_log_may_have_a_directory_of_its_own() -> None:
+    apart = places_of(settings(log_dirs="/a,/b", metadata_log_dir="/m"))
+    together = places_of(settings(log_dirs="/a,/b"))
+
+    assert apart.all == ("/a", "/b", "/m")
+    assert (together.metadata, together.all) == ("/a", ("/a", "/b"))
+
+
+def test_a_charter_takes_the_fixed_voters_and_sizes() -> None:
+    given = settings(
+        controller_quorum_voters="1@localhost:9093",
+        controller_quorum_bootstrap_servers="",
+        metadata_log_max_record_bytes_between_snapshots="1000",
+    )
+    charter = charter_of(given, "cluster", "/data")
+
+    assert charter.membership.static_voters == (1,)
+    assert charter.snapshot_after_bytes == 1000
+    assert charter.log_config.retention_ms == -1
+    assert charter.rules.cluster_id == "cluster"
+
+
+def test_a_plan_names_the_first_voter_where_the_settings_do_not() -> None:
+    cluster = format_uuid(b"c" * 16)
+    alone = plan_of(settings(), cluster, is_standalone=True, host_name="here")
+    fixed = plan_of(settings(), cluster, is_standalone=False, host_name="here")
+
+    assert alone.controller_endpoints == (("CONTROLLER", "localhost", 9093),)
+    assert fixed.controller_endpoints is None
+
+
+def test_formatting_that_was_cut_short_is_done_again() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        files, given = runtime.files, settings()
+
+        def format_now() -> bool:
+            return format_if_empty(files, given, runtime.random, 0, "here")
+
+        with pytest.raises(ConfigError, match="not formatted"):
+            cluster_of(files, given)
+        assert format_now()
+        cluster = cluster_of(files, given)
+        assert not format_now()
+        assert cluster_of(files, given) == cluster
+
+        files.remove("/data/meta.properties")
+        assert format_now(), "what is left says nothing of a cluster"
+        assert cluster_of(files, given) != cluster
+
+        other = settings(node_id="2", controller_quorum_bootstrap_servers="localhost:9093")
+        with pytest.raises(ConfigError, match="another node"):
+            cluster_of(files, other)
+
+    play("simulated", scenario)
+
+
+def test_a_directory_more_joins_the_cluster_of_the_others() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        files = runtime.files
+        assert format_if_empty(files, settings(log_dirs="/a"), runtime.random, 0, "here")
+        both = settings(log_dirs="/a,/b")
+        cluster = cluster_of(files, both)
+
+        assert not format_if_empty(files, both, runtime.random, 0, "here")
+        assert cluster_of(files, settings(log_dirs="/b")) == cluster
+
+    play("simulated", scenario)

@@ -1,0 +1,66 @@
+"""The first signal asks, the second ends: a process of its own says what happened."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+PROGRAM = """
+import asyncio, sys
+from moldau.runtime.real import run
+from moldau.runtime.signals import until_signal
+
+async def work():
+    try:
+        print("up", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("ending", flush=True)
+        if {stuck}:
+            while True:
+                pass
+
+async def main(runtime):
+    print("heard", await until_signal(work()), flush=True)
+
+run(main, loop="{loop}")
+"""
+
+
+def started(loop: str, *, stuck: bool) -> subprocess.Popen[str]:
+    """Up, and waiting."""
+    program = PROGRAM.format(loop=loop, stuck=stuck)
+    process = subprocess.Popen(  # noqa: S603 (ours)
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("loop", ["asyncio", "auto"])
+def test_the_first_signal_ends_the_work_in_order(loop: str, number: signal.Signals) -> None:
+    process = started(loop, stuck=False)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+
+    assert out == f"ending\nheard {number.name}\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "auto"])
+def test_the_second_signal_ends_a_process_that_is_stuck(loop: str) -> None:
+    process = started(loop, stuck=True)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ending\n"
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(timeout=30) == -signal.SIGTERM
+    process.stdout.close()

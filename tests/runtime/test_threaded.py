@@ -1,0 +1,59 @@
+"""A runtime in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from moldau.runtime import Runtime
+from moldau.runtime.threaded import ThreadedRuntime
+
+
+def test_what_is_run_runs_on_one_other_thread_and_its_result_comes_back() -> None:
+    async def where(runtime: Runtime) -> tuple[int, int]:
+        return threading.get_ident(), id(asyncio.get_running_loop())
+
+    with ThreadedRuntime() as threaded:
+        first, second = threaded.run(where), threaded.run(where)
+
+    assert first == second
+    assert first[0] != threading.get_ident()
+
+
+def test_an_exception_is_raised_to_who_waits() -> None:
+    async def fail(runtime: Runtime) -> None:
+        raise ValueError(runtime.node)
+
+    with ThreadedRuntime("here") as threaded, pytest.raises(ValueError, match="here"):
+        threaded.run(fail)
+
+
+def test_closing_ends_its_tasks_and_threads() -> None:
+    before = threading.active_count()
+    ended: list[str] = []
+
+    async def wait_for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("task")
+
+    async def begin(runtime: Runtime) -> None:
+        runtime.spawn(wait_for_ever(), name="waits")
+        await runtime.run_blocking(threading.get_ident)
+
+    threaded = ThreadedRuntime()
+    with threaded:
+        threaded.run(begin)
+    threaded.close()
+
+    assert ended == ["task"]
+    assert threading.active_count() == before
+
+
+def test_one_that_was_never_started_can_be_closed() -> None:
+    threaded = ThreadedRuntime()
+    threaded.close()
+    threaded.close()

@@ -1,0 +1,122 @@
+"""The embedded broker: with and without an event loop, in simulated time, and as fixtures."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from moldau.config import BadSettings
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.declare import Response
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
+from moldau.testing import EmbeddedBroker, SyncEmbeddedBroker
+from tests.broker.server.wire import wired
+from tests.runtime.arena import REAL_ARENAS, play
+
+pytest_plugins = ["pytester"]
+
+
+async def round_trip(runtime: Runtime, servers: str, topic: str, value: bytes) -> list[bytes]:
+    """Creates, produces, and reads everything."""
+    host, _, port = servers.rpartition(":")
+    async with wired(runtime, host, int(port)) as wire:
+        assert await wire.create(topic) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        assert (await wire.produce(topic, [value])).error_code == ErrorCode.NONE
+        return await wire.fetch_all(topic)
+
+
+@pytest.mark.parametrize("arena", [*REAL_ARENAS, "simulated"])
+def test_a_broker_on_the_callers_loop(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        own = runtime if arena == "simulated" else None
+        async with EmbeddedBroker(runtime=own) as broker:
+            servers, directory = broker.bootstrap_servers, broker.directory
+            assert await round_trip(runtime, servers, "a", b"1") == [b"1"]
+            await broker.restart()
+            assert broker.bootstrap_servers == servers
+            assert await round_trip(runtime, servers, "a", b"2") == [b"1", b"2"]
+        assert not broker.is_running
+        assert not runtime.files.exists(directory)
+
+    play(arena, scenario)
+
+
+def test_a_broker_in_a_thread() -> None:
+    threads = threading.active_count()
+    with SyncEmbeddedBroker() as broker:
+        servers, directory = broker.bootstrap_servers, broker.directory
+        assert run(lambda runtime: round_trip(runtime, servers, "a", b"1")) == [b"1"]
+        broker.restart()
+        assert run(lambda runtime: round_trip(runtime, servers, "a", b"2")) == [b"1", b"2"]
+    assert not broker.is_running
+    assert threading.active_count() == threads
+    assert not os.path.exists(directory)
+
+
+def test_a_directory_that_was_named_stays(tmp_path: object) -> None:
+    directory = f"{tmp_path}/data"
+    for life in range(2):
+        with SyncEmbeddedBroker(directory=directory) as broker:
+            servers = broker.bootstrap_servers
+            found = run(lambda runtime, at=servers: round_trip(runtime, at, "a", b"1"))  # type: ignore[misc]
+            assert len(found) == life + 1
+
+
+def test_settings_are_a_brokers() -> None:
+    with SyncEmbeddedBroker({"num.partitions": 4, "auto.create.topics.enable": True}) as broker:
+        servers = broker.bootstrap_servers
+
+        async def scenario(runtime: Runtime) -> Response:
+            host, _, port = servers.rpartition(":")
+            async with wired(runtime, host, int(port)) as wire:
+                await wire.create("a", -1)
+                return await wire.metadata("a")
+
+        answer = run(scenario)
+        assert len(answer.topics[0].partitions) == 4  # type: ignore[attr-defined]
+
+
+def test_bad_settings_leave_nothing_behind() -> None:
+    threads = threading.active_count()
+    with pytest.raises(BadSettings, match=r"num\.partitions"):
+        SyncEmbeddedBroker({"num.partitions": 0}).start()
+    assert threading.active_count() == threads
+
+
+def test_the_fixtures_are_there_for_everybodys_tests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import socket
+
+        seen = []
+
+        def test_one(moldau_broker, moldau_topic):
+            socket.create_connection((moldau_broker.host, moldau_broker.port)).close()
+            seen.append((moldau_broker.bootstrap_servers, moldau_topic))
+
+        def test_two(moldau_broker, moldau_topic):
+            seen.append((moldau_broker.bootstrap_servers, moldau_topic))
+            assert seen[0][0] == seen[1][0]
+            assert seen[0][1] != seen[1][1]
+            assert moldau_topic.startswith("test_two-")
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2)
+
+
+def test_the_plugin_imports_no_broker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            heavy = {"asyncio", "moldau.broker", "moldau.protocol", "moldau.runtime.real"}
+            assert not heavy & sys.modules.keys()
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
