@@ -19,6 +19,7 @@ GROUPS: Mapping[str, str] = {
     "moldau.authorizers": "authorizers of the broker",
     "moldau.state_stores": "state stores of Streams",
     "moldau.engines": "engines that run a Streams topology",
+    "moldau.embedded_brokers": "brokers inside a test or another process",
     "moldau.config_providers": "sources of referenced settings and secrets",
 }
 
