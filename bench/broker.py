@@ -23,9 +23,12 @@ from bench.broker_load import (
     create_topic,
     end_to_end,
     first_record,
+    idle_connections,
+    loopback_copy,
     paced_latencies,
     percentile,
     perf_produce,
+    raw_append,
     rdkafka_consume,
     rdkafka_produce,
     round_trips_at_once,
@@ -48,6 +51,8 @@ SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
 # Records that take a few seconds, by their size in bytes.
 COUNTS: Final = {100: 1_500_000, 1024: 400_000, 10_240: 50_000}
 NAMES: Final = {100: "100 B", 1024: "1 KB", 10_240: "10 KB"}
+BUSY_CONNECTIONS: Final = 50
+IDLE_CONNECTIONS: Final = 10_000
 CODECS: Final = ("none", "lz4", "zstd")
 
 
@@ -155,7 +160,9 @@ def tables() -> Iterator[Table]:
     yield from _latency()
     yield _after_fsync()
     yield _memory()
+    yield from _idle()
     yield from _start()
+    yield _limits()
 
 
 def _pair(work: Callable[[str], Spent]) -> dict[str, Doubled]:
@@ -296,6 +303,84 @@ def _memory() -> Table:
         [Case(name, partial(resident, name)) for name in (THEIRS, OURS)],
         [Goal(OURS, THEIRS, ratio_at_most=0.1)],
         higher_is_better=False,
+    )
+
+
+def _idle() -> Iterator[Table]:
+    """Connections that do nothing, and others that are busy beside them, on a broker of its own."""
+
+    @cache
+    def broker() -> MoldauBroker:
+        folder = bench().folder / "idle"
+        folder.mkdir()
+        found = MoldauBroker(folder)
+        bench().at_end(found.stop)
+        found.start()
+        create_topic(found, "busy")
+        for partition in range(PARTITIONS):
+            first_record(found.port, "busy", partition)
+        return found
+
+    def busy() -> float:
+        return round_trips_at_once(broker(), "busy", BUSY_CONNECTIONS, scaled(40_000))
+
+    costs: list[float] = []
+
+    def busy_beside() -> float:
+        before = resident_bytes(broker().pid)
+        with idle_connections(broker().port, IDLE_CONNECTIONS):
+            costs.append((resident_bytes(broker().pid) - before) / IDLE_CONNECTIONS)
+            return busy()
+
+    alone, beside = "alone", f"beside {IDLE_CONNECTIONS:,} idle ones"
+    yield Table(
+        f"{BUSY_CONNECTIONS} busy connections",
+        "acknowledged records a second",
+        [Case(alone, busy), Case(beside, busy_beside)],
+        [Goal(beside, alone, ratio_at_least=0.9)],
+    )
+    yield Table(
+        "an idle connection",
+        "resident bytes",
+        # Memory of those that have gone is used again, so only the first round shows the price.
+        [Case("each", lambda: max(costs))],
+        [Goal("each", at_most=8192)],
+        higher_is_better=False,
+    )
+
+
+def _limits() -> Table:
+    """How far the machine itself goes, with the same 16 KB pieces."""
+    raw, loop, produced, consumed = (
+        "append to a file",
+        "copy over loopback",
+        f"{OURS}: produce 10 KB, Java",
+        f"{OURS}: consume 10 KB, librdkafka",
+    )
+    size, count = 10_240, scaled(COUNTS[10_240])
+
+    def produce() -> float:
+        at = bench()
+        properties = ("acks=1", "compression.type=none")
+        return perf_produce(
+            at.brokers[OURS], at.payload(size), count, size, properties
+        ).bytes_per_second
+
+    def consume() -> float:
+        at = bench()
+        return rdkafka_consume(
+            at.brokers[OURS], at.filled(OURS, size), count // PARTITIONS * PARTITIONS, size
+        ).bytes_per_second
+
+    return Table(
+        "beside what the machine can do",
+        "bytes a second",
+        [
+            Case(raw, lambda: raw_append(bench().folder, scaled(1 << 30))),
+            Case(loop, lambda: loopback_copy(scaled(1 << 30))),
+            Case(produced, produce),
+            Case(consumed, consume),
+        ],
     )
 
 

@@ -7,13 +7,15 @@ the one who measures costs as little as can be.
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import resource
 import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -24,6 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.peer_brokers import HOST, PARTITIONS, BrokerProcess, cpu_seconds
 from moldau.protocol.connection import ClientConnection
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -36,6 +39,7 @@ from moldau.records import BatchBuilder
 from tests.peers.apache_kafka import fetch
 from tests.peers.kafka_broker import run_tool
 
+_PIECE_BYTES: Final = 16_384
 _PAYLOAD_LINES: Final = 200
 _SIZE: Final = Struct(">i")
 _ERROR_CODE: Final = Struct(">h")
@@ -361,3 +365,53 @@ def _attempts() -> Iterator[None]:
     while time.monotonic() < deadline:
         yield
         time.sleep(0.002)
+
+
+@contextmanager
+def idle_connections(port: int, count: int) -> Iterator[None]:
+    """So many connections that were answered once and say nothing any more."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 1_000,) * 2)
+    request = ApiVersionsRequest(client_software_name="idle", client_software_version="1")
+    greeting = b"".join(map(bytes, ClientConnection("idle").send(request, 3)))
+    with ExitStack() as stack:
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection((HOST, port)))
+            connection.sendall(greeting)
+            left = _SIZE.unpack(connection.recv(4, socket.MSG_WAITALL))[0]
+            connection.recv(left, socket.MSG_WAITALL)
+        yield
+
+
+def raw_append(folder: Path, size_bytes: int) -> float:
+    """Bytes a second that `write` puts into the page cache, 16 KB at a time."""
+    piece = os.urandom(_PIECE_BYTES)
+    path = folder / "raw"
+    with path.open("wb", buffering=0) as file:
+        start = time.perf_counter()
+        for _ in range(size_bytes // _PIECE_BYTES):
+            file.write(piece)
+        elapsed = time.perf_counter() - start
+    path.unlink()
+    return size_bytes / elapsed
+
+
+def loopback_copy(size_bytes: int) -> float:
+    """Bytes a second from one process to another through a socket, 16 KB at a time."""
+    listener = socket.create_server((HOST, 0))
+    child = os.fork()
+    if not child:
+        sender, _ = listener.accept()
+        piece = bytes(_PIECE_BYTES)
+        with suppress(OSError):
+            for _ in range(size_bytes // _PIECE_BYTES):
+                sender.sendall(piece)
+        os._exit(0)
+    with listener, socket.create_connection(listener.getsockname()) as receiver:
+        buffer = bytearray(1 << 18)
+        received = 0
+        start = time.perf_counter()
+        while received < size_bytes // _PIECE_BYTES * _PIECE_BYTES:
+            received += receiver.recv_into(buffer)
+        elapsed = time.perf_counter() - start
+    os.waitpid(child, 0)
+    return received / elapsed

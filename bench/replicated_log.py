@@ -40,7 +40,10 @@ NOTES = (
     " delayed one sync in twenty, which made batches of 2.4 syncs a record and a fifth less work."
     " That tree, measured as this one is, gives 75; this one, measured as that was, 120.",
     "The profile is flat: the loop itself is a tenth of the whole, and no other function that much."
-    " The same functions in a tight loop take less than half: here they wait for caches.",
+    " The same functions in a tight loop take less than half: here they wait for caches. What is"
+    " left to save is calls and bytecodes: 262 functions of Python and 370 of C ran for a record,"
+    " now 232 and 319. One checksum over many payloads, latencies drawn 64 at a time, one flag"
+    " in place of six questions, and frames read where they lie gave a sixth.",
     "The interpreter counts: Python 3.11 built with profile-guided optimisation runs this 8 %"
     " faster than one built without.",
 )

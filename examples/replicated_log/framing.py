@@ -8,26 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from examples.replicated_log.messages import DECODERS, FRAME_BYTES_MAX, HEAD
+from examples.replicated_log.messages import (
+    DECODERS,
+    FRAME_BYTES_MAX,
+    HEAD_BYTES,
+    KIND_COUNT,
+    read_head,
+)
 from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Message
 from moldau.protocol.limits import DECODE_BUDGET
-
-
-def cut(data: bytes) -> tuple[list[Message], int]:
-    """The whole messages at the start of `data`, and where they end."""
-    messages: list[Message] = []
-    position, available = 0, len(data)
-    while available >= (start := position + HEAD.size):
-        size, number = HEAD.unpack_from(data, position)
-        if not 0 <= size <= FRAME_BYTES_MAX or number >= len(DECODERS):
-            raise MalformedMessage("not a frame of ours", size=size, kind=number)
-        end = start + size
-        if available < end:
-            break
-        messages.append(DECODERS[number](data[start:end], 0, DECODE_BUDGET))
-        position = end
-    return messages, position
 
 
 class Connection(asyncio.Protocol):
@@ -57,15 +47,26 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._rest:
-            data = self._rest + data
+            data, self._rest = self._rest + data, b""
+        on_message, position, available = self._on_message, 0, len(data)
         try:
-            messages, position = cut(data)
-            for message in messages:
-                self._on_message(message, self)
+            while available - position >= HEAD_BYTES:
+                size, number = read_head(data, position)
+                if size > FRAME_BYTES_MAX or number >= KIND_COUNT:
+                    raise MalformedMessage("not a frame of ours", size=size, kind=number)
+                start = position + HEAD_BYTES
+                end = start + size
+                if available < end:
+                    break
+                message, position = DECODERS[number](data, start, 0, DECODE_BUDGET)
+                if position != end:
+                    raise MalformedMessage("not as long as its frame", size=size, kind=number)
+                on_message(message, self)
         except MalformedMessage:
             self.close()
             return
-        self._rest = data[position:]
+        if position < available:
+            self._rest = data[position:]
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

@@ -26,7 +26,8 @@ class Follower:
         """It has confirmed everything below `log_end`."""
         if log_end > self.match:
             self.match = log_end
-            self.next_offset = max(self.next_offset, log_end)
+            if log_end > self.next_offset:
+                self.next_offset = log_end
         if self.asked == (base, log_end):
             self.asked = None
 

@@ -112,12 +112,15 @@ _KINDS: tuple[type[Message], ...] = (
     ReadResponse,
 )
 _ENCODERS = {kind: (number, kind.codec.encode) for number, kind in enumerate(_KINDS)}
-DECODERS = tuple(kind.codec.decode for kind in _KINDS)
-HEAD = struct.Struct(">iB")
+DECODERS = tuple(kind.codec.decode_from for kind in _KINDS)
+KIND_COUNT = len(_KINDS)
+_HEAD = struct.Struct(">IB")
+HEAD_BYTES = _HEAD.size
+pack_head, read_head = _HEAD.pack, _HEAD.unpack_from
 
 
 def encode_frame(message: Message) -> bytes:
     """The message as it travels."""
     number, encode = _ENCODERS[type(message)]
     body = encode(message, 0)
-    return HEAD.pack(len(body), number) + body
+    return pack_head(len(body), number) + body

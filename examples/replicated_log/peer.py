@@ -32,6 +32,7 @@ class Peer:
         on_message: Callable[[Message, Connection], None],
     ) -> None:
         self._runtime = runtime
+        self._now_s = runtime.clock.monotonic
         self._address = address
         self._on_message = on_message
         self._connection: Connection | None = None
@@ -39,15 +40,15 @@ class Peer:
 
     def send(self, request: bytes) -> None:
         """Put the frame on the wire if there is one."""
-        if self._connection is None:
+        connection, now_s = self._connection, self._now_s
+        if connection is None:
             return
-        now = self._runtime.clock.monotonic()
         if self._asked_at is None:
-            self._asked_at = now
-        elif now - self._asked_at > SILENCE_S:
-            self._connection.close()
+            self._asked_at = now_s()
+        elif now_s() - self._asked_at > SILENCE_S:
+            connection.close()
             return
-        self._connection.send(request)
+        connection.send(request)
 
     async def run(self) -> None:
         """Keep a connection, for ever."""
@@ -70,5 +71,5 @@ class Peer:
             connection.close()
 
     def _heard(self, message: Message, connection: Connection) -> None:
-        self._asked_at = None
-        self._on_message(message, connection)
+        self._asked_at, on_message = None, self._on_message
+        on_message(message, connection)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from examples.replicated_log.framing import Connection
 from examples.replicated_log.messages import (
@@ -37,7 +36,9 @@ from moldau.runtime import Runtime
 REQUESTS = {AppendRequest, VoteRequest}
 RESPONSES = {AppendResponse, VoteResponse}
 CLIENT_REQUESTS = {ProduceRequest, ReadRequest}
+PEER_MESSAGES = REQUESTS | RESPONSES
 DIRECTORY = "/var/lib/replicated-log"
+NEVER_MS = 1 << 62
 
 
 class Server:
@@ -67,9 +68,11 @@ class Server:
         self._is_busy = True
         """Whether messages have to wait: for the start, for the disk, or for ever at the end."""
         self._saving: asyncio.Future[None] | None = None
+        self._unpublished: Ready
+        """What is being saved."""
         self._ended = asyncio.get_running_loop().create_future()
         self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
+        self._alarm_ms = NEVER_MS
 
     def format(self) -> None:
         """Make the disk a new node's. It waits for the disk: once, on a thread."""
@@ -119,34 +122,36 @@ class Server:
 
     def take_ready(self) -> Ready:
         """Everything that follows from all that has happened, the passing of time included."""
-        replica, inbox, now_ms = self.replica, self._inbox, self._clock_ns() // 1_000_000
+        replica, inbox, clock_ns = self.replica, self._inbox, self._clock_ns
         assert replica is not None
+        now_ms = clock_ns() // 1_000_000
         while inbox:
             message, sender = inbox.popleft()
-            if type(message) is ProduceRequest:
+            if type(message) in PEER_MESSAGES:
+                replica.on_message(message, now_ms)  # type: ignore[arg-type]
+            elif type(message) is ProduceRequest:
                 replica.on_produce(sender, message.value, now_ms)
             elif type(message) is ReadRequest:
                 _answer_read(replica, message.offset, sender)
-            else:
-                replica.on_message(message, now_ms)  # type: ignore[arg-type]
         if now_ms >= replica.deadline_ms:
             replica.on_tick(now_ms)
-        if self._alarm is None or self._alarm_ms > replica.deadline_ms:
+        if self._alarm_ms > replica.deadline_ms:
             self._set_alarm(replica.deadline_ms)
         return replica.take_ready()
 
     def save(self, ready: Ready) -> None:
         """Make durable what `ready` promises; then it is published."""
-        self._saving = self._runtime.run_blocking(self._store.save, ready)
-        self._saving.add_done_callback(partial(self._saved, ready))
+        self._unpublished = ready
+        self._saving = saving = self._runtime.run_blocking(self._store.save, ready)
+        saving.add_done_callback(self._saved)
 
-    def _saved(self, ready: Ready, saving: asyncio.Future[None]) -> None:
+    def _saved(self, saving: asyncio.Future[None]) -> None:
         """All is durable. Publish it, and go on with what has happened meanwhile."""
         if saving.cancelled() or (self._ended.done() and saving.exception() is None):
             return
         try:
             saving.result()
-            self.publish(ready)
+            self.publish(self._unpublished)
         except Exception as error:
             self._fail(error)
             return
@@ -187,7 +192,7 @@ class Server:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
 
     def _ring(self) -> None:
-        self._alarm = None
+        self._alarm, self._alarm_ms = None, NEVER_MS
         if not self._is_busy:
             self._step()
 

@@ -36,6 +36,7 @@ _ENTRY = struct.Struct(">iIi")  # length of the value, checksum, epoch
 _CHECKED = struct.Struct(">ii")  # what the checksum covers of it: length and epoch
 
 _MARK = struct.Struct(">4sIqI")  # magic, generation, how far it was durable, checksum
+_ENTRY_BYTES, _MARK_BYTES = _ENTRY.size, _MARK.size
 MARK_MAGIC = b"\xffend"  # as the length of an entry this would be negative
 _MARK_CHECKED = struct.Struct(">Iqq")  # generation, how far it was durable, where the mark lies
 
@@ -87,7 +88,7 @@ class Store:
             self.truncate(ready.truncate_to)
         if ready.records:
             self.append(ready.records)
-        if ready.changes_log:
+        if ready.records or ready.truncate_to is not None:
             self.sync()
 
     def save_vote(self, vote: Vote) -> None:
@@ -110,13 +111,15 @@ class Store:
     def append(self, records: Sequence[Record]) -> None:
         """Add to the log; durable after `sync`."""
         end, checksum = self._ends[-1], self._checksums[-1]
-        parts = [self._mark(end)]
-        end += _MARK.size
+        generation, durable = self._generation, self._durable
+        mark_checksum = crc32(_MARK_CHECKED.pack(generation, durable, end))
+        parts = [_MARK.pack(MARK_MAGIC, generation, durable, mark_checksum)]
+        end += _MARK_BYTES
         for record in records:
             value, epoch = record.value, record.epoch
-            checksum = self._checksum(value, epoch, checksum)
-            parts += (_ENTRY.pack(len(value), checksum, epoch), value)
-            end += _ENTRY.size + len(value)
+            size, checksum = len(value), self._checksum(value, epoch, checksum)
+            parts += (_ENTRY.pack(size, checksum, epoch), value)
+            end += _ENTRY_BYTES + size
             self._ends.append(end)
             self._checksums.append(checksum)
         self._log.append_parts(parts)
@@ -134,18 +137,14 @@ class Store:
     def _cut_to(self, position: int) -> None:
         self._log.truncate(position)
 
-    def _mark(self, position: int) -> bytes:
-        checked = _MARK_CHECKED.pack(self._generation, self._durable, position)
-        return _MARK.pack(MARK_MAGIC, self._generation, self._durable, crc32(checked))
-
     def _recover(self, data: bytes) -> list[Record]:
         """The entries up to where the chain breaks; CorruptLog when more was durable."""
         records = []
         position, before = self._ends[-1], self._checksums[-1]
         while True:
             if data.startswith(MARK_MAGIC, position):
-                position += _MARK.size
-            start = position + _ENTRY.size
+                position += _MARK_BYTES
+            start = position + _ENTRY_BYTES
             if len(data) < start:
                 break
             size, checksum, epoch = _ENTRY.unpack_from(data, position)
@@ -170,7 +169,7 @@ class Store:
         """How far the log was durable, as the marks from `start` on know."""
         marked, position = 0, start - 1
         while (position := data.find(MARK_MAGIC, position + 1)) >= 0:
-            if position + _MARK.size > len(data):
+            if position + _MARK_BYTES > len(data):
                 break
             _, generation, durable, checksum = _MARK.unpack_from(data, position)
             checked = _MARK_CHECKED.pack(generation, durable, position)

@@ -7,21 +7,16 @@ from random import Random
 
 import pytest
 
-from examples.replicated_log.framing import cut
 from examples.replicated_log.messages import (
-    FRAME_BYTES_MAX,
     NO_OFFSET,
     AppendRequest,
     AppendResponse,
     PeerMessage,
-    ProduceRequest,
     Record,
     VoteRequest,
     VoteResponse,
-    encode_frame,
 )
 from examples.replicated_log.replica import Replica, Role, Timing, Vote
-from moldau.errors import MalformedMessage
 
 TIMING = Timing(heartbeat_ms=100, election_ms=1000)
 
@@ -230,26 +225,3 @@ def test_readers_see_only_what_is_kept() -> None:
     assert len(made.read(0)) == 1
     assert made.read(1) == []
     assert len(made.read(-5)) == 1
-
-
-def test_frames_are_cut_wherever_the_bytes_were() -> None:
-    message = append(1, 0, 0, 1, 1)
-    data = encode_frame(message) + encode_frame(ProduceRequest(value=b"x"))
-    for split in range(len(data)):
-        first, position = cut(data[:split])
-        second, end = cut(data[position:])
-        assert first + second == [message, ProduceRequest(value=b"x")]
-        assert position + end == len(data)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"\xff\xff\xff\xff\x00",
-        (FRAME_BYTES_MAX + 1).to_bytes(4, "big") + b"\x00",
-        b"\x00\x00\x00\x00\x63",
-    ],
-)
-def test_frames_that_lie_are_refused(head: bytes) -> None:
-    with pytest.raises(MalformedMessage, match="not a frame"):
-        cut(head)

@@ -248,6 +248,13 @@ class Files(ABC):
         """
 
     @abstractmethod
+    def make_dir(self, path: str) -> None:
+        """Make one directory; its name is durable after `sync_dir` of the one above.
+
+        FileExistsError when the name is taken.
+        """
+
+    @abstractmethod
     def remove(self, path: str) -> None:
         """Remove a file's name. Open handles go on; the space is free when the last one closes."""
 
@@ -278,6 +285,10 @@ class Files(ABC):
     @abstractmethod
     def free_bytes(self, path: str) -> int:
         """Room left on the disk that holds this directory."""
+
+    @abstractmethod
+    def total_bytes(self, path: str) -> int:
+        """The size of the disk that holds this directory."""
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all in it; fine when it is missing.

@@ -167,6 +167,21 @@ class RealFile(File):
         if data and end > self._end:
             self._end = end
 
+    def append(self, data: Buffer) -> int:
+        if self.mapping_count:
+            self._refuse_while_mapped()
+        start = self._end
+        size = data.nbytes if type(data) is memoryview else len(data)
+        try:
+            written = os.pwrite(self._fd, data, start)
+            if written < size:
+                _write_rest(self._fd, flat(memoryview(data))[written:], start + written)
+        except OSError as error:
+            self._find_end()
+            raise _named(error, self.path) from None
+        self._end = start + size
+        return start
+
     def append_parts(self, parts: Sequence[Buffer]) -> int:
         self._refuse_while_mapped()
         start = self._end
@@ -320,6 +335,9 @@ class RealFiles(Files):
                 raise _refused(errno.ENOENT, path)
             self._sync_above(wanted.pop())
 
+    def make_dir(self, path: str) -> None:
+        os.mkdir(path, _DIR_PERMISSIONS)
+
     def _sync_above(self, path: str) -> None:
         """Make the name of a directory durable, if it may be ours."""
         above = parent_path(path)
@@ -376,6 +394,10 @@ class RealFiles(Files):
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
 
 
 def _is_made(path: str) -> bool:

@@ -15,7 +15,7 @@ As on a thread, no event loop runs around the work, and context variables do not
 
 from __future__ import annotations
 
-from asyncio import _set_running_loop
+from asyncio import InvalidStateError, _set_running_loop
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from heapq import heappush
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 HOP_MIN_NS = 5_000
 HOP_MORE_NS = 1 << 16
 """One hop between the loop and a thread takes the least, and up to this much more."""
+_HOP_BITS = HOP_MORE_NS - 1
 
 RUNS_THOUGH_CANCELLED = 0.5
 
@@ -74,7 +75,8 @@ class Work(SimulatedFuture[Any]):
     bill_ns: int
     meets_slow_sync: bool | None
     waiter: Callable[[Work], object] | None
-    context: Context | None
+    context: Context
+    """That of the waiter, when there is one."""
     has_run: bool
 
     def add_done_callback(
@@ -112,37 +114,40 @@ class BlockingWork:
         self._random = random
         self._draw = random.random
         self._draw_bits = random.getrandbits
+        self._when_due = self._begin
+        """Bound once: that costs as much as a call."""
         self._habits: dict[str, Habit] = {}
 
     def submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Work:
         """Arranges for `function(*args)`; the future holds what it gives or raises."""
-        loop, drawn = self._loop, self._draw_bits(35)
+        loop, draw_bits, next_order = self._loop, self._draw_bits, self._loop.next_order
+        drawn = draw_bits(35)
         work = Work(loop=loop)
         work.function, work.args = function, args
-        work.meets_slow_sync = work.waiter = work.context = None
-        work.has_run, work.bill_ns = False, 0
+        work.meets_slow_sync = work.waiter = None
+        work.has_run = False
         try:
             work.habit = habit = self._habits[function.__qualname__]
         except (AttributeError, KeyError):
             work.habit = habit = self._new_habit(function)
-        work.begins_ns = runs_ns = loop.now_ns + HOP_MIN_NS + (drawn & HOP_MORE_NS - 1)
+        work.begins_ns = runs_ns = loop.now_ns + HOP_MIN_NS + (drawn & _HOP_BITS)
         work.owner = incarnation = CURRENT.get() or loop.whose()
         if incarnation is None:
-            loop.schedule(runs_ns, Turn(self._begin, (work,), world_context()))
+            loop.schedule(runs_ns, Turn(self._when_due, (work,), world_context()))
             return work
         if not incarnation.alive:
             loop.refuse(incarnation)
             return work  # it would not take the refusal: it waits for ever
         incarnation.works.append(work)
-        bill_ns = habit.bill_ns
-        if incarnation.disk is not None and incarnation.disk.faults.slow_sync and bill_ns:
-            bill_ns += self._draw_slow_sync(work, incarnation.disk)
+        bill_ns, disk = habit.bill_ns, incarnation.disk
+        if disk is not None and disk.faults.slow_sync and bill_ns:
+            bill_ns += self._draw_slow_sync(work, disk)
         if drawn >> 32:
-            runs_ns += bill_ns + HOP_MIN_NS + (drawn >> 16 & HOP_MORE_NS - 1)
+            runs_ns += bill_ns + HOP_MIN_NS + (drawn >> 16 & _HOP_BITS)
         elif bill_ns:  # one time in eight
             runs_ns += int(self._draw() * bill_ns)
-        turn = Turn(self._begin, (work,), incarnation.thread_context.copy())
-        heappush(loop.timers, (runs_ns, loop.next_order(), turn))
+        turn = Turn(self._when_due, (work,), incarnation.thread_context.copy())
+        heappush(loop.timers, (runs_ns, next_order(), turn))
         return work
 
     def last_moments(self, incarnation: Incarnation, *, is_killed: bool) -> None:
@@ -180,25 +185,26 @@ class BlockingWork:
 
     def _begin(self, work: Work) -> None:
         """Runs it, as a thread of its owner, and completes it: now, when enough time has passed."""
-        owner = work.owner
+        owner, disk = work.owner, None
         if owner is not None:
             owner.works.remove(work)
+            disk = owner.disk
         is_cancelled = work.cancelled()
         if is_cancelled and self._draw() >= RUNS_THOUGH_CANCELLED:
             return
-        disk = None if owner is None else owner.disk
         value, error = self._run(work, disk)
         work.has_run = True
         if is_cancelled or not (owner is None or owner.alive):
             return
         now_ns = self._loop.now_ns
         ends_ns = work.begins_ns + work.bill_ns + HOP_MIN_NS
-        context = work.context
-        if ends_ns <= now_ns and context is not None and context.get(CURRENT) is owner:
-            context.run(work_is_over, work, value, error)
-            return
-        if context is None:
+        if work.waiter is None:
             context = copy_context()
+        else:
+            context = work.context
+            if ends_ns <= now_ns and context.get(CURRENT) is owner:
+                context.run(work_is_over, work, value, error)
+                return
         ends_ns = max(ends_ns, now_ns) + int(self._draw() * HOP_MORE_NS)
         self._loop.schedule(ends_ns, Turn(work_is_over, (work, value, error), context))
 
@@ -209,7 +215,9 @@ class BlockingWork:
 
         Gives what it returned or raised.
         """
-        if disk is not None:
+        if disk is None:
+            work.bill_ns = 0
+        else:
             disk.begin_work()
             if dies_in:
                 disk.die_in(dies_in, work.owner)
@@ -225,7 +233,8 @@ class BlockingWork:
         except BaseException as failure:
             return None, failure
         finally:
-            _set_running_loop(self._loop if self._loop.running else None)
+            loop = self._loop
+            _set_running_loop(loop if loop.running else None)
             if disk is not None:
                 work.bill_ns = bill_ns = disk.end_work()
                 if not dies_in and bill_ns < disk.costs.slow_sync_ns:
@@ -235,11 +244,13 @@ class BlockingWork:
 
 def work_is_over(work: Work, value: Any, error: BaseException | None) -> None:
     """Who waits goes on with what the call gave. Runs in the context of that task or callback."""
-    if work.cancelled():
-        return
-    if error is None:
-        work.set_result(value)
-    else:
-        work.set_exception(error)
-    if work.waiter is not None:
-        work.waiter(work)
+    try:
+        if error is None:
+            work.set_result(value)
+        else:
+            work.set_exception(error)
+    except InvalidStateError:
+        return  # cancelled meanwhile
+    waiter = work.waiter
+    if waiter is not None:
+        waiter(work)

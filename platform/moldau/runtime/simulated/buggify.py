@@ -37,7 +37,10 @@ class Buggify:
 
     def __call__(self, name: str, probability: float) -> bool:
         """Whether the place called `name` takes its rare path now."""
-        point = self._points.get(name) or self._new_point(name)
+        try:
+            point = self._points[name]
+        except KeyError:
+            point = self._new_point(name)
         point.asked += 1
         if point.random is None or not self.enabled or point.random.random() >= probability:
             return False

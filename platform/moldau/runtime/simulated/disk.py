@@ -66,7 +66,8 @@ class SimulatedDisk:
         self._on_busy: Callable[[int], object] | None = None
         self._dies_in = 0
         self._worker: Incarnation | None = None
-        self._used_bytes: int | None = None
+        self.counted_bytes: int | None = None
+        """Room that the files take, as long as somebody counts."""
 
     def files(self, incarnation: Incarnation) -> Files:
         """The file system as one life of the node sees it; each call checks that it still lives."""
@@ -81,7 +82,7 @@ class SimulatedDisk:
         self._opened.clear()
         self._planned.clear()
         self._latency_ns = 0
-        self._used_bytes = None
+        self.counted_bytes = None
 
     def power_loss(self, survival: float | None = None) -> None:
         """The machine stopped. `survival` is the share of unsynced sectors that arrived anyway."""
@@ -149,9 +150,10 @@ class SimulatedDisk:
 
     def end_work(self) -> int:
         """The work is over; returns what its `calls` cost, in nanoseconds."""
-        bill_ns, self._latency_ns = self._latency_ns, 0
+        bill_ns = self._latency_ns
+        self._latency_ns = self._dies_in = 0
         self._latency_ns_max = self._inline_ns_max
-        self._dies_in, self.next_is_slow = 0, None
+        self.next_is_slow = None
         return bill_ns
 
     # Faults by hand.
@@ -189,7 +191,7 @@ class SimulatedDisk:
         file.sync()
         directory.unsynced.clear()
         directory.entries[name] = file
-        self._used_bytes = None
+        self.counted_bytes = None
 
     def drop(self, path: str) -> None:
         """Make a file be missing, durably."""
@@ -198,7 +200,7 @@ class SimulatedDisk:
             raise missing(name, path)
         directory.unsynced.clear()
         del directory.entries[name]
-        self._used_bytes = None
+        self.counted_bytes = None
 
     def paths(self) -> list[str]:
         """All files, in the order of their names."""
@@ -239,19 +241,20 @@ class SimulatedDisk:
         file.handle_count -= 1
         if not file.handle_count:
             self._opened.remove(file)
-            self._used_bytes = None
+            self.counted_bytes = None
 
     def names_changed(self, directory: Directory) -> None:
         """Names, and with them the room that is used, are no longer what they were."""
-        self._used_bytes = None
+        self.counted_bytes = None
         directory.modified_ms = self.now_ms()
         if not directory.is_known_dirty:
             directory.is_known_dirty = True
             self._dirty_dirs.append(directory)
 
     def bytes_change(self, file: CachedFile) -> None:
-        """A file is about to be written."""
-        file.modified_ms = self.now_ms()
+        """A file is about to be written, or to change its size."""
+        now_ms = self.now_ms
+        file.modified_ms = now_ms()
         if not file.is_known_dirty:
             file.is_known_dirty = True
             self._dirty_files.append(file)
@@ -262,30 +265,34 @@ class SimulatedDisk:
 
     def room_for(self, file: CachedFile, end: int) -> int:
         """How far, up to `end`, the file can grow; takes the room."""
-        capacity = self.faults.capacity_bytes
-        if capacity is None:
-            self._used_bytes = None
+        if self.faults.capacity_bytes is None:
+            self.counted_bytes = None
             return end
         charged = file.charged_bytes
         growth = min(end - charged, self.free_bytes())
         if growth <= 0:
             return min(end, charged)
-        assert self._used_bytes is not None
-        self._used_bytes += growth
+        assert self.counted_bytes is not None
+        self.counted_bytes += growth
         return charged + growth
 
     def room_changed(self) -> None:
         """A file may have shrunk."""
-        self._used_bytes = None
+        self.counted_bytes = None
 
     def free_bytes(self) -> int:
         """Room left."""
         capacity = self.faults.capacity_bytes
         if capacity is None:
             return _UNLIMITED_BYTES
-        if self._used_bytes is None:
-            self._used_bytes = self.used_bytes()
-        return max(0, capacity - self._used_bytes)
+        if self.counted_bytes is None:
+            self.counted_bytes = self.used_bytes()
+        return max(0, capacity - self.counted_bytes)
+
+    def total_bytes(self) -> int:
+        """All the room that there is."""
+        capacity = self.faults.capacity_bytes
+        return _UNLIMITED_BYTES if capacity is None else capacity
 
     def used_bytes(self) -> int:
         """Room that the files take, with those that have no name any more."""
@@ -300,21 +307,21 @@ class SimulatedDisk:
         self.calls = calls = self.calls + 1
         if calls == self._dies_in:
             self._die()
-        if operation == "sync":
+        if operation == "write":
+            rate = faults.write_error
+        elif operation == "sync":
+            rate = faults.sync_error
             latency_ns += costs.sync_ns
             if faults.slow_sync and self._sync_is_slow():
                 latency_ns += costs.slow_sync_ns
-            rate = faults.sync_error
         else:
-            rate = faults.read_error if operation == "read" else faults.write_error
+            rate = faults.read_error
         if latency_ns > self._latency_ns_max and self._on_busy is not None:
             self._on_busy(latency_ns)
             latency_ns = 0
         self._latency_ns = latency_ns
-        if self.is_read_only and operation != "read":
-            raise disk_error(errno.EROFS, path)
-        if self._planned:
-            self._fail_as_planned(operation, path)
+        if self._planned or self.is_read_only:
+            self._fail_for_sure(operation, path)
         if rate and self.random.random() < rate:
             self.count(f"{operation}_error")
             raise disk_error(errno.EIO, path)
@@ -337,7 +344,10 @@ class SimulatedDisk:
             self.count("slow_sync")
         return is_slow
 
-    def _fail_as_planned(self, operation: Operation, path: str) -> None:
+    def _fail_for_sure(self, operation: Operation, path: str) -> None:
+        """What is read-only is not written; and the calls fail that were chosen to."""
+        if self.is_read_only and operation != "read":
+            raise disk_error(errno.EROFS, path)
         for plan in self._planned:
             kind, code, path_part = plan
             if kind == operation and path_part in path:

@@ -62,18 +62,19 @@ class CachedFile:
 
     def write(self, position: int, data: Buffer) -> None:
         """Change the cache. What lies between the old end and `position` becomes zeros."""
-        end = position + len(data)
+        cached = self.data
+        size, end = len(cached), position + len(data)
+        if data and position == size >= self._size_highest:
+            self._dirty_end(size, end)
+            cached += data
+            self._size_highest = end
+            return
         if end == position:
             return
-        size = len(self.data)
         if position > size:
-            self.data.extend(bytes(position - size))
-        if position == size >= self._size_highest:
-            self._dirty_beyond(size, end)
-            self.data += data
-        else:
-            self._dirty(position, end)
-            self.data[position:end] = data
+            cached.extend(bytes(position - size))
+        self._dirty(position, end)
+        cached[position:end] = data
         if end > self._size_highest:
             self._size_highest = end
 
@@ -213,16 +214,18 @@ class CachedFile:
                 else:
                     unsynced[sector] = self._cached(sector)
 
-    def _dirty_beyond(self, size: int, end: int) -> None:
+    def _dirty_end(self, size: int, end: int) -> None:
         """The same when a file grows at its end and nothing was cut: most writes do that."""
-        sector, filled = divmod(size, self.sector_bytes)
-        unsynced = self.unsynced
+        unsynced, sector_bytes = self.unsynced, self.sector_bytes
+        sector, filled = size // sector_bytes, size % sector_bytes
         if filled:
             if sector not in unsynced:
-                cached = self.diverged.pop(sector, None)
-                unsynced[sector] = bytes(self.data[-filled:]) if cached is None else cached
+                if sector in self.diverged:
+                    unsynced[sector] = self.diverged.pop(sector)
+                else:
+                    unsynced[sector] = bytes(self.data[-filled:])
             sector += 1
-        while sector * self.sector_bytes < end:
+        while sector * sector_bytes < end:
             unsynced[sector] = b""
             sector += 1
 

@@ -134,9 +134,12 @@ class SimulatedFile(File):
         self._store(position, data)
 
     def append_parts(self, parts: Sequence[Buffer]) -> int:
-        self._check_write()
-        self._refuse_while_mapped()
-        start = len(self.cached.data)
+        cached = self.cached
+        if not (self.incarnation.alive and self._is_open and self._writable):
+            self._check_write()
+        if cached.mapping_count:
+            self._refuse_while_mapped()
+        start = len(cached.data)
         if len(parts) != 1:
             data: Buffer = b"".join(parts)
         elif type(data := parts[0]) is memoryview:
@@ -166,7 +169,8 @@ class SimulatedFile(File):
         self.cached.allocated_bytes = max(size, self.cached.allocated_bytes)
 
     def sync(self, *, data_only: bool = False) -> None:
-        self._check()
+        if not (self.incarnation.alive and self._is_open):
+            self._check()
         self.sync_cached()
 
     def sync_cached(self, size: int | None = None) -> None:
@@ -235,20 +239,22 @@ class SimulatedFile(File):
                 disk.count("bit_rot")
 
     def _store(self, position: int, data: Buffer) -> None:
-        disk, cached = self.disk, self.cached
+        disk, cached, size = self.disk, self.cached, len(data)
         try:
-            disk.begin("write", self.path, len(data))
+            disk.begin("write", self.path, size)
         except (OSError, NodeKilled):
-            self._store_prefix(position, data, disk.random.randrange(len(data) + 1))
+            self._store_prefix(position, data, disk.random.randrange(size + 1))
             raise
-        if not data:
+        if not size:
             return
-        end = position + len(data)
-        room = disk.room_for(cached, end)
-        if room < end:
-            disk.count("no_space")
-            self._store_prefix(position, data, max(0, room - position))
-            raise disk_error(errno.ENOSPC, self.path)
+        if disk.faults.capacity_bytes is None:
+            disk.counted_bytes = None
+        else:
+            room = disk.room_for(cached, position + size)
+            if room < position + size:
+                disk.count("no_space")
+                self._store_prefix(position, data, max(0, room - position))
+                raise disk_error(errno.ENOSPC, self.path)
         disk.bytes_change(cached)
         cached.write(position, data)
 
@@ -322,6 +328,13 @@ class SimulatedFiles(Files):
         while wanted:
             self._is_made(wanted[-1], path)
             self.sync_dir(parent_path(wanted.pop()))
+
+    def make_dir(self, path: str) -> None:
+        self._incarnation.check()
+        if self.exists(path):
+            raise disk_error(errno.EEXIST, path)
+        if not self._is_made(path, path):
+            raise missing(path.rpartition("/")[2], path)
 
     def _is_made(self, path: str, wanted: str) -> bool:
         """Whether the directory is there now; not when the one above is missing."""
@@ -439,6 +452,11 @@ class SimulatedFiles(Files):
         self._incarnation.check()
         self._disk.find(path)
         return self._disk.free_bytes()
+
+    def total_bytes(self, path: str) -> int:
+        self._incarnation.check()
+        self._disk.find(path)
+        return self._disk.total_bytes()
 
     def _open(self, path: str, mode: Mode) -> SimulatedFile:
         disk, incarnation = self._disk, self._incarnation

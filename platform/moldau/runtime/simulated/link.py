@@ -19,8 +19,11 @@ from random import Random
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 
+DRAWN_TOGETHER = 64
+"""So many latencies are drawn at once, which takes half of the time."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class LinkOptions:
     """What a link is like. Latency is `latency_min_ns` plus an exponential part."""
 
@@ -35,40 +38,69 @@ class LinkOptions:
     piece_bytes_max: int = 16
     """Pieces are 1 to this many bytes at the front, and the rest in one."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether latency is all that there is to it."""
+        return not (self.loss or self.split) and self.bytes_per_second is None
+
 
 class Link:
     """One direction between two machines."""
 
     __slots__ = (
         "_busy_until_ns",
+        "_options",
         "_waiting",
         "blocked",
         "clogged",
-        "draw",
-        "options",
+        "is_plain",
+        "latencies_ns",
         "random",
         "stopped",
     )
 
     def __init__(self, options: LinkOptions, random: Random) -> None:
-        self.options = options
         self.random = random
-        self.draw = random.random
         self.blocked = False
         self.clogged = False
         self.stopped = False
         """Whether what is sent now waits: the link is blocked or clogged."""
+        self.options = options
         self._busy_until_ns = 0
         self._waiting: list[Callable[[], None]] = []
 
+    @property
+    def options(self) -> LinkOptions:
+        """What the link is like now."""
+        return self._options
+
+    @options.setter
+    def options(self, options: LinkOptions) -> None:
+        self._options = options
+        self.latencies_ns: list[int] = []
+        """Latencies that are drawn already, the next one last."""
+        self._set_plain()
+
+    def _set_plain(self) -> None:
+        self.is_plain = self._options.is_plain and not self.stopped
+        """Whether what is sent now arrives after its latency, and nothing else happens to it."""
+
     def latency_ns(self) -> int:
         """The time that something short takes, drawn anew each time."""
-        options = self.options
-        latency_ns = options.latency_min_ns
-        latency_ns -= int(options.latency_mean_ns * log(1.0 - self.draw()))
-        if options.loss and self.draw() < options.loss:
+        options = self._options
+        latency_ns = (self.latencies_ns or self.draw_latencies()).pop()
+        if options.loss and self.random.random() < options.loss:
             latency_ns += options.retransmit_ns << self.random.randrange(3)
         return latency_ns
+
+    def draw_latencies(self) -> list[int]:
+        """Fills `latencies_ns` again, with what a segment takes that is not lost."""
+        min_ns, mean_ns = self._options.latency_min_ns, self._options.latency_mean_ns
+        draw = self.random.random
+        self.latencies_ns = [
+            min_ns - int(mean_ns * log(1.0 - draw())) for _ in range(DRAWN_TOGETHER)
+        ]
+        return self.latencies_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
         """When something of this size, sent now, arrives."""
@@ -105,6 +137,7 @@ class Link:
         self.blocked = self.blocked if blocked is None else blocked
         self.clogged = self.clogged if clogged is None else clogged
         self.stopped = self.blocked or self.clogged
+        self._set_plain()
         if self.stopped or not self._waiting:
             return
         waiting, self._waiting = self._waiting, []

@@ -32,7 +32,7 @@ from moldau.runtime.simulated.determinism import (
 from moldau.runtime.simulated.failures import Failures, FailureSink
 from moldau.runtime.simulated.generators import AsyncGenerators
 from moldau.runtime.simulated.guard import GUARD
-from moldau.runtime.simulated.incarnation import CURRENT, Incarnation, NodeKilled
+from moldau.runtime.simulated.incarnation import CURRENT, Gate, Incarnation, NodeKilled
 from moldau.runtime.simulated.pipe import world_context
 from moldau.runtime.simulated.refusal import RefusingLoop
 from moldau.runtime.simulated.tasks import SimulatedFuture, SimulatedTask, new_future
@@ -47,8 +47,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 FOREVER_NS = 1 << 62
+EVENTS_BETWEEN_MIXES = 250
 EVENTS_BETWEEN_CHECKS = 20_000
 CHECKS_WITHOUT_TIME = 25
+AFTER_ALL_OTHERS = 1 << 128
+"""The order of the end of a drive: behind what is due at the same nanosecond."""
 EVENTS_MAX = 1 << 62
 REFUSALS_MAX = 10_000
 """How often a dead incarnation is told so before its code is left waiting instead."""
@@ -112,7 +115,10 @@ class SimulatedLoop(RefusingLoop):
         self._closed = False
         self.set_debug(False)
         self._events_max = events_max
+        self._next_stop = self._next_mix = EVENTS_BETWEEN_MIXES
         self._next_check = EVENTS_BETWEEN_CHECKS
+        self._end: Turn | None = None
+        """Where the drive that runs ends, among the timers."""
         self._still = (0, 0)
         self._refusals: dict[Incarnation, int] = {}
         self._garbage = Garbage()
@@ -203,7 +209,7 @@ class SimulatedLoop(RefusingLoop):
             clock = incarnation.clock
             if clock is not None and clock.drifts:
                 when_ns = clock.instant_ns(when_ns)
-        self.schedule(when_ns, turn)
+        heappush(self.timers, (when_ns, self.next_order(), turn))
         return turn
 
     def reschedule(self, clock: NodeClock) -> None:
@@ -353,6 +359,7 @@ class SimulatedLoop(RefusingLoop):
             asyncio.events._set_running_loop(None)
             self.running = False
             self._stopping = False
+            self._end = None
 
     def _check_can_run(self) -> None:
         if self._closed:
@@ -361,49 +368,45 @@ class SimulatedLoop(RefusingLoop):
             raise RuntimeError("a loop is already running in this thread")
 
     def _turn_over(self, until_ns: int) -> None:
-        """The loop itself. One function, because it runs for every event."""
-        ready, timers, trace, checks = self._ready, self.timers, self.trace, self.checks
+        """The loop itself. One function, because it runs for every event.
+
+        What need not be asked for every event is asked at `_next_stop`.
+        """
+        ready, timers, unmixed, checks = self._ready, self.timers, self.trace.unmixed, self.checks
         current, popleft, shuffles = CURRENT, self._ready.popleft, self._shuffle is not None
-        now_ns, world = self.now_ns, world_context()
-        while not self._stopping:
+        now_ns, world, end = self.now_ns, world_context(), self._end_at(until_ns)
+        while True:
             if ready:
                 if shuffles:
                     self._draw_order_of_nodes()
                 turn = popleft()
                 if turn._cancelled:
                     continue
-            elif timers:
-                if timers[0][0] > until_ns:
+            else:
+                when_ns, _, turn = heappop(timers)
+                if turn._cancelled:
+                    if turn is not end:
+                        continue
                     if until_ns == FOREVER_NS:
                         raise Deadlock("nothing is left to do before the end of time")
                     self.now_ns = until_ns
                     return
-                when_ns, _, turn = heappop(timers)
-                if turn._cancelled:
-                    continue
                 if when_ns > now_ns:
                     self.now_ns = now_ns = when_ns
-            elif until_ns == FOREVER_NS:
-                raise Deadlock("nothing is left to do")
-            else:
-                self.now_ns = until_ns
-                return
             context = turn._context
             incarnation = context.get(current)
             if incarnation is None:
                 number = 0
             elif incarnation.gate is not None:
-                if incarnation.alive:
-                    incarnation.gate.hold(turn)
-                else:
-                    # Here, so that the finalizers of what it held are the dead node's as well.
-                    context.run(turn.cancel)
+                self._hold_back(turn, incarnation, incarnation.gate)
+                if self._stopping:
+                    return
                 continue
             else:
                 number = incarnation.trace_number
             self.life = incarnation
             self.events = events = self.events + 1
-            trace.digest = hash((trace.digest, now_ns, number))
+            unmixed += (now_ns, number)
             args = turn._args
             try:
                 # A call without `*` takes a third of the time.
@@ -415,8 +418,33 @@ class SimulatedLoop(RefusingLoop):
             if checks:
                 for check in checks:
                     world.run(check)
-            if events >= self._next_check:
+            if events >= self._next_stop and self._must_stop():
+                return
+
+    def _end_at(self, until_ns: int) -> Turn:
+        """Puts the end of a drive on the time line, so that the loop need not compare with it."""
+        self._end = end = Turn(lambda: None, (), world_context())
+        end.cancel()  # an end that was not reached means nothing to the next drive
+        heappush(self.timers, (until_ns, AFTER_ALL_OTHERS, end))
+        return end
+
+    @staticmethod
+    def _hold_back(turn: Turn, incarnation: Incarnation, gate: Gate) -> None:
+        if incarnation.alive:
+            gate.hold(turn)
+        else:
+            # Here, so that the finalizers of what it held are the dead node's as well.
+            turn._context.run(turn.cancel)
+
+    def _must_stop(self) -> bool:
+        """What must be done now and then; whether this drive ends here."""
+        if self.events >= self._next_mix:
+            self._next_mix = self.events + EVENTS_BETWEEN_MIXES
+            self.trace.mix()
+            if self.events >= self._next_check:
                 self._look_around()
+        self._next_stop = self._next_mix
+        return self._stopping
 
     def _draw_order_of_nodes(self) -> None:
         """Nodes are separate machines: which of those that are ready goes first is chance.
@@ -449,7 +477,7 @@ class SimulatedLoop(RefusingLoop):
         around, self.life = self.life, context.get(CURRENT)
         incarnation = self.life
         number = 0 if incarnation is None else incarnation.trace_number
-        self.trace.digest = hash((self.trace.digest, self.now_ns, number))
+        self.trace.unmixed += (self.now_ns, number)
         try:
             context.run(turn._callback, *turn._args)
         except (SystemExit, KeyboardInterrupt):
@@ -460,7 +488,7 @@ class SimulatedLoop(RefusingLoop):
             self.life = around
 
     def _look_around(self) -> None:
-        """What must be done now and then: budget, livelock, garbage, cancelled timers."""
+        """What must be done more rarely still: budget, livelock, garbage, cancelled timers."""
         self._next_check = self.events + EVENTS_BETWEEN_CHECKS
         self.trace.milestones.append((self.events, self.now_ns, self.trace.digest))
         if self.events >= self._events_max:
@@ -474,7 +502,8 @@ class SimulatedLoop(RefusingLoop):
         self._drop_cancelled()
 
     def _drop_cancelled(self) -> None:
-        living = [entry for entry in self.timers if not entry[2]._cancelled]
+        end = self._end
+        living = [entry for entry in self.timers if entry[2] is end or not entry[2]._cancelled]
         if len(living) * 2 < len(self.timers):
             self.timers[:] = living
             heapify(self.timers)
@@ -510,6 +539,7 @@ class SimulatedLoop(RefusingLoop):
     def stop(self) -> None:
         """Ends `drive` after the callback that is running."""
         self._stopping = True
+        self._next_stop = 0
 
     def is_running(self) -> bool:
         """Whether `drive` is on the stack."""

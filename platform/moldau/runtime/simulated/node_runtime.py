@@ -30,8 +30,8 @@ class SimulatedRuntime(Runtime):
         self.files = node.disk.files(incarnation)
         self.network = SimulatedNetwork(world.sockets, node.host, incarnation)
         self._world = world
-        self._buggify = world.buggify
-        self._blocking = world.loop.blocking
+        self._takes_rare_path = world.buggify.__call__
+        self._submit = world.loop.blocking.submit
 
     def spawn(
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True
@@ -59,13 +59,15 @@ class SimulatedRuntime(Runtime):
         if not self.incarnation.alive:
             self._world.loop.refuse(self.incarnation)
             return self._world.loop.create_future()
-        return self._blocking.submit(function, args)
+        submit = self._submit
+        return submit(function, args)
 
     def buggify(self, name: str, probability: float = 0.05) -> bool:
         """Whether the place called `name` takes its rare path now."""
         if not self.incarnation.alive:
             self.incarnation.check()
-        if not self._buggify(name, probability):
+        takes_rare_path = self._takes_rare_path
+        if not takes_rare_path(name, probability):
             return False
         self._world.note(self.node, "buggify", name)
         return True

@@ -13,9 +13,7 @@ from contextvars import Context, copy_context
 from enum import Enum
 from errno import ECONNRESET, ETIMEDOUT
 from heapq import heappush
-from math import log
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from moldau.runtime.simulated.incarnation import CURRENT
 from moldau.runtime.simulated.turn import Turn
@@ -52,10 +50,12 @@ class Pipe:
         "_holds",
         "_last_ns",
         "_loop",
+        "_next_order",
+        "_note",
         "_power_losses",
         "_segments",
         "_severed",
-        "_trace",
+        "_timers",
         "_turn",
         "back",
         "in_flight",
@@ -64,6 +64,7 @@ class Pipe:
         "source",
         "target",
         "target_host",
+        "writer_waits",
     )
 
     def __init__(
@@ -75,7 +76,9 @@ class Pipe:
         retransmit_timeout_ns: int,
     ) -> None:
         self._loop = loop
-        self._trace = loop.trace
+        self._timers = loop.timers
+        self._next_order = loop.next_order
+        self._note = loop.trace.unmixed_bytes.append
         self.link = link
         self.back = back
         self.target_host = target_host
@@ -83,6 +86,8 @@ class Pipe:
         self.source: SimulatedTransport | None = None
         self.target: SimulatedTransport | None = None
         self.in_flight = 0
+        self.writer_waits = False
+        """Whether the source has bytes for which the window has no room."""
         self._segments: deque[tuple[int, bytes | Signal]] = deque()
         self._held: deque[bytes | Signal] = deque()
         self._holds = 0
@@ -96,27 +101,19 @@ class Pipe:
     def send(self, data: bytes, size: int) -> None:
         """Puts bytes on their way; the caller has seen that the window allows so many."""
         self.in_flight += size
-        link, loop = self.link, self._loop
-        options = link.options
-        if (
-            link.stopped
-            or options.split
-            or options.loss
-            or options.bytes_per_second is not None
-            or self._held
-            or self._severed
-        ):
-            for piece in link.pieces(data) if options.split else (data,):
+        link = self.link
+        if not link.is_plain or self._held or self._severed:
+            for piece in link.pieces(data) if link.options.split else (data,):
                 self._put(piece)
             return
         # What `_put` does when nothing is unusual, without its calls.
-        when_ns = loop.now_ns + options.latency_min_ns
-        when_ns -= int(options.latency_mean_ns * log(1.0 - link.draw()))
+        latencies_ns, next_order = link.latencies_ns or link.draw_latencies(), self._next_order
+        when_ns = self._loop.now_ns + latencies_ns.pop()
         if when_ns < self._last_ns:
             when_ns = self._last_ns
         self._last_ns = when_ns
         self._segments.append((when_ns, data))
-        heappush(loop.timers, (when_ns, loop.next_order(), self._turn))
+        heappush(self._timers, (when_ns, next_order(), self._turn))
 
     def signal(self, signal: Signal) -> None:
         """Sends the end of the stream, or the news that the connection is no more."""
@@ -205,7 +202,9 @@ class Pipe:
     # The reading side
 
     def attach(self, context: Context) -> None:
-        """From now on deliveries are callbacks of the reading application."""
+        """From now on deliveries are callbacks of the reading application, also of what was on its
+        way before."""
+        self._turn.cancel()
         self._turn = Turn(self.deliver, (), context)
         self._reschedule()
 
@@ -239,25 +238,22 @@ class Pipe:
     def deliver(self) -> None:
         """Hands over what has arrived. Runs as the reader, or as nobody if there is none."""
         segments, now_ns, target = self._segments, self._loop.now_ns, self.target
-        if not segments or segments[0][0] > now_ns:
+        if not segments:
             return
-        if target is None:
-            self._answer_for_nobody(segments.popleft()[1])
-        elif target.is_receiving:
-            item = segments.popleft()[1]
+        if target is not None and target.is_receiving:
+            when_ns, item = segments.popleft()
+            if when_ns > now_ns:
+                segments.appendleft((when_ns, item))
+                return
             if type(item) is bytes:
                 if segments and segments[0][0] <= now_ns:
                     item = self._with_what_followed(item)
-                size, trace = len(item), self._trace
-                # Mixed by the hash of the next event.
-                trace.digest += crc32(item)
+                size, note = len(item), self._note
+                note(item)
                 target.history.append((now_ns, "received", size, target.peer))
-                read = target.receive(item, size)
-                self.in_flight -= read
-                if read < size:
-                    segments.appendleft((now_ns, item[read:]))
-                source = self.source
-                if source is not None and source.waiting_bytes:
+                self.in_flight -= size
+                target.receive(item)
+                if self.writer_waits:
                     self._open_window()
                 if not segments:
                     return
@@ -265,6 +261,10 @@ class Pipe:
                 target.receive_end()
             else:
                 target.fail(ConnectionResetError(ECONNRESET, "connection reset by peer"))
+        elif segments[0][0] > now_ns:
+            return
+        elif target is None:
+            self._answer_for_nobody(segments.popleft()[1])
         else:
             if target.waiting_bytes and self.reset_has_arrived():
                 # It does not read, but it writes, and that fails.
@@ -272,6 +272,11 @@ class Pipe:
             return
         if segments and segments[0][0] <= now_ns:
             self._loop.make_ready(self._turn)
+
+    def take_back(self, data: bytes) -> None:
+        """The reader had no room for the end of what it was given."""
+        self.in_flight += len(data)
+        self._segments.appendleft((self._loop.now_ns, data))
 
     def _with_what_followed(self, data: bytes) -> bytes:
         segments, now_ns = self._segments, self._loop.now_ns

@@ -4,8 +4,9 @@ Invariant: equal seeds give equal digests, in every process and with any PYTHONH
 only integers are hashed: virtual time, kind, node, checksum of the payload. A digest that differs
 between two runs of one seed means that something outside the seed was let in.
 
-Callbacks go into the digest only; what a person would want to read (deliveries, connections,
-faults, failures) is also remembered, as facts that are turned into text when a report is made.
+Callbacks go into the digest only, and many at a time: until then they are integers in a list. What
+a person would want to read (deliveries, connections, faults, failures) is also remembered, as facts
+that are turned into text when a report is made.
 """
 
 from __future__ import annotations
@@ -47,10 +48,14 @@ class Fingerprint:
 class Trace:
     """Hash and memory of one run."""
 
-    __slots__ = ("_history", "_length", "digest", "milestones")
+    __slots__ = ("_history", "_length", "_mixed", "milestones", "unmixed", "unmixed_bytes")
 
     def __init__(self, length: int = HISTORY) -> None:
-        self.digest = 0
+        self._mixed = 0
+        self.unmixed: list[int] = []
+        """What has happened since `mix` was last called; always this one list."""
+        self.unmixed_bytes: list[bytes] = []
+        """What has been received since then: one checksum over all costs a third of one each."""
         self.milestones: list[tuple[int, int, int]] = []
         self._length = length
         self._history: dict[str, History] = {}
@@ -66,7 +71,19 @@ class Trace:
         """Remembers an event that people read, and hashes its kind, node and facts."""
         self.history(node).append((now_ns, kind, *facts))
         text = f"{kind} {node} {facts!r}"
-        self.digest = hash((self.digest, now_ns, crc32(text.encode())))
+        self.unmixed += (now_ns, crc32(text.encode()))
+
+    @property
+    def digest(self) -> int:
+        """The hash of all so far. Asking does not change what it will be later."""
+        checksum = crc32(b"".join(self.unmixed_bytes))
+        return hash((self._mixed, *self.unmixed, *map(len, self.unmixed_bytes), checksum))
+
+    def mix(self) -> None:
+        """Hashes what has come together. When this is called is part of the digest."""
+        self._mixed = self.digest
+        self.unmixed.clear()
+        self.unmixed_bytes.clear()
 
     def hexdigest(self) -> str:
         """The digest as 16 hexadecimal digits."""

@@ -21,7 +21,7 @@ from moldau.runtime.simulated.endpoint import Endpoint
 from moldau.runtime.simulated.pipe import WINDOW_BYTES, Pipe, Signal, world_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from moldau.runtime.simulated.host import Host
     from moldau.runtime.simulated.incarnation import Incarnation
@@ -48,9 +48,12 @@ class SimulatedTransport(asyncio.Transport):
         self.context: Context = world_context()
         self.history = loop.trace.history(host.name)
         self.is_receiving = False
+        """Whether what arrives goes to the protocol at once."""
+        self.is_flowing = False
+        """Whether what the protocol writes goes on its way at once, as far as the window allows."""
         self.is_told = False
         self._protocol: Any = None
-        self._buffered = False
+        self._hand_over: Callable[[bytes], object]
         self._started = False
         self._closing = False
         self._lost = False
@@ -95,16 +98,24 @@ class SimulatedTransport(asyncio.Transport):
             self._say_goodbye(unread or not self._started)
 
     def _forget(self) -> None:
-        self.is_receiving = False
-        self._buffer.clear()
-        self.waiting_bytes = 0
+        self.is_receiving = self.is_flowing = False
+        self._drop_buffer()
         self.host.connections.pop(self, None)
         self.inbound.detach()
+
+    def _drop_buffer(self) -> None:
+        self._buffer.clear()
+        self.waiting_bytes = 0
+        self.outbound.writer_waits = False
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """From now on this protocol is called."""
         self._protocol = protocol
-        self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            self._hand_over = self._fill_buffer
+        else:
+            # A protocol without it fails when something arrives, as with real transports.
+            self._hand_over = getattr(protocol, "data_received", None)  # type: ignore[assignment]
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """The protocol that is called."""
@@ -148,25 +159,32 @@ class SimulatedTransport(asyncio.Transport):
             and not self._closing
             and not self._end_received
         )
+        self._set_flowing()
         if self.is_receiving and not was:
             self.inbound.wake()
 
-    def receive(self, data: bytes, size: int) -> int:
-        """Gives so many bytes to the protocol and says how many it took."""
+    def _set_flowing(self) -> None:
+        waits = self.outbound.writer_waits = self.waiting_bytes > 0
+        # One that does not receive must first see whether a reset has arrived.
+        self.is_flowing = self.is_receiving and not self._end_written and not waits
+
+    def receive(self, data: bytes) -> None:
+        """Gives bytes to the protocol; what it has no room for goes back into the pipe."""
+        hand_over = self._hand_over
         try:
-            if not self._buffered:
-                self._protocol.data_received(data)
-                return size
-            buffer = memoryview(self._protocol.get_buffer(-1)).cast("B")
-            if not len(buffer):
-                raise RuntimeError("get_buffer() returned an empty buffer")
-            taken = min(len(buffer), size)
-            buffer[:taken] = data[:taken]
-            self._protocol.buffer_updated(taken)
+            hand_over(data)
         except Exception as error:
             self._protocol_failed("data_received", error)
-            return size
-        return taken
+
+    def _fill_buffer(self, data: bytes) -> None:
+        buffer = memoryview(self._protocol.get_buffer(-1)).cast("B")
+        if not len(buffer):
+            raise RuntimeError("get_buffer() returned an empty buffer")
+        taken = min(len(buffer), len(data))
+        buffer[:taken] = data[:taken]
+        self._protocol.buffer_updated(taken)
+        if taken < len(data):
+            self.inbound.take_back(data[taken:])
 
     def receive_end(self) -> None:
         """The peer will write no more; without the protocol's wish to stay open, this closes."""
@@ -186,6 +204,10 @@ class SimulatedTransport(asyncio.Transport):
         incarnation = self.incarnation
         if incarnation is not None and not incarnation.alive:
             incarnation.check()
+        outbound, size = self.outbound, len(data)
+        if self.is_flowing and 0 < size <= WINDOW_BYTES - outbound.in_flight:
+            outbound.send(data, size)
+            return
         if self._end_written:
             raise RuntimeError("Cannot call write() after write_eof()")
         if self._closing or not data:
@@ -193,7 +215,6 @@ class SimulatedTransport(asyncio.Transport):
         if not self.is_receiving and self.inbound.reset_has_arrived():
             self.fail_to_write()
             return
-        outbound, size = self.outbound, len(data)
         if not self.waiting_bytes:
             room = WINDOW_BYTES - outbound.in_flight
             if size <= room:
@@ -204,6 +225,7 @@ class SimulatedTransport(asyncio.Transport):
                 data = data[room:]
         self._buffer.append(data)
         self.waiting_bytes += len(data)
+        self._set_flowing()
         self._consider_pause()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
@@ -217,6 +239,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._closing or self._end_written:
             return
         self._end_written = True
+        self._set_flowing()
         if not self.waiting_bytes:
             self._send_end()
 
@@ -264,6 +287,7 @@ class SimulatedTransport(asyncio.Transport):
                 data = data[:room]
             self.waiting_bytes -= len(data)
             outbound.send(data, len(data))
+        self._set_flowing()
         if self._lost:
             return
         self._consider_resume()
@@ -313,8 +337,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         if self._closing and not self.waiting_bytes:
             return
-        self._buffer.clear()
-        self.waiting_bytes = 0
+        self._drop_buffer()
         self._closing = True
         self._set_receiving()
         self._loop.call_soon(self._lose, error, context=self.context)
