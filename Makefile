@@ -12,6 +12,7 @@ INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
 ARGS ?=
 AREA ?=
 SEED ?=
+NAMES ?=
 SECONDS ?= 60
 ROUNDS ?= 5
 
@@ -72,6 +73,14 @@ cover: venv ## tests with branch coverage, and what no test reaches
 	$(BIN)/coverage run -m pytest -q $(ARGS)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
+.PHONY: differential
+differential: venv ## ask Apache Kafka anew (Java, Maven), show what changed; NAMES="produce fetch"
+	$(BIN)/python -m tests.differential renew $(NAMES)
+
+.PHONY: record
+record: $(VENV)/.peers ## record real clients against Apache Kafka; NAMES=librdkafka
+	$(BIN)/python -m tests.differential record $(NAMES)
 
 .PHONY: bench
 bench: $(VENV)/.peers ## tables of ratios beside the peers; make bench AREA=records

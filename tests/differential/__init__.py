@@ -1,0 +1,1 @@
+"""Apache Kafka and ours, asked the same: README.md says how to add a case."""

@@ -1,0 +1,57 @@
+"""docs/compatibility.md, made from the table of differences and from what the broker serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from moldau.broker.api.service import served_versions
+from moldau.protocol.messages import API
+from tests.differential.comparison import OnPurpose
+from tests.differential.explained import ON_PURPOSE
+
+PATH: Final = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+
+_BEGINNING: Final = """\
+# Compatibility with Apache Kafka
+
+moldau's broker speaks Kafka's protocol and keeps Kafka's files. It is held against Apache Kafka
+4.3.1: thousands of requests, among them the ones that real clients send, go to both, and the
+decoded answers have to be equal field by field; so do the files that both hold after the same
+writes. `tests/differential/README.md` says how, and how to add a case. Kafka's answers are kept as
+data, so `make test` compares without Java; `make differential` asks a real Kafka again.
+
+What differs on purpose stands below, with the reason; the comparison passes over this and nothing
+else. Not compared are only what chance or the machine decides: ids, times of now, sizes of disks,
+addresses, and the wording of messages.
+
+This page is made by `python -m tests.differential document`; do not edit it by hand.
+"""
+
+
+def text() -> str:
+    """The page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def write() -> None:
+    PATH.write_text(text(), encoding="utf-8")
+
+
+def _lines() -> Iterator[str]:
+    yield _BEGINNING
+    yield "## Differences on purpose"
+    for area, rows in groupby(sorted(ON_PURPOSE, key=_area), key=lambda row: row.area):
+        yield from ("", f"### {area}", "", "| moldau | why |", "|-|-|")
+        yield from dict.fromkeys(f"| {row.what} | {row.why} |" for row in rows)
+    yield from ("", "## APIs", "", "| key | API | versions |", "|-|-|-|")
+    for key, versions in sorted(served_versions().items()):
+        yield f"| {key} | {API[key].name} | {versions.first}-{versions.last} |"
+    yield from ("", "Produce is advertised from version 0 on, as Kafka does for old librdkafka.")
+
+
+def _area(row: OnPurpose) -> int:
+    """Areas in the order in which the table first has them."""
+    return [each.area for each in ON_PURPOSE].index(row.area)

@@ -1,0 +1,321 @@
+"""The differences to Apache Kafka that shall be, each with its reason: the one table of them.
+
+The comparison passes over what a row covers and nothing else, docs/compatibility.md shows all rows
+(`python -m tests.differential document` writes it), and a row that covers nothing any more fails
+its test. A row without cases tells of what no scenario can show.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.differential.comparison import ABSENT, ORDER, OUTCOME, Difference, OnPurpose
+from tests.differential.plain import WORDS
+from tests.differential.talk import CLOSED, SILENCE
+
+_ANYWHERE: Final = "every API"
+_PRODUCE: Final = "Produce"
+_READING: Final = "Fetch, ListOffsets"
+_ADMIN: Final = "Topics, settings, cluster"
+_FILES: Final = "Files"
+_NOT_YET: Final = "Not built yet"
+_NO_WORDS: Final = (None, "")
+
+ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
+    *(
+        OnPurpose(
+            "An error has a message wherever its answer has a place for one, in our own words.",
+            "Kafka often leaves it out; who reads a log wants to know what was wrong, and where.",
+            _ANYWHERE,
+            cases=("*",),
+            paths=("*error_message",),
+            kafka=kafka,
+            ours=WORDS,
+        )
+        for kafka in _NO_WORDS
+    ),
+    OnPurpose(
+        "Rows of an answer come in the order in which they were asked for, or by name.",
+        "Kafka's is that of its hash maps, refused partitions last; nobody can rely on it.",
+        _ANYWHERE,
+        cases=(
+            *("produce/*", "list_offsets/*", "delete_records/*", "producers/*", "log_dirs/*"),
+            *("administration/*", "quorum/*", "topics/*", "replica_moves/*", "recorded_*"),
+            "fetch/an unknown id beside others",
+        ),
+        paths=(f"*{ORDER}",),
+    ),
+    OnPurpose(
+        "Text that is not UTF-8 makes a request malformed: the connection is closed.",
+        "Kafka puts replacement characters for it, so that two names become one.",
+        _ANYWHERE,
+        cases=("frames/bytes that are no text",),
+        paths=(OUTCOME,),
+        ours=CLOSED,
+    ),
+    OnPurpose(
+        "Null instead of records: INVALID_RECORD for that partition.",
+        "Kafka fails inside and never answers, so that the client waits for its timeout.",
+        _PRODUCE,
+        cases=("produce/null",),
+        paths=(OUTCOME,),
+        kafka=SILENCE,
+    ),
+    OnPurpose(
+        "A batch of an unknown version, or too short to be one, refuses its own partition only.",
+        "Kafka refuses all partitions of the request; the others have done nothing wrong.",
+        _PRODUCE,
+        cases=("produce/magic 7 beside another", "produce/size 5 beside another"),
+    ),
+    OnPurpose(
+        "Bytes behind the batch, even fewer than a header has: INVALID_RECORD.",
+        "Kafka drops a short tail in silence and calls a long one corrupt; neither tells a client "
+        "that it has a bug.",
+        _PRODUCE,
+        cases=("produce/a long tail", "produce/a short tail"),
+    ),
+    OnPurpose(
+        "Record times below -1: INVALID_TIMESTAMP.",
+        "Kafka takes them. No time before 1970 but -1, which stands for none, has a meaning here.",
+        _PRODUCE,
+        cases=("produce/a time below -1",),
+    ),
+    OnPurpose(
+        "A codec that nobody knows: INVALID_RECORD.",
+        "Kafka answers UNKNOWN_SERVER_ERROR, which does not say whose fault it is.",
+        _PRODUCE,
+        cases=("produce/unknown codec",),
+        paths=("*.error_code",),
+        kafka=-1,
+        ours=87,
+    ),
+    OnPurpose(
+        "A producer id with a negative epoch: INVALID_RECORD.",
+        "Kafka takes the batch and remembers a producer that no client can be.",
+        _PRODUCE,
+        cases=("produce/producer: negative epoch",),
+    ),
+    OnPurpose(
+        "A partition that a request names twice: both batches are appended and answered.",
+        "Kafka keeps the last one and drops the other without a word.",
+        _PRODUCE,
+        cases=("produce/a partition twice",),
+    ),
+    OnPurpose(
+        "Acks other than -1, 0 and 1 refuse every partition with INVALID_REQUIRED_ACKS.",
+        "Kafka looks at the batches first, so that the answer depends on what else is wrong.",
+        _PRODUCE,
+    ),
+    OnPurpose(
+        "`record_errors` lists at most 100 records.",
+        "Kafka lists every bad record of a batch; a million of them help nobody.",
+        _PRODUCE,
+    ),
+    OnPurpose(
+        "The first InitProducerId waits until the controller has given a block of ids.",
+        "Kafka answers COORDINATOR_LOAD_IN_PROGRESS, and the client has to come again.",
+        _PRODUCE,
+    ),
+    OnPurpose(
+        "Batches that the broker compresses (`compression.type` of a topic) have other bytes.",
+        "Other libraries compress; what is in the batches is the same.",
+        _PRODUCE,
+        cases=("fetch/zstd", "files_recompressed/files"),
+        paths=("*.bytes", "*.crc", "*.index"),
+    ),
+    OnPurpose(
+        "Negative `max_bytes` and `partition_max_bytes` count as 0.",
+        "Kafka answers UNKNOWN_SERVER_ERROR.",
+        _READING,
+        cases=("fetch/max_bytes -*", "fetch/partition_max_bytes -*"),
+    ),
+    OnPurpose(
+        "An unknown isolation level is INVALID_REQUEST, for the whole request.",
+        "Kafka answers UNKNOWN_SERVER_ERROR. Fetch before version 7 has no place for it, so the "
+        "connection is closed.",
+        _READING,
+        cases=("fetch/isolation 2", "fetch/isolation 7", "fetch/isolation -1"),
+        paths=("error_code", "responses", OUTCOME),
+    ),
+    OnPurpose(
+        "An unknown isolation level is INVALID_REQUEST in ListOffsets too.",
+        "Kafka answers UNKNOWN_SERVER_ERROR.",
+        _READING,
+        cases=("list_offsets/*isolation level 7",),
+        paths=("*.error_code",),
+        kafka=-1,
+        ours=42,
+    ),
+    OnPurpose(
+        "ListOffsets for the greatest time (-3) never gives an offset below the log's start.",
+        "Kafka does after DeleteRecords, and a fetch of it fails.",
+        _READING,
+        cases=("list_offsets/max timestamp *",),
+        paths=("*.timestamp", "*.offset", "*.leader_epoch"),
+        ours=-1,
+    ),
+    OnPurpose(
+        "Aborted transactions in a fetch answer are sorted by their first offset.",
+        "Clients that walk the list (franz-go) rely on it.",
+        _READING,
+    ),
+    OnPurpose(
+        "A new cluster has kraft.version 1.",
+        "It is what `kafka-storage format --standalone` makes; the peer here is formatted with "
+        "`controller.quorum.voters`, which means 0. UpdateFeatures does not change it.",
+        _ADMIN,
+        cases=("administration/*", "recorded_*"),
+        paths=("finalized_features",),
+        kafka=ABSENT,
+    ),
+    OnPurpose(
+        "DescribeQuorum tells the directory ids of voters.",
+        "With kraft.version 1 voters have them; the peer here has kraft.version 0.",
+        _ADMIN,
+        cases=("quorum/*", "recorded_*"),
+        paths=("*.replica_directory_id",),
+        kafka="no id",
+    ),
+    OnPurpose(
+        "The metadata log has no records that do nothing, so its offsets are smaller.",
+        "Kafka writes one every 500 ms to see whether its quorum is alive; one voter need not ask.",
+        _ADMIN,
+        cases=("administration/*", "quorum/*", "recorded_*"),
+        paths=("finalized_features_epoch", "*.high_watermark", "*.log_end_offset"),
+    ),
+    OnPurpose(
+        "Metadata from version 12 on with neither name nor id: INVALID_REQUEST.",
+        "Kafka answers UNKNOWN_SERVER_ERROR.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "DescribeTopicPartitions with an empty name: INVALID_TOPIC_EXCEPTION for that topic.",
+        "Kafka answers UNKNOWN_SERVER_ERROR for all topics.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "Metadata and DescribeCluster name the broker that was asked as controller.",
+        "Kafka names a random one that is alive; either passes requests on.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "Loggers have the names of our modules; OFF is shown as FATAL and cannot be set.",
+        "There are no Java classes here, and errors shall always be heard.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "An unknown operation in IncrementalAlterConfigs: INVALID_REQUEST.",
+        "Kafka answers UNKNOWN_SERVER_ERROR.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "`log.cleaner.threads` and `num.io.threads` may change by any factor at a time.",
+        "Kafka allows half to double at a time for its thread pools; here there are none.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        'AlterConfigs on broker "01" is refused.',
+        "A broker's number has one spelling, or its settings would have two places.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "A created or deleted topic is known to the broker that answers when the answer comes.",
+        "Kafka's broker hears of it a little later, so that clients have to try again.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "CreatePartitions beyond 10,000 partitions: POLICY_VIOLATION.",
+        "One request shall not make the controller write without bounds.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "Unknown names in server.properties are refused, with the nearest known name; broker id -1 "
+        "is refused; list items given twice are dropped with a notice.",
+        "Kafka passes over what it does not know, and a misspelt setting stays without effect.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "A process that is broker and controller may register again at once after a crash.",
+        "Broker and controller are one process: when it comes again, the old one is gone.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "A batch that compaction shortens keeps its base timestamp.",
+        "What is kept of it stays bit for bit what it was. Kafka counts from the first record "
+        "that is left.",
+        _FILES,
+        cases=("files_compacted/*",),
+        paths=("*.times", "*.crc"),
+    ),
+    OnPurpose(
+        "`cleaner-offset-checkpoint` is there as soon as something was cleaned.",
+        "Kafka makes an empty one at its start.",
+        _FILES,
+        cases=("files_*/files",),
+        paths=("files.cleaner-offset-checkpoint",),
+        kafka=[],
+        ours=ABSENT,
+    ),
+    OnPurpose(
+        "`leader-epoch-checkpoint` has an epoch from its first record on.",
+        "Kafka enters it when it begins to lead, at the cost of a forced write for each partition. "
+        "OffsetForLeaderEpoch answers the same.",
+        _FILES,
+        cases=("files_*/files",),
+        paths=("partitions.files.leader-epoch-checkpoint",),
+    ),
+    OnPurpose(
+        "`log-start-offset-checkpoint` names every log that does not begin at 0.",
+        "Kafka leaves out those whose first segment begins there; after a loss of power removed "
+        "segments may be back.",
+        _FILES,
+        cases=("files_*/files",),
+        paths=("files.log-start-offset-checkpoint",),
+    ),
+    OnPurpose(
+        "After cleaning, a segment ends with an empty batch, and holes are not kept.",
+        "The last offset of a segment is then in the segment, and needs no other file.",
+        _FILES,
+    ),
+    OnPurpose(
+        "A batch holds at most 1,000,000 records and headers.",
+        "More are a way to make a broker run out of memory with few bytes.",
+        _FILES,
+    ),
+    OnPurpose(
+        "ApiVersions leaves out the APIs of groups, transactions, security, quotas and the rest "
+        "that later versions bring.",
+        "What is not served is not offered.",
+        _NOT_YET,
+        cases=("administration/*", "frames/*", "recorded_*"),
+        paths=("api_keys",),
+        ours=ABSENT,
+    ),
+    OnPurpose(
+        "FindCoordinator answers COORDINATOR_NOT_AVAILABLE, and makes no internal topic.",
+        "Groups come later; clients wait and try again.",
+        _NOT_YET,
+        cases=(
+            *("coordinators/a group", "coordinators/several groups", "coordinators/a transaction"),
+            "recorded_librdkafka/* FindCoordinator",
+        ),
+    ),
+    OnPurpose(
+        "There is no topic `__consumer_offsets` as long as there are no groups.",
+        "See FindCoordinator.",
+        _NOT_YET,
+        cases=("recorded_librdkafka/* Metadata",),
+        paths=("topics",),
+        ours=ABSENT,
+    ),
+    OnPurpose(
+        "InitProducerId and Produce with a transactional id: COORDINATOR_NOT_AVAILABLE.",
+        "Transactions come later; clients wait and try again.",
+        _NOT_YET,
+    ),
+)
+
+
+def explanation(difference: Difference) -> OnPurpose | None:
+    """The first row that covers it; None if it is a bug."""
+    return next((row for row in ON_PURPOSE if row.covers(difference)), None)

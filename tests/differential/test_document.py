@@ -1,0 +1,18 @@
+"""docs/compatibility.md says what the table of differences says."""
+
+from __future__ import annotations
+
+from tests.differential import document
+from tests.differential.explained import ON_PURPOSE
+
+
+def test_the_page_is_the_tables() -> None:
+    kept = document.PATH.read_text(encoding="utf-8")
+    assert kept == document.text(), "run `python -m tests.differential document`"
+
+
+def test_every_row_says_what_and_why() -> None:
+    for row in ON_PURPOSE:
+        assert row.what.endswith("."), row
+        assert row.why.endswith("."), row
+        assert "|" not in row.what + row.why, row
