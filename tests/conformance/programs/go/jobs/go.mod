@@ -1,0 +1,3 @@
+module moldau/conformance/jobs
+
+go 1.24

@@ -1,0 +1,259 @@
+"""Kafka's own command line tools, against our broker and on our files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from moldau.ids import parse_uuid
+from tests.conformance.broker import MoldauBroker
+from tests.conformance.broker import moldau as moldau
+from tests.conformance.clients import client_of
+from tests.conformance.records import FIRST_TIMESTAMP_MS, Record, stored
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.kafka_broker import run_tool
+
+pytestmark = pytest.mark.real
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> ApacheKafka:
+    return fetch_or_skip()
+
+
+class Tools:
+    """Each runs in a JVM of its own."""
+
+    def __init__(self, kafka: ApacheKafka, moldau: MoldauBroker) -> None:
+        self.kafka = kafka
+        self.moldau = moldau
+
+    def __call__(self, main: str, *arguments: str, text: str = "") -> str:
+        bootstrap = ("--bootstrap-server", self.moldau.bootstrap_servers)
+        return run_tool(self.kafka, main, *bootstrap, *arguments, input_text=text)
+
+    def offline(self, main: str, *arguments: str) -> str:
+        return run_tool(self.kafka, main, *arguments)
+
+
+@pytest.fixture
+def tool(kafka: ApacheKafka, moldau: MoldauBroker) -> Tools:
+    return Tools(kafka, moldau)
+
+
+def test_kafka_topics(tool: Tools) -> None:
+    create = ("--create", "--topic", "tool-topics", "--partitions", "3")
+    assert "Created topic tool-topics." in tool(TOPICS, *create, "--config", "retention.ms=99000")
+    tool(TOPICS, "--alter", "--topic", "tool-topics", "--partitions", "4")
+
+    told = tool(TOPICS, "--describe", "--topic", "tool-topics")
+
+    head, *partitions = told.strip().splitlines()
+    facts = dict(each.split(": ", 1) for each in head.split("\t"))
+    topic_id = parse_uuid(facts["TopicId"])
+    metadata = (tool.moldau.data / "tool-topics-0" / "partition.metadata").read_text()
+    assert parse_uuid(metadata.split("topic_id: ")[1].strip()) == topic_id
+    assert (facts["PartitionCount"], facts["ReplicationFactor"]) == ("4", "1")
+    assert "retention.ms=99000" in facts["Configs"]
+    assert [re.findall(r"Partition: (\d+)\tLeader: 1\tReplicas: 1\tIsr: 1", p) for p in partitions]
+    assert "tool-topics" in tool(TOPICS, "--list").split()
+    tool(TOPICS, "--delete", "--topic", "tool-topics")
+    assert "tool-topics" not in tool(TOPICS, "--list").split()
+
+
+def test_kafka_configs(tool: Tools) -> None:
+    tool(TOPICS, "--create", "--topic", "tool-configs")
+    topic = ("--entity-type", "topics", "--entity-name", "tool-configs")
+    tool(CONFIGS, *topic, "--alter", "--add-config", "segment.bytes=2000000,retention.ms=7")
+    tool(CONFIGS, *topic, "--alter", "--delete-config", "retention.ms")
+    told = tool(CONFIGS, *topic, "--describe")
+    assert "segment.bytes=2000000 sensitive=false" in told
+    assert "DYNAMIC_TOPIC_CONFIG:segment.bytes=2000000" in told
+    assert "retention.ms" not in told
+
+    broker = ("--entity-type", "brokers", "--entity-name", "1")
+    tool(CONFIGS, *broker, "--alter", "--add-config", "log.cleaner.threads=2")
+    everything = tool(CONFIGS, *broker, "--describe", "--all")
+    assert "log.cleaner.threads=2 sensitive=false" in everything
+    assert "DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2" in everything
+    assert "DEFAULT_CONFIG:log.cleaner.threads=1" in everything
+    assert f"log.dirs={tool.moldau.data} " in everything
+    tool(CONFIGS, *broker, "--alter", "--delete-config", "log.cleaner.threads")
+
+
+def test_offsets_and_deleted_records(
+    tool: Tools, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    name = "tool-offsets"
+    tool(TOPICS, "--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=-1")
+    records = [
+        Record(b"k", b"%d" % at, timestamp_ms=FIRST_TIMESTAMP_MS + (at * 7) % 10)
+        for at in range(10)
+    ]
+    client_of(request.config, "moldau", tool.moldau.bootstrap_servers).produce(
+        name, records, partition=1
+    )
+
+    def offsets(time: str) -> list[str]:
+        return tool(OFFSETS, "--topic", name, "--time", time).split()
+
+    assert offsets("latest") == [f"{name}:0:0", f"{name}:1:10"]
+    assert offsets("max-timestamp")[-1] == f"{name}:1:7"
+
+    wanted = tmp_path / "before.json"
+    partitions = [{"topic": name, "partition": 1, "offset": 6}]
+    wanted.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    told = tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(wanted))
+    assert f"partition: {name}-1\tlow_watermark: 6" in told
+    assert offsets("earliest") == [f"{name}:0:0", f"{name}:1:6"]
+
+
+def test_kafka_log_dirs(tool: Tools) -> None:
+    tool(TOPICS, "--create", "--topic", "tool-dirs")
+    told = tool("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", "tool-dirs")
+    (broker,) = json.loads(told.splitlines()[-1])["brokers"]
+    (directory,) = broker["logDirs"]
+    assert (broker["broker"], directory["error"]) == (1, None)
+    assert directory["logDir"] == str(tool.moldau.data)
+    (partition,) = directory["partitions"]
+    assert (partition["partition"], partition["size"]) == ("tool-dirs-0", 0)
+
+
+def test_the_cluster_is_described(tool: Tools) -> None:
+    meta = dict(
+        line.split("=", 1)
+        for line in (tool.moldau.data / "meta.properties").read_text().splitlines()
+        if "=" in line
+    )
+    cluster = "org.apache.kafka.tools.ClusterTool"
+    bootstrap = ("--bootstrap-server", tool.moldau.bootstrap_servers)
+    told = tool.offline(cluster, "cluster-id", *bootstrap)
+    assert told.strip() == f"Cluster ID: {meta['cluster.id']}"
+    endpoints = tool.offline(cluster, "list-endpoints", *bootstrap)
+    assert f"127.0.0.1  {tool.moldau.port}" in re.sub(r"[ \t]+", "  ", endpoints)
+
+    features = tool("org.apache.kafka.tools.FeatureCommand", "describe")
+    levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", features))
+    assert levels["metadata.version"] == "4.3-IV0"
+    assert levels["kraft.version"] == "1"
+
+    quorum = "org.apache.kafka.tools.MetadataQuorumCommand"
+    status = tool(quorum, "describe", "--status")
+    facts = dict(re.findall(r"^(\w+):\s+(.*)$", status, re.MULTILINE))
+    assert (facts["ClusterId"], facts["LeaderId"]) == (meta["cluster.id"], "1")
+    assert int(facts["HighWatermark"]) > 0
+    replication = tool(quorum, "describe", "--replication").splitlines()
+    assert [line.split("\t")[0].strip() for line in replication[1:]] == ["1"]
+    assert "Leader" in replication[1]
+
+    versions = tool("org.apache.kafka.tools.BrokerApiVersionsCommand")
+    assert f"127.0.0.1:{tool.moldau.port} (id: 1" in versions
+    assert "Produce(0): 0 to 13 [usable: 13]" in versions
+    assert "Fetch(1): 4 to 18 [usable: 18]" in versions
+
+
+def test_kafka_producer_perf_test(tool: Tools) -> None:
+    name = "tool-perf"
+    tool(TOPICS, "--create", "--topic", name)
+    settings = [f"bootstrap.servers={tool.moldau.bootstrap_servers}", "compression.type=lz4"]
+    told = tool.offline(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", name, "--num-records", "20000", "--record-size", "500"),
+        *("--throughput", "-1", "--command-property", *settings),
+    )
+    assert "20000 records sent" in told
+    assert tool(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:20000"
+
+
+def test_kafka_e2e_latency(tool: Tools, tmp_path: Path) -> None:
+    """It measures; then it commits an offset, for which it finds no coordinator."""
+    name = "tool-latency"
+    settings = tmp_path / "client.properties"
+    settings.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
+    with pytest.raises(RuntimeError, match="ended with 1") as ended:
+        tool(
+            "org.apache.kafka.tools.EndToEndLatency",
+            *("--topic", name, "--num-records", "200", "--command-config", str(settings)),
+            *("--producer-acks", "all", "--record-size", "64"),
+        )
+    told = str(ended.value)
+    assert re.search(r"Avg latency: \d+[.,]\d+ ms", told)
+    assert re.search(r"Percentiles: 50th = \d+, 99th = \d+", told)
+    assert "before successfully committing offsets" in told
+    assert tool(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:200"
+
+
+def test_kafka_verifiable_producer(tool: Tools) -> None:
+    name = "tool-verifiable"
+    tool(TOPICS, "--create", "--topic", name)
+    told = tool(
+        "org.apache.kafka.tools.VerifiableProducer",
+        *("--topic", name, "--max-messages", "100", "--acks", "-1"),
+    )
+    events = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    sent = [each for each in events if each["name"] == "producer_send_success"]
+    assert [(each["value"], each["offset"]) for each in sent] == [(str(n), n) for n in range(100)]
+
+
+def test_kafka_dump_log_reads_our_files(tool: Tools, request: pytest.FixtureRequest) -> None:
+    name = "tool-dump"
+    configs = ("segment.bytes=1048576", "index.interval.bytes=256", "retention.ms=-1")
+    settings = [word for each in configs for word in ("--config", each)]
+    tool(TOPICS, "--create", "--topic", name, *settings)
+    client = client_of(request.config, "moldau", tool.moldau.bootstrap_servers)
+    records = [
+        Record(b"key %d" % at, bytes([at]) * 900, (("h", b"%d" % at),), FIRST_TIMESTAMP_MS + at)
+        for at in range(200)
+    ]
+    for _ in range(12):
+        client.produce(name, records, codec="none", idempotent=True)
+    folder = tool.moldau.data / f"{name}-0"
+    logs = sorted(folder.glob("*.log"))
+    assert len(logs) > 1
+
+    files = ",".join(str(each) for each in [*logs, *sorted(folder.glob("*index"))])
+    told = tool.offline(DUMP, "--files", files, "--print-data-log")
+
+    found = re.findall(
+        r"^\| offset: (\d+) .*CreateTime: (\d+) keySize: (\d+) valueSize: (\d+) .*"
+        r"headerKeys: \[h\] key: (key \d+)",
+        told,
+        re.MULTILINE,
+    )
+    expected = [
+        (each.offset, each.timestamp_ms, len(each.key or b""), 900, (each.key or b"").decode())
+        for each in stored(records * 12)
+    ]
+    assert [(int(o), int(t), int(k), int(v), key) for o, t, k, v, key in found] == expected
+    assert "Index position mismatch" not in told
+    assert "mismatch" not in told.lower()
+    assert "isvalid: false" not in told
+    metadata = str(tool.moldau.data / "__cluster_metadata-0" / f"{0:020}.log")
+    decoded = tool.offline(DUMP, "--files", metadata, "--cluster-metadata-decoder")
+    assert '"type":"REGISTER_BROKER_RECORD"' in decoded
+    assert f'"name":"{name}"' in decoded
+    assert "isvalid: false" not in decoded
+
+
+def test_kafka_storage_knows_our_directory(tool: Tools, kafka: ApacheKafka, tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text(
+        "process.roles=broker,controller\nnode.id=1\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
+        "listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+        f"log.dirs={tool.moldau.data}\n"
+    )
+    told = run_tool(kafka, "kafka.tools.StorageTool", "info", "-c", str(settings))
+
+    assert f"Found log directory:\n  {tool.moldau.data}" in told
+    meta = (tool.moldau.data / "meta.properties").read_text()
+    (cluster,) = re.findall(r"cluster\.id=(\S+)", meta)
+    assert re.search(rf"Found metadata: .*cluster\.id={cluster}.*node\.id=1", told)
