@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.real
 def test_the_demo_sends_and_reads_what_it_says(tmp_path: Path) -> None:
-    done = subprocess.run(  # noqa: S603 - our own example
+    done = subprocess.run(
         [sys.executable, "-m", "examples.million_records", "--count", "20000"],
         cwd=ROOT,
         capture_output=True,

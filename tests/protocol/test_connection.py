@@ -25,6 +25,7 @@ from moldau.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -144,7 +145,7 @@ def test_a_long_header_is_not_kept() -> None:
     try:
         for server in servers:
             assert len(server.receive(frame).client_id or "") == 30_000
-            server.answer_nothing(server._waiting[0])
+            server.answer_nothing(server.unanswered[0])
         kept = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -239,6 +240,15 @@ def test_headers_that_cannot_be_read(end: bytes) -> None:
     with pytest.raises(MalformedMessage) as raised:
         ServerConnection(SERVED).receive(b"\0\x0c\0\4\0\0\0\1" + end)
     assert raised.value.context["message"] == "RequestHeader"
+
+
+def test_bytes_behind_a_request_are_let_be() -> None:
+    """As librdkafka 2.16 asks for all topics: an array's length in four bytes instead of one."""
+    body = b"\0\3\0\x0d\0\0\0\3\0\1c\0" + b"\0\0\0\0" + b"\1\0\0"
+    arrival = ServerConnection({3: Versions(0, 13)}).receive(memoryview(body))
+
+    expected = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    assert arrival.decode() == expected
 
 
 def test_answers_that_do_not_fit_their_request() -> None:

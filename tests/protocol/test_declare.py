@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from moldau.ids import ZERO_UUID
+from moldau.protocol.constructor import maker_of
 from moldau.protocol.declare import Data, Field, Struct, field
 from moldau.protocol.spec import MISSING, ArrayOf, Kind, blank
 from moldau.protocol.types import INT32, STRING, Int32
@@ -51,6 +52,18 @@ def test_defaults_are_fresh_for_each_instance() -> None:
     one.replicas.append(7)
     assert other.leader.leader_id == -1
     assert other.replicas == []
+
+
+def test_a_maker_gives_what_the_constructor_gives() -> None:
+    make = maker_of(Partition, "offset", "index")
+    made = make(2, 1)
+    assert made == Partition(index=1, offset=2)
+    assert made.leader is not make(2, 1).leader
+    assert made.leader == Leader()
+    with pytest.raises(TypeError):
+        make(2)
+    with pytest.raises(AssertionError, match="Partition needs"):
+        maker_of(Partition, "offset")
 
 
 def test_a_default_struct_is_made_when_somebody_looks() -> None:

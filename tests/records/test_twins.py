@@ -360,3 +360,27 @@ def test_records_are_values(records: Any) -> None:
 def test_records_can_be_sent_to_another_process() -> None:
     record = Record(7, NOW, b"k", None, (("h", None),))
     assert pickle.loads(pickle.dumps(record)) == record  # noqa: S301
+
+
+@given(damaged_sections(), st.integers(-1, 1), st.sampled_from((0, 2)), timestamps, timestamps)
+def test_both_know_a_usual_batch_and_only_one_that_is_valid(
+    damaged: tuple[bytes, int], more: int, rules: int, since: int, until: int
+) -> None:
+    """Damage under a right checksum: what the short cut takes, the long way takes as well."""
+    section, count = damaged
+    records = edition("pure")[""]
+    header = section_header(records, len(section), count + more)
+    with suppress(CorruptRecord):
+        _, newest, _ = edition("pure")["kernel"].scan(section, header, 0)
+        header = header._replace(max_timestamp=newest)
+    batch = bytearray(edition("pure")["header"].LAYOUT.pack(*header)) + section
+    edition("pure")["batch"].seal(batch, 0, len(batch))
+    usual = both("usual_batch", batch, rules, since, until)
+    asked = records.Rules(needs_keys=bool(rules), timestamp_ms_min=since, timestamp_ms_max=until)
+    try:
+        judged = records.validate(batch, asked)
+    except edition("pure")[""].InvalidRecord:
+        assert usual is None
+        return
+    assert usual == (judged.batch.header.last_offset_delta, judged.timestamp_max, -1)
+    assert not judged.claims_wrong_timestamp

@@ -102,3 +102,69 @@ def test_validating_changes_nothing(records: Any) -> None:
     batch = bytearray(BATCHES["zstd"])
     records.validate(batch)
     assert batch == BATCHES["zstd"]
+
+
+# The kernels' short cut
+
+ALWAYS = (-(2**63), 2**63 - 1)
+
+
+def test_a_plain_batch_is_known_as_usual_with_what_a_leader_needs(
+    kernel: Any, records: Any
+) -> None:
+    plain = records.encode_batch([(NOW + 3, b"k", b"v", ()), (NOW, None, b"w", (("h", b"x"),))])
+    for buffer in (plain, bytes(plain), memoryview(plain)):
+        assert kernel.usual_batch(buffer, 0, *ALWAYS) == (1, NOW + 3, -1)
+    assert kernel.usual_batch(BATCHES["transactional"], 0, *ALWAYS) is not None
+    produced = lying(plain, producer_id=7, producer_epoch=1, base_sequence=0)
+    assert kernel.usual_batch(produced, 0, *ALWAYS) == (1, NOW + 3, 7)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"attributes": 1},
+        {"attributes": 0x08},
+        {"attributes": 0x10},
+        {"attributes": 0x20},
+        {"attributes": 0x40},
+        {"attributes": 0x80},
+        {"base_offset": -1},
+        {"base_offset": 2**63 - 1},
+        {"last_offset_delta": 2},
+        {"record_count": 1},
+        {"record_count": 0, "last_offset_delta": -1},
+        {"record_count": 2**31 - 1, "last_offset_delta": 2**31 - 2},
+        {"max_timestamp": NOW + 4},
+        {"base_timestamp": 2**63 - 1},
+        {"producer_id": -2},
+        {"producer_id": 7, "producer_epoch": -1, "base_sequence": 0},
+        {"producer_id": 7, "producer_epoch": 0, "base_sequence": -1},
+    ],
+)
+def test_whatever_is_not_usual_is_for_a_closer_look(
+    kernel: Any, records: Any, claims: dict[str, int]
+) -> None:
+    plain = records.encode_batch([(NOW + 3, b"k", b"v", ()), (NOW, None, b"w", ())])
+    assert kernel.usual_batch(lying(bytes(plain)), 0, *ALWAYS) is not None
+    assert kernel.usual_batch(lying(bytes(plain), **claims), 0, *ALWAYS) is None
+
+
+def test_a_usual_batch_is_whole_keyed_and_of_our_time(kernel: Any, records: Any) -> None:
+    plain = records.encode_batch([(NOW + 3, b"k", b"v", ()), (NOW, None, b"w", ())])
+    assert kernel.usual_batch(plain, 0, NOW, NOW + 3) is not None
+    assert kernel.usual_batch(plain, 0, NOW + 1, NOW + 3) is None
+    assert kernel.usual_batch(plain, 0, NOW, NOW + 2) is None
+    assert kernel.usual_batch(plain, 2, NOW, NOW + 3) is None, "a key is null"
+    for size in range(len(plain)):
+        assert kernel.usual_batch(plain[:size], 0, *ALWAYS) is None
+    assert kernel.usual_batch(plain + b"\0", 0, *ALWAYS) is None
+    damaged = bytearray(plain)
+    damaged[-1] ^= 1
+    assert kernel.usual_batch(damaged, 0, *ALWAYS) is None
+
+
+def test_records_without_a_time_are_never_too_old(kernel: Any, records: Any) -> None:
+    timeless = records.encode_batch([(-1, None, b"a", ())])
+    assert kernel.usual_batch(timeless, 0, NOW, NOW) == (0, -1, -1)
+    assert kernel.usual_batch(records.encode_batch([(-2, None, b"", ())]), 0, *ALWAYS) is None

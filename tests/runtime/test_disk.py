@@ -64,6 +64,8 @@ def test_the_dead_touch_nothing() -> None:
         lambda: dead.write_text_atomic("/log", "x"),
         lambda: dead.temporary_dir(),
         lambda: dead.free_bytes("/"),
+        lambda: dead.total_bytes("/"),
+        lambda: dead.make_dir("/other"),
         lambda: dead.sync_dir("/"),
         lambda: dead.stat("/log"),
     ):

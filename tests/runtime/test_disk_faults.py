@@ -116,6 +116,7 @@ def test_a_full_disk_stores_what_fits() -> None:
     file = node.files.open("/log", "create")
     file.append(b"12345678")
     assert node.files.free_bytes("/") == 2
+    assert node.files.total_bytes("/") == 10
     with pytest.raises(OSError, match="No space") as caught:
         file.append(b"abcde")
     assert caught.value.filename == "/log"

@@ -438,7 +438,16 @@ def test_text_that_is_not_utf8_is_refused(files: Files, file: File) -> None:
 
 
 def test_there_is_room(files: Files, root: str) -> None:
-    assert files.free_bytes(root) > 0
+    assert 0 < files.free_bytes(root) <= files.total_bytes(root)
+
+
+def test_a_directory_is_made_once_and_only_in_another(files: Files, root: str) -> None:
+    files.make_dir(f"{root}/t-0")
+    assert files.stat(f"{root}/t-0").is_dir
+    with pytest.raises(FileExistsError):
+        files.make_dir(f"{root}/t-0")
+    with pytest.raises(FileNotFoundError):
+        files.make_dir(f"{root}/missing/t-0")
 
 
 def test_only_a_real_file_has_a_descriptor(files: Files, file: File) -> None:

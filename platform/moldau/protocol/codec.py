@@ -73,7 +73,11 @@ class Codec:
     def encode_parts(self, message: Any, version: int) -> list[Any]:
         """The bytes in pieces; views are pieces of their own."""
         if not self._has_views:
-            return [self.encode(message, version)]
+            write_all = self._writers.get(version) or self._writer(version)
+            try:
+                return [write_all(message)]
+            except WRITE_FAILURES as error:
+                raise self._unencodable(error, version, apart=False) from None
         write = self._writers_apart.get(version) or self._writer_apart(version)
         try:
             return write(message)

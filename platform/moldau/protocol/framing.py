@@ -28,6 +28,7 @@ PRIVATE_BUFFER_BYTES = 16 << 10
 GROWTH = 4
 
 _SIZE = Struct(">i")
+_unpack_size = _SIZE.unpack_from
 
 
 def shared_buffer() -> memoryview:
@@ -79,7 +80,9 @@ class FrameReader:
         self._start = b""
         position = 0
         while count - position >= 4:
-            size = self._checked(_SIZE.unpack_from(shared, position)[0])
+            (size,) = _unpack_size(shared, position)
+            if not 0 <= size <= self.max_bytes:
+                size = self._checked(size)
             end = position + 4 + size
             if end > count:
                 self._keep(shared[position:count], 4 + size)

@@ -8,6 +8,7 @@ kind, so everything from the first flexible version on counts as flexible here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from struct import Struct
 from typing import Any
@@ -32,23 +33,29 @@ def request_header_version(key: int, version: int) -> int:
     return 2 if version >= _flexible_from(key) else 1
 
 
+@cache
 def response_header_version(key: int, version: int) -> int:
-    """The header that the answer has to a request of this API and version."""
+    """The header that the answer has to a request of this API and version, which is one of ours."""
     return 1 if key != API_VERSIONS and version >= _flexible_from(key) else 0
 
 
-def response_frame(correlation_id: int, header_version: int, body: list[Any]) -> list[Any]:
+def response_frame(correlation_id: int, header_version: int, body: Sequence[Any]) -> list[Any]:
     """The buffers to write for an answer, in order; what can be joined cheaply is."""
+    if len(body) == 1:
+        (whole,) = body
+        if header_version:
+            return [_TAGGED(5 + len(whole), correlation_id) + whole]
+        return [_PLAIN(4 + len(whole), correlation_id) + whole]
     if header_version:
         return _framed(_TAGGED(5 + sum(map(len, body)), correlation_id), body)
     return _framed(_PLAIN(4 + sum(map(len, body)), correlation_id), body)
 
 
-def request_frame(header: bytes, body: list[Any]) -> list[Any]:
+def request_frame(header: bytes, body: Sequence[Any]) -> list[Any]:
     """The buffers to write for a request whose header is encoded already."""
     size = len(header) + sum(map(len, body))
     return _framed(size.to_bytes(4, "big") + header, body)
 
 
-def _framed(start: bytes, body: list[Any]) -> list[Any]:
+def _framed(start: bytes, body: Sequence[Any]) -> list[Any]:
     return [start + body[0], *body[1:]]

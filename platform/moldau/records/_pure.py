@@ -18,8 +18,23 @@ from itertools import chain, islice
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from crc32c import crc32c
+
+from moldau.errors import CorruptRecord
 from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_count, explain
-from moldau.records.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, Buffer
+from moldau.records.header import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    LAYOUT,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    OVERHEAD_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    Buffer,
+)
 from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row
 
 if TYPE_CHECKING:
@@ -30,6 +45,8 @@ Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
+_INT32_MAX: Final = (1 << 31) - 1
+_unpack_header: Final = LAYOUT.unpack_from
 _TABLE: Final = 1 << 13
 _BLANK_HEADER: Final = bytes(HEADER_BYTES)
 
@@ -505,6 +522,46 @@ def scan(
         if timestamp < oldest:
             oldest = timestamp
     return (oldest, newest, newest_delta) if newest_delta >= 0 else (-1, -1, -1)
+
+
+def _is_usual_header(header: BatchHeader, size: int) -> bool:
+    """Of one plain batch, as long as its bytes, that claims nothing but what a producer may."""
+    if header.batch_length != size - OVERHEAD_BYTES or header.magic != MAGIC:
+        return False
+    if not 0 <= header.base_offset <= _INT64_MAX - _INT32_MAX:
+        return False
+    producer_id, attributes = header.producer_id, header.attributes
+    if attributes != 0 and (attributes != TRANSACTIONAL or producer_id < 0):
+        return False
+    if producer_id != NO_PRODUCER_ID and (
+        producer_id < 0 or header.producer_epoch < 0 or header.base_sequence < 0
+    ):
+        return False
+    return header.record_count >= 1 and header.last_offset_delta == header.record_count - 1
+
+
+def usual_batch(
+    buffer: Buffer, rules: int, timestamp_min: int, timestamp_max: int
+) -> tuple[int, int, int] | None:
+    """(last offset delta, greatest timestamp, producer id) of the one batch that `buffer` is, if
+    it is plain and right in all that a leader asks of a producer; None to look closer."""
+    if len(buffer) < HEADER_BYTES:
+        return None
+    header = BatchHeader._make(_unpack_header(buffer))
+    if not _is_usual_header(header, len(buffer)):
+        return None
+    view = memoryview(buffer)
+    if crc32c(view[ATTRIBUTES_AT:]) != header.crc:
+        return None
+    try:
+        oldest, newest, _ = scan(view[HEADER_BYTES:], header, rules | DENSE)
+    except CorruptRecord:
+        return None
+    if newest != header.max_timestamp or newest > timestamp_max:
+        return None
+    if oldest < NO_TIMESTAMP or (oldest < timestamp_min and oldest != NO_TIMESTAMP):
+        return None
+    return header.last_offset_delta, newest, header.producer_id
 
 
 def murmur2(key: bytes) -> int:

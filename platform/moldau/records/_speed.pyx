@@ -39,6 +39,8 @@ from libc.string cimport memcpy, memset
 
 cimport cython
 
+from crc32c import crc32c
+
 from moldau.records.diagnosis import (
     DENSE as _DENSE,
     KEYED as _KEYED,
@@ -57,11 +59,17 @@ cdef extern from "Python.h":
 
 cdef enum:
     HEADER_BYTES = 61
+    OVERHEAD_BYTES = 12
+    MAGIC = 2
+    ATTRIBUTES_AT = 21
+    RECORD_BYTES_MIN = 7
     LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
     FIRST_RESERVE = 512
 
 cdef int DENSE = _DENSE
 cdef int KEYED = _KEYED
+cdef int64_t RECORDS_MAX = OBJECTS_MAX
 cdef tuple NO_HEADERS = ()
 
 
@@ -594,6 +602,93 @@ def scan(buffer, header, int rules, int64_t objects_max=OBJECTS_MAX):
     if newest_delta < 0:
         return -1, -1, -1
     return oldest, newest, newest_delta
+
+
+# Judging ------------------------------------------------------------------------------------------
+
+cdef inline uint64_t big_endian(const uint8_t* at, int size) noexcept nogil:
+    cdef uint64_t number = 0
+    cdef int index
+    for index in range(size):
+        number = number << 8 | at[index]
+    return number
+
+
+cdef inline int64_t int64_at(const uint8_t* at) noexcept nogil:
+    return <int64_t> big_endian(at, 8)
+
+
+cdef inline int32_t int32_at(const uint8_t* at) noexcept nogil:
+    return <int32_t> big_endian(at, 4)
+
+
+cdef inline bint is_usual_header(const uint8_t* at, Py_ssize_t size) noexcept nogil:
+    """Of one plain batch, as long as its bytes, that claims nothing but what a producer may."""
+    if size < HEADER_BYTES or int32_at(at + 8) != size - OVERHEAD_BYTES or at[16] != MAGIC:
+        return False
+    cdef int64_t base_offset = int64_at(at), producer_id = int64_at(at + 43)
+    cdef uint64_t attributes = big_endian(at + ATTRIBUTES_AT, 2)
+    if base_offset < 0 or base_offset > INT64_MAX - INT32_MAX:
+        return False
+    if attributes != 0 and (attributes != TRANSACTIONAL or producer_id < 0):
+        return False
+    if producer_id != -1:  # then it has an epoch and a sequence
+        if producer_id < 0 or at[51] > 0x7F or at[53] > 0x7F:
+            return False
+    cdef int64_t count = int32_at(at + 57)
+    if count < 1 or count * RECORD_BYTES_MIN > size - HEADER_BYTES or count > RECORDS_MAX:
+        return False
+    return int32_at(at + 23) == count - 1
+
+
+cdef bint are_usual_records(
+    Cursor* cursor, int rules, int64_t count, int64_t base, int64_t* oldest, int64_t* newest
+) noexcept nogil:
+    """All of them, and their timestamps, which are behind `base` by as much as they say."""
+    cdef Fields fields
+    cdef int64_t index, stamp, room = RECORDS_MAX - count
+    for index in range(count):
+        if not get_record(cursor, &fields, room) or fields.delta != index:
+            return False
+        if rules & KEYED and fields.key_size < 0:
+            return False
+        stamp = fields.timestamp
+        if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
+            return False
+        stamp += base
+        room -= fields.header_count
+        if index == 0 or stamp < oldest[0]:
+            oldest[0] = stamp
+        if index == 0 or stamp > newest[0]:
+            newest[0] = stamp
+    return cursor.position == cursor.end
+
+
+def usual_batch(buffer, int rules, int64_t timestamp_min, int64_t timestamp_max):
+    """(last offset delta, greatest timestamp, producer id) of the one batch that `buffer` is, if
+    it is plain and right in all that a leader asks of a producer; None to look closer."""
+    cdef Py_buffer view
+    cdef Cursor cursor
+    cdef const uint8_t* at
+    cdef int64_t count, oldest = 0, newest = 0
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        at = <const uint8_t*> view.buf
+        if not is_usual_header(at, view.len):
+            return None
+        if <uint32_t> crc32c(memoryview(buffer)[ATTRIBUTES_AT:]) != big_endian(at + 17, 4):
+            return None
+        count = int32_at(at + 57)
+        cursor.position, cursor.end = at + HEADER_BYTES, at + view.len
+        if not are_usual_records(&cursor, rules, count, int64_at(at + 27), &oldest, &newest):
+            return None
+        if newest != int64_at(at + 35) or newest > timestamp_max:
+            return None
+        if oldest < -1 or (oldest < timestamp_min and oldest != -1):
+            return None
+        return count - 1, newest, int64_at(at + 43)
+    finally:
+        PyBuffer_Release(&view)
 
 
 # Hashing ------------------------------------------------------------------------------------------

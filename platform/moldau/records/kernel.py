@@ -18,6 +18,7 @@ __all__ = [
     "java_string_hash",
     "murmur2",
     "scan",
+    "usual_batch",
     "varint",
 ]
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         java_string_hash,
         murmur2,
         scan,
+        usual_batch,
         varint,
     )
 

@@ -372,7 +372,7 @@ def write(footing: Footing, exchanges: Iterable[Exchange]) -> None:
                 "version": each.question.version,
                 "listener": each.question.listener,
                 "request": _text(each.question.request.encode(each.question.version)),
-                "answer": _text(_without_wording(each.answer).encode(each.question.version)),
+                "answer": _text(without_wording(each.answer).encode(each.question.version)),
             }
             for each in exchanges
         ),
@@ -404,14 +404,14 @@ def _text(data: bytes | bytearray) -> str:
     return b64encode(data).decode("ascii")
 
 
-def _without_wording(answer: Any) -> Any:
+def without_wording(answer: Any) -> Any:
     for field in type(answer).spec.fields:
         value = getattr(answer, field.name)
         if field.name in _WORDING and value:
             setattr(answer, field.name, "...")
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, Struct):
-                _without_wording(each)
+                without_wording(each)
     return answer
 
 

@@ -35,9 +35,9 @@ pytestmark = pytest.mark.real  # no test, but it waits for a real process as tho
 
 _SETTLED_S = 2.0
 # Kafka answers when the controller has committed; the broker itself may hear of it later.
-_CHANGES = (CreateTopicsRequest, DeleteTopicsRequest, CreatePartitionsRequest)
+CHANGES = (CreateTopicsRequest, DeleteTopicsRequest, CreatePartitionsRequest)
 _PUBLISHED_S = 0.3
-_SET = (
+SET = (
     (conversation.TOPIC, "t", {"retention.ms": "12345", "cleanup.policy": "compact,delete"}),
     (conversation.BROKER, "", {"log.retention.ms": "777777", "a.plugins": "x"}),
     (conversation.BROKER, "1", {"log.segment.bytes": "2000000", "a.plugins": "y"}),
@@ -102,7 +102,7 @@ def main() -> None:
 
 def _prepare(line: Line) -> None:
     line.ask(CreateTopicsRequest(topics=[topic("t", 2), topic("a.b")]), 7)
-    for kind, name, values in _SET:
+    for kind, name, values in SET:
         resource = AlterConfigsResource(
             resource_type=kind,
             resource_name=name,
@@ -134,7 +134,7 @@ def _metadata_log(broker: KafkaBroker) -> list[bytes]:
 
 def _exchange(lines: dict[str, Line], question: Question) -> Exchange:
     answer = lines[question.listener].ask(question.request, question.version)
-    if isinstance(question.request, _CHANGES):
+    if isinstance(question.request, CHANGES):
         time.sleep(_PUBLISHED_S)
     return Exchange(question, answer)
 

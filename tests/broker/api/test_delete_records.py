@@ -44,7 +44,7 @@ async def test_a_log_begins_later_and_never_earlier(at: Serving) -> None:
 async def test_it_is_durable_when_it_is_answered(at: Serving) -> None:
     at.create("t")
     at.send(produce("t", batch(9)), 12)
-    at.send(delete_records("t", 5))
+    assert await delete(at, 5) == (0, 5)
     at.disk.power_loss()
     checkpoint = f"{at.directory_of('t')}/log-start-offset-checkpoint"
     assert b"t 0 5" in at.disk.contents(checkpoint)

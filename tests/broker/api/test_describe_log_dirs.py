@@ -52,6 +52,7 @@ async def test_every_log_and_its_size(at: Serving) -> None:
             for topic, index in sizes(result):
                 assert at.directory_of(topic, index) == path
             assert (result.usable_bytes > 0) == (version >= 4)
+            assert (result.total_bytes > 0) == (version >= 4)
             assert not result.is_cordoned
 
 

@@ -51,6 +51,7 @@ def test_what_was_overtaken_is_dropped() -> None:
     job = directory.begin_checkpoint(POINTS)
     job.write()
     log.increment_log_start_offset(20)
+    directory.persist_points()
     assert not directory.put_checkpoint(job)
     assert said(node, names.LOG_STARTS) == 20
     assert [name for name in node.files.list("/a") if name.endswith(".new")] == []

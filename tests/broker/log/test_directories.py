@@ -176,6 +176,7 @@ def test_a_deletion_that_a_crash_interrupted_is_finished() -> None:
     opened = node.open()
     fill(node, opened, ORDERS)
     opened.directories[0].delete(ORDERS, UNIQUE, NOW)
+    opened.directories[0].sync_names()
     node.lose_power()
     again = node.open()
     assert again.log(ORDERS) is None
@@ -284,6 +285,7 @@ def test_housekeeping_reaches_every_log() -> None:
     fill(node, opened, ORDERS, BILLS)
     for _, log in opened.logs():
         log.increment_log_start_offset(30)
+        log.flush()
     assert opened.delete_old_segments(NOW) >= 2
     assert opened.remove_deleted(NOW + 1000) >= 2
 
@@ -298,3 +300,51 @@ def test_idle_producers_are_forgotten() -> None:
     assert opened.expire_producers(NOW + SMALL.producer_expiration_ms - 1) == 0
     assert opened.expire_producers(NOW + SMALL.producer_expiration_ms + 3) == 1
     assert not log.producers.entries
+
+
+def test_a_partition_that_a_crash_left_twice_is_one_again() -> None:
+    """Both directories have a log of the name: the mark tells, else the metadata do."""
+    homes: list[tuple[bool, Uuid | None, str]] = [
+        (True, None, "/b"),
+        (False, bytes(15) + b"\x01", "/a"),
+        (False, bytes(15) + b"\x02", "/b"),
+    ]
+    for is_marked, home, left in homes:
+
+        def home_of(place: TopicPartition, home: Uuid | None = home) -> Uuid | None:
+            return home if place == ORDERS else None
+
+        node = Node()
+        opened = node.open()
+        for number in (1, 2):
+            log = opened.directories[number - 1].create(ORDERS, TOPIC_ID, SMALL, NOW)
+            log.append_as_leader(batch(), 0, NOW)
+            log.flush()
+        if is_marked:
+            node.files.write_text_atomic(f"/b/orders-0/{names.TAKES_OVER}", "1\n")
+        node.lose_power()
+        again = LogDirectories.open(node.files, ["/a", "/b"], CLUSTER, 1)
+        again.load(lambda partition, topic_id: SMALL, NOW, home_of)
+        assert [each.path for each in again.directories if ORDERS in each.logs] == [left]
+        node.lose_power()
+
+
+def test_torn_metadata_of_an_empty_log_harm_nobody() -> None:
+    node = Node()
+    opened = node.open()
+    fill(node, opened, BILLS)
+    opened.directories[0].create(ORDERS, TOPIC_ID, SMALL, NOW)
+    opened.close()
+    node.disk.put("/a/orders-0/partition.metadata", b"versi")
+    again = node.open()
+    assert again.directories[0].failure is None
+    assert again.directories[0].was_clean
+    assert ORDERS not in again.directories[0].topic_ids
+    node.lose_power()
+    found = next(
+        path for path in ("/a", "/b") if f"{path}/{BILLS}/{0:020d}.log" in node.disk.paths()
+    )
+    node.disk.put(f"{found}/{BILLS}/partition.metadata", b"versi")
+    node.disk.put(f"{found}/.kafka_cleanshutdown", b"")
+    torn = node.open()
+    assert [each.path for each in torn.directories if each.failure is not None] == [found]

@@ -351,6 +351,8 @@ def test_delete_records_moves_the_start_and_the_segments_follow() -> None:
         append(log, epoch=number // 6)
     assert log.increment_log_start_offset(20)
     assert not log.increment_log_start_offset(20)
+    assert list(log.leader_epochs.entries) == [(0, 0), (1, 18)], "the start is not durable yet"
+    log.forget_epochs()
     assert list(log.leader_epochs.entries) == [(1, 20)]
     count = log.delete_old_segments(NOW)
     assert count == 1

@@ -205,6 +205,7 @@ class Story:
         middle = (self.log.log_start_offset + self.log.log_end_offset) // 2
         self.log_start = max(self.log_start, middle)
         self.log.increment_log_start_offset(middle)
+        self.persist()
         self.log.delete_old_segments(self.machine.now_ms)
         self.log.remove_deleted(self.machine.now_ms)
 

@@ -83,7 +83,7 @@ def test_a_full_segment_is_made_durable_soon() -> None:
         keeper.upkeep.start(UPKEEP)
         fill(keeper, log)
         assert log.recovery_point == 0
-        await rest(1.5)
+        await rest(2.5)  # the epochs' file is durable with the second flush
         assert log.recovery_point == log.segments.active.base_offset > 0
         await keeper.aclose()
 

@@ -51,15 +51,17 @@ def _describe(
     if directory.failure is not None:
         return _out_of_service(directory.path)
     try:
+        total_bytes = directory.files.total_bytes(directory.path)
         usable_bytes = directory.files.free_bytes(directory.path)
     except OSError:
-        usable_bytes = _UNKNOWN_BYTES
+        total_bytes = usable_bytes = _UNKNOWN_BYTES
     broker = node.image.brokers.by_id.get(node.node_id)
     cordoned = () if broker is None else broker.cordoned_log_dirs or ()
     return DescribeLogDirsResult(
         error_code=ErrorCode.NONE,
         log_dir=directory.path,
         topics=_topics(directory, asked),
+        total_bytes=total_bytes,
         usable_bytes=usable_bytes,
         is_cordoned=directory.directory_id in cordoned,
     )
@@ -77,6 +79,16 @@ def _topics(
                     partition_size=log.size_bytes,
                     offset_lag=max(0, log.high_watermark - log.log_end_offset),
                     is_future_key=False,
+                )
+            )
+    for partition, future in directory.futures.items():
+        if partition in asked:
+            topics.setdefault(partition.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.partition,
+                    partition_size=future.size_bytes,
+                    offset_lag=future.lag,
+                    is_future_key=True,
                 )
             )
     return [

@@ -109,9 +109,11 @@ class _Reader:
             partition = replicas.partition_by_id(wanted.topic_id, asked.partition)
         else:
             partition = replicas.partition(wanted.topic, asked.partition)
-        partition.check_epoch(asked.current_leader_epoch)
+        # Any negative epoch is none here, as in Kafka; elsewhere -1 alone is.
+        current_leader_epoch = max(asked.current_leader_epoch, NO_EPOCH)
+        partition.check_epoch(current_leader_epoch)
         if self.is_follower:
-            self._check_follower(partition, asked.current_leader_epoch)
+            self._check_follower(partition, current_leader_epoch)
         return partition
 
     def _check_follower(self, partition: Partition, current_leader_epoch: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.api import (
+    alter_replica_log_dirs,
     api_versions,
     cluster,
     configs,
@@ -19,6 +20,7 @@ from moldau.broker.api import (
     elections,
     features,
     fetch,
+    find_coordinator,
     init_producer_id,
     list_offsets,
     metadata,
@@ -36,6 +38,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     1: fetch.serve,
     2: list_offsets.serve,
     3: metadata.serve,
+    10: find_coordinator.serve,
     18: api_versions.handler(lambda: HANDLERS.keys()),
     19: topics.serve_create_topics,
     20: topics.serve_delete_topics,
@@ -44,6 +47,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     23: offset_for_leader_epoch.serve,
     32: describe_configs.serve,
     33: configs.serve_alter,
+    34: alter_replica_log_dirs.serve,
     35: describe_log_dirs.serve,
     37: topics.serve_create_partitions,
     43: elections.serve,

@@ -14,7 +14,7 @@ without a task, a closure or a look at a record.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
@@ -23,6 +23,7 @@ from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, lead_of, message_of, told, told_by_id
 from moldau.broker.api.request import ApiRequest
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -48,8 +49,18 @@ _CODEC_AT: Final = 22
 """The lower byte of the attributes, which has all that is defined of them."""
 _OVERHEAD_BYTES: Final = 12
 _ZSTD: Final = int(Codec.ZSTD)
+_INTERNAL_PREFIX: Final = "__"
+_batch_start = Struct(">qi4xB5xB").unpack_from
+"""Base offset, length, magic, and the lower byte of the attributes."""
 _batch_length = Struct(">8xi").unpack_from
 _producer = Struct(">qh").unpack_from
+
+_new_response = maker_of(ProduceResponse, "responses")
+_new_topic = maker_of(TopicProduceResponse, "name", "topic_id", "partition_responses")
+_new_answer = maker_of(
+    PartitionProduceResponse,
+    *("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset"),
+)
 
 _WITHOUT_LOG_START: Final = frozenset(
     (
@@ -67,7 +78,7 @@ _WITHOUT_LOG_START: Final = frozenset(
 
 def serve(node: Node, request: ApiRequest) -> None:
     """See the module."""
-    message = cast(ProduceRequest, request.decode())
+    message: ProduceRequest = request.decode()  # type: ignore[assignment] # its key says so
     if message.transactional_id is None and _has_transaction(message):
         _end(node, request, message.acks, _refused_whole(message, _NO_TRANSACTIONAL_ID))
         return
@@ -76,18 +87,13 @@ def serve(node: Node, request: ApiRequest) -> None:
         _end(node, request, acks, _refused_whole(message, _bad_acks(acks)))
         return
     produce = _Produce(node, request, message)
-    topics = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[
-                produce.append(topic.name, topic.topic_id, data.index, data.records)
-                for data in topic.partition_data
-            ],
-        )
-        for topic in message.topic_data
-    ]
-    response = ProduceResponse(responses=topics)
+    topics = []
+    for topic in message.topic_data:
+        name, topic_id, answers = topic.name, topic.topic_id, []
+        for data in topic.partition_data:
+            answers.append(produce.append(name, topic_id, data.index, data.records))
+        topics.append(_new_topic(name, topic_id, answers))
+    response = _new_response(topics)
     if produce.errors and request.arrival.version >= _LEADERS_SINCE:
         _name_leaders(node, request, response)
     pending = produce.pending
@@ -123,15 +129,17 @@ class _Produce:
                 partition = self._node.replicas.partition(topic, index)
             else:
                 partition = self._node.replicas.partition_by_id(topic_id, index)
-            self._check_batch(partition, records)
+            base_offset = self._check_batch(partition, records)
             asked = partition
+            if base_offset:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "a produced batch begins at offset 0")
             appended = partition.append(records, self._acks, self._now_ms)
-            answer = PartitionProduceResponse(
-                index=index,
-                error_code=0,
-                base_offset=appended.first_offset,
-                log_append_time_ms=appended.append_time_ms,
-                log_start_offset=partition.log.log_start_offset,
+            answer = _new_answer(
+                index,
+                0,
+                appended.first_offset,
+                appended.append_time_ms,
+                partition.log.log_start_offset,
             )
         except KafkaError as error:
             self.errors += 1
@@ -140,24 +148,36 @@ class _Produce:
             else:
                 refusal = told_by_id(self._node, topic_id, index, error)
             return self._refused(index, asked, records, refusal)
+        # Below the high watermark all is as safe as anybody can ask for.
+        if appended.last_offset >= partition.log.high_watermark:
+            self._wait_if_needed(partition, appended.last_offset, answer)
+        return answer
+
+    def _wait_if_needed(
+        self, partition: Partition, last_offset: int, answer: PartitionProduceResponse
+    ) -> None:
         try:
-            if not partition.is_acknowledged(appended.last_offset, self._acks):
-                self.pending.append((partition, appended.last_offset, answer))
+            if not partition.is_acknowledged(last_offset, self._acks):
+                self.pending.append((partition, last_offset, answer))
         except KafkaError as error:
             self.errors += 1
             _note(answer, error)
-        return answer
 
-    def _check_batch(self, partition: Partition, records: Any) -> None:
-        """What depends on the request; the log asks for everything else."""
-        if (
-            records is None
-            or len(records) < HEADER_BYTES
-            or records[MAGIC_AT] != MAGIC
-            or _batch_length(records)[0] != len(records) - _OVERHEAD_BYTES
-        ):
+    def _check_batch(self, partition: Partition, records: Any) -> int:
+        """What depends on the request; the log asks for everything else. The base offset, which
+        nobody has judged yet."""
+        if records is None or len(records) < HEADER_BYTES:
             _refuse_shape(records)
-        attributes = records[_CODEC_AT]
+        base_offset: int
+        base_offset, length, magic, attributes = _batch_start(records)
+        if magic != MAGIC or length != len(records) - _OVERHEAD_BYTES:
+            _refuse_shape(records)
+        if attributes or partition.topic.startswith(_INTERNAL_PREFIX):
+            self._check_unusual(partition, records, attributes)
+        return base_offset
+
+    def _check_unusual(self, partition: Partition, records: Any, attributes: int) -> None:
+        """A batch that is compressed or part of a transaction, or one for the cluster itself."""
         if self._version < _ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -166,9 +186,8 @@ class _Produce:
             )
         if attributes & TRANSACTIONAL:
             _check_transaction(partition, records)
-        topic = partition.topic
-        if topic.startswith("__") and is_internal(topic):
-            self._check_insider(topic)
+        if is_internal(partition.topic):
+            self._check_insider(partition.topic)
 
     def _check_insider(self, topic: str) -> None:
         """The cluster's own topics are written by brokers."""
@@ -262,7 +281,7 @@ def _check_transaction(partition: Partition, records: Any) -> None:
         )
 
 
-def _refuse_shape(records: Any) -> None:
+def _refuse_shape(records: Any) -> NoReturn:
     """What is there instead of one batch of version 2."""
     given = 0 if records is None else len(records)
     if given <= MAGIC_AT:

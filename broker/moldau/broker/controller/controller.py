@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from moldau.broker.controller import config_changes, registration, topic_deletion
+from moldau.broker.controller.directory_assignment import assign_replicas_to_dirs
 from moldau.broker.controller.elections import elect_leaders
 from moldau.broker.controller.feature_updates import update_features
 from moldau.broker.controller.image import Image
@@ -25,6 +26,7 @@ from moldau.broker.controller.topic_creation import create_topics
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
+from moldau.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
@@ -122,6 +124,9 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),
+    AssignReplicasToDirsRequest: lambda at, request, _, __: assign_replicas_to_dirs(
+        at.image, at.rules, request
+    ),
     BrokerRegistrationRequest: lambda at, request, _, moment: at.register_broker(request, moment),
     BrokerHeartbeatRequest: lambda at, request, _, moment: at.heartbeat(request, moment),
     UnregisterBrokerRequest: lambda at, request, _, __: registration.unregister_broker(

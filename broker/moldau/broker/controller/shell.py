@@ -81,6 +81,10 @@ class ActiveController:
         self._bytes_since_snapshot = 0
         self.controller = Controller(rules, Image())
         self.failure: Exception | None = None
+        self.is_durability_unknown = False
+        """A sync failed: the kernel took for written what it could not write. To read the log
+        again would show it whole, and a later sync would succeed, and vouch for what is not
+        there."""
 
     def start(self, bootstrap: Sequence[MetadataRecord] = ()) -> None:
         """Replay the log, lead, and append the first records of a new cluster, made from
@@ -186,12 +190,13 @@ class ActiveController:
                 try:
                     await self._runtime.run_blocking(job.run)
                 except OSError as error:
+                    self.is_durability_unknown = True
                     self._quorum.end_flush(job, error)
                 else:
                     self._quorum.end_flush(job)
                 self._answer_committed()
                 self._snapshot_when_due()
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:  # an OSError is that of a snapshot
             self._fail(error)
         finally:
             self._is_flushing = False

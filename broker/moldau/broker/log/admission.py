@@ -10,7 +10,7 @@ compressed anew as one block of bytes.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from moldau.broker.log.log_config import LogConfig
 from moldau.errors import CorruptRecord
@@ -27,26 +27,50 @@ from moldau.records import (
     open_batch,
     stamp,
     validate,
+    walk,
 )
 from moldau.records.batch import seal
+from moldau.records.diagnosis import KEYED
 from moldau.records.header import CODEC_MASK, LAYOUT, NO_TIMESTAMP, OVERHEAD_BYTES
+from moldau.records.kernel import usual_batch
 
 NO_APPEND_TIME: Final = -1
+_LAST: Final = (1 << 63) - 1
 
 
-class Admitted(NamedTuple):
-    """A batch ready to be stamped and written."""
-
-    batch: Batch
-    max_timestamp: int
-    append_time_ms: int
-    """-1 unless the topic has LogAppendTime."""
+Admitted: TypeAlias = tuple[memoryview, int, int, int, int]
+"""A batch ready to be stamped and written: its bytes, last offset delta, greatest timestamp,
+producer id, and append time (-1 unless the topic has LogAppendTime)."""
 
 
 def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
-    """Judge the one batch that a client sent; `rules` are those of `rules_of(config)`."""
+    """Judge the one batch that a client sent; `rules` are those of `rules_of(config)`.
+
+    Nearly every batch is plain and right in all, which the kernel tells at once; it has no reasons
+    for a no. Those, and all that has to be changed in a batch, are for the careful way.
+    """
     if len(records) > config.max_message_bytes:
         raise too_large(len(records), config)
+    if config.is_append_time or config.compression:
+        return _admit_carefully(records, config, rules, now_ms)
+    newest_ms = now_ms + config.timestamp_after_max_ms
+    usual = usual_batch(
+        records,
+        KEYED if rules.needs_keys else 0,
+        now_ms - config.timestamp_before_max_ms,
+        newest_ms if newest_ms < _LAST else _LAST,
+    )
+    if usual is None:
+        return _admit_carefully(records, config, rules, now_ms)
+    last_offset_delta, max_timestamp, producer_id = usual
+    data = records if type(records) is memoryview else memoryview(records)
+    if data.readonly:
+        data = memoryview(bytearray(data))
+    return data, last_offset_delta, max_timestamp, producer_id, NO_APPEND_TIME
+
+
+def _admit_carefully(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
+    """Any batch, with the reason why it is refused, and the topic's codec and times put in."""
     try:
         found = validate(records, rules)
     except CorruptRecord as error:
@@ -75,7 +99,7 @@ def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admi
                 header.partition_leader_epoch,
                 max_timestamp=max_timestamp,
             )
-    return Admitted(batch, max_timestamp, append_time_ms)
+    return data, header.last_offset_delta, max_timestamp, header.producer_id, append_time_ms
 
 
 def rules_of(config: LogConfig) -> Rules:
@@ -128,3 +152,36 @@ def _recompress(batch: Batch, config: LogConfig) -> Batch:
     data += section
     seal(data, 0, size)
     return open_batch(data)
+
+
+def checked_batches(records: Buffer, log_end_offset: int) -> list[Batch]:
+    """The whole batches of what a leader sent, which must go on from the log's end."""
+    batches = []
+    end = log_end_offset
+    try:
+        for batch in walk(records):
+            batch.check_crc()
+            header = batch.header
+            if header.base_offset < end or header.last_offset_delta < 0:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    "batch does not go on where the log ends",
+                    base_offset=header.base_offset,
+                    log_end_offset=end,
+                )
+            end = header.next_offset
+            batches.append(batch)
+    except CorruptRecord as error:
+        raise as_kafka_error(error) from error
+    return batches
+
+
+def stamped(
+    records: Buffer, base_offset: int, leader_epoch: int, append_time_ms: int | None
+) -> tuple[bytearray, int]:
+    """A copy of our own batches with their offsets, epoch and time, and the offset after them."""
+    data, offset = bytearray(records), base_offset
+    for batch in walk(data):
+        stamp(data, offset, leader_epoch, position=batch.position, append_time_ms=append_time_ms)
+        offset += batch.header.last_offset_delta + 1
+    return data, offset

@@ -55,7 +55,12 @@ def read_pairs(files: Files, path: str) -> list[tuple[int, int]]:
 
 def write_pairs(files: Files, path: str, pairs: Iterable[tuple[int, int]]) -> None:
     """Replace the pairs."""
-    files.write_text_atomic(path, _text(f"{first} {second}" for first, second in pairs))
+    files.write_text_atomic(path, pairs_text(pairs))
+
+
+def pairs_text(pairs: Iterable[tuple[int, int]]) -> str:
+    """What such a file holds."""
+    return _text(f"{first} {second}" for first, second in pairs)
 
 
 def _text(entries: Iterable[str]) -> str:

@@ -69,6 +69,7 @@ class _Target(NamedTuple):
             and self.log.failure is None
             and self.directory.logs.get(self.partition) is self.log
             and self.log.config.is_compacted
+            and self.partition not in self.directory.departing
         )
 
 
@@ -115,6 +116,11 @@ class Cleaner:
         for each in self._rounds:
             each.reconsider()
 
+    @property
+    def busy_count(self) -> int:
+        """Logs that are being cleaned."""
+        return len(self._busy)
+
     async def aclose(self) -> None:
         """Rounds end after the step that they are in; what they did not put in place is lost."""
         self._is_closing = True
@@ -134,13 +140,13 @@ class Cleaner:
         self.uncleanable[log] = "the round ended in an unexpected way"
         try:
             await self._clean(target, cleanable)
-            self.uncleanable.pop(log)
+            self.uncleanable.pop(log, None)
         except OSError as error:
-            self.uncleanable.pop(log)
+            self.uncleanable.pop(log, None)
             if target.is_current:
                 target.directory.fail(error)
         except (BadData, KafkaError) as error:
-            self.uncleanable.pop(log)
+            self.uncleanable.pop(log, None)
             if target.is_current:
                 self._set_aside(target, error)
         finally:
@@ -165,6 +171,8 @@ class Cleaner:
         for directory in self._directories.in_service():
             known.update(directory.logs.values())
             for partition, log in directory.logs.items():
+                if partition in directory.departing:
+                    continue
                 if log.config.is_compacted and not self._is_excluded(log):
                     target = _Target(directory, partition, log)
                     cleanable = self._examined(target, now_ms)
@@ -211,6 +219,8 @@ class Cleaner:
         if not target.is_current:
             return
         job = log_to_clean(log, cleanable, log.config.compaction.delete_retention_ms)
+        if not await self._make_last_batches_durable(target):
+            return
         clock = self._runtime.clock
         compaction = Compaction(job, self._map_for(cleanable), clock.wall_ms())
         began = clock.monotonic()
@@ -257,6 +267,13 @@ class Cleaner:
         for segment in replacement.new:
             segment.remove()
         return False
+
+    async def _make_last_batches_durable(self, target: _Target) -> bool:
+        """The producers' last batches, by which a round goes, may lie in the active segment: none
+        before them must go while a loss of power could take them too. Whether it may go on."""
+        if target.log.flushed_end_offset < target.log.log_end_offset:
+            await self._commits.of(target.directory).durable(target.log)
+        return target.is_current
 
     async def _make_durable(self, target: _Target) -> None:
         if any(not each.are_indexes_durable for each in list(target.log.segments)[:-1]):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directory import ConfigOf, LogDirectory
+from moldau.broker.log.future_log import generation
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.meta_properties import check_meta_properties
@@ -70,20 +71,29 @@ class LogDirectories:
                 )
             seen[each.directory_id] = each.path
 
-    def load(self, config_of: ConfigOf, now_ms: int) -> None:
-        """Open every log. One that is in two directories stays in the first of them."""
+    def load(
+        self,
+        config_of: ConfigOf,
+        now_ms: int,
+        home_of: Callable[[TopicPartition], Uuid | None] = lambda partition: None,
+    ) -> None:
+        """Open every log. `home_of` is the directory that the metadata name for a partition.
+
+        A crash can leave a log that was moving in two directories; see `future_log`. The one whose
+        mark says so counts, else the one in its home; the other is deleted. ConfigError when
+        nothing tells.
+        """
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.in_service():
             directory.load(config_of, now_ms)
             for partition in list(directory.logs):
+                winner = directory
                 if partition in seen:
-                    raise ConfigError(
-                        "a partition is in two directories",
-                        partition=str(partition),
-                        directory=directory.path,
-                        other=seen[partition].path,
+                    winner, loser = _superseding(
+                        partition, (seen[partition], directory), home_of(partition)
                     )
-                seen[partition] = directory
+                    loser.delete(partition, now_ms.to_bytes(16, "big"), now_ms)
+                seen[partition] = winner
 
     def in_service(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failure is None]
@@ -124,6 +134,7 @@ class LogDirectories:
         found = self.in_service()
         if directory_id is not None:
             found = [each for each in found if each.directory_id == directory_id]
+        found = [each for each in found if partition not in each.arriving]
         if not found:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is in service")
         target = min(found, key=lambda each: len(each.logs))
@@ -153,3 +164,22 @@ class LogDirectories:
         """Let go without having loaded."""
         for directory in self.directories:
             directory.release()
+
+
+def _superseding(
+    partition: TopicPartition, found: tuple[LogDirectory, LogDirectory], home: Uuid | None
+) -> tuple[LogDirectory, LogDirectory]:
+    """Of two directories with a log of one name the one that counts, and the other."""
+    first, second = found
+    marks = [generation(each.files, each.home_of(partition)) for each in found]
+    is_first = marks[0] > marks[1]
+    if marks[0] == marks[1]:
+        is_first = first.directory_id == home
+        if not is_first and second.directory_id != home:
+            raise ConfigError(
+                "a partition is in two directories",
+                partition=str(partition),
+                directory=second.path,
+                other=first.path,
+            )
+    return (first, second) if is_first else (second, first)

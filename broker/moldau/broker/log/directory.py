@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_offsets, write_offsets
@@ -34,6 +34,9 @@ from moldau.errors import ConfigError, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.runtime.files import FileLock, Files
+
+if TYPE_CHECKING:
+    from moldau.broker.log.future_log import FutureLog
 
 ConfigOf: TypeAlias = Callable[[TopicPartition, Uuid | None], LogConfig]
 """The settings of a log that was found, by partition and topic id."""
@@ -62,6 +65,13 @@ class Removal:
         return len(self.trees) + len(self.segments)
 
 
+class Left(NamedTuple):
+    """A `-future` directory that was found, and what is known of the log in it."""
+
+    path: str
+    opening: Opening
+
+
 class LogDirectory:
     """Opened by `open`, filled by `load`; in service until `failure` is set or it is closed."""
 
@@ -80,6 +90,16 @@ class LogDirectory:
         """What the last clean shutdown said; -1 after any other end."""
         self.notes: list[str] = []
         """What was found wrong, in words."""
+        self.left: dict[TopicPartition, Left] = {}
+        """Copies on their way here that an earlier life did not finish."""
+        self.futures: dict[TopicPartition, FutureLog] = {}
+        """Copies on their way here."""
+        self.departing: set[TopicPartition] = set()
+        """Logs of which a copy is on its way to another directory: they are not compacted."""
+        self.arriving: dict[TopicPartition, PartitionLog] = {}
+        """Those of them whose points count already, because they are about to be logs in here."""
+        self.are_names_stale = False
+        """A log was renamed, and `sync_dir` was not called since."""
         self._lock = lock
         self._deleted: list[tuple[int, str, PartitionLog | None]] = []
         self._are_points_stale = False
@@ -118,7 +138,8 @@ class LogDirectory:
             points = {name: self._read_offsets(name) for name in _CHECKPOINTS}
             for name in self.files.list(self.path):
                 self._load_entry(name, config_of, now_ms, points)
-            self._are_points_stale = any(each.keys() - self.logs.keys() for each in points.values())
+            known = self.logs.keys() | self.left.keys()
+            self._are_points_stale = any(each.keys() - known for each in points.values())
             cleaned = points[names.CLEANED_OFFSETS]
             self.cleaned_offsets = {each: cleaned[each] for each in cleaned if each in self.logs}
         except (OSError, CorruptLog) as error:
@@ -140,53 +161,88 @@ class LogDirectory:
         points: dict[str, dict[TopicPartition, int]],
     ) -> None:
         path = f"{self.path}/{name}"
-        if name == names.METADATA_LOG_DIR or not self.files.stat(path).is_dir:
-            return
-        marked = names.parse_marked_dir(name)
-        if marked is not None:
-            if marked.mark == names.DELETE_DIR:
-                self._deleted.append((now_ms, path, None))
-            else:
-                self.notes.append(f"{path} is not in service")
+        if name == names.METADATA_LOG_DIR:
             return
         partition = names.parse_partition_dir(name)
         if partition is None:
-            self.notes.append(f"{path} is no log")
+            if self.files.stat(path).is_dir:
+                self._load_other(name, path, now_ms, points)
             return
-        topic_id = read_partition_metadata(self.files, path)
-        opening = Opening(
+        opening = self._opening(partition, now_ms, points)
+        try:
+            topic_id, torn = self._read_topic_id(path)
+            log = PartitionLog.open(
+                self.files, path, config_of(partition, topic_id), opening, self._owner
+            )
+        except NotADirectoryError:
+            return
+        if torn is not None:
+            if self.was_clean and log.log_end_offset:
+                raise torn
+            self.notes.append(str(torn))
+        self.notes += log.notes
+        self.logs[partition] = log
+        if topic_id is not None:
+            self.topic_ids[partition] = topic_id
+
+    def _opening(
+        self,
+        partition: TopicPartition,
+        now_ms: int,
+        points: dict[str, dict[TopicPartition, int]],
+    ) -> Opening:
+        """What the checkpoints say of a log."""
+        return Opening(
             now_ms,
+            is_there=True,
             is_clean=self.was_clean,
             recovery_point=points[names.RECOVERY_POINTS].get(partition, 0),
             log_start_offset=points[names.LOG_STARTS].get(partition, 0),
             high_watermark=points[names.HIGH_WATERMARKS].get(partition, 0),
             cleaned_offset=points[names.CLEANED_OFFSETS].get(partition, 0),
         )
-        config = config_of(partition, topic_id)
-        log = PartitionLog.open(self.files, path, config, opening, self._owner)
-        self.notes += log.notes
-        self.logs[partition] = log
-        if topic_id is not None:
-            self.topic_ids[partition] = topic_id
+
+    def _read_topic_id(self, path: str) -> tuple[Uuid | None, CorruptLog | None]:
+        """A loss of power can tear the file of a log that was never flushed."""
+        try:
+            return read_partition_metadata(self.files, path), None
+        except CorruptLog as error:
+            return None, error
+
+    def _load_other(
+        self, name: str, path: str, now_ms: int, points: dict[str, dict[TopicPartition, int]]
+    ) -> None:
+        """A directory that is no log in service."""
+        marked = names.parse_marked_dir(name)
+        if marked is None:
+            self.notes.append(f"{path} is no log")
+        elif marked.mark == names.STRAY_DIR:
+            self.notes.append(f"{path} is not in service")
+        else:
+            partition = names.parse_future_dir(name)
+            if partition is None or partition in self.left:
+                self._deleted.append((now_ms, path, None))
+            else:
+                self.left[partition] = Left(path, self._opening(partition, now_ms, points))
 
     # Logs come and go.
 
     def create(
         self, partition: TopicPartition, topic_id: Uuid | None, config: LogConfig, now_ms: int
     ) -> PartitionLog:
-        """A new log, bound to its topic; KafkaError when the directory is out of service."""
-        if self._are_points_stale:
-            # Otherwise a crash could give a new log the points of one that had its name.
-            self.checkpoint()
+        """A new log, bound to its topic; KafkaError when the directory is out of service. That it
+        is there is durable with its first flush: whoever leads it makes it anew if it is not."""
+        self.forget_points()
         self._refuse_failed()
         assert partition not in self.logs
-        path = f"{self.path}/{names.partition_dir_name(partition)}"
+        path = self.home_of(partition)
+        opening = Opening(now_ms, is_there=True)
         try:
-            self.files.make_dirs(path)
+            self.files.make_dir(path)
             if topic_id is not None:
-                write_partition_metadata(self.files, path, topic_id)
+                write_partition_metadata(self.files, path, topic_id, sync=False)
                 self.topic_ids[partition] = topic_id
-            log = PartitionLog.open(self.files, path, config, Opening(now_ms), self._owner)
+            log = PartitionLog.open(self.files, path, config, opening, self._owner)
         except OSError as error:
             self.fail(error)
             self._refuse_failed()
@@ -195,7 +251,9 @@ class LogDirectory:
 
     def delete(self, partition: TopicPartition, unique: bytes, now_ms: int) -> None:
         """Take a log out of service at once and for good; `remove_deleted` frees its space after
-        `file.delete.delay.ms`. `unique` are 16 random bytes."""
+        `file.delete.delay.ms`. `unique` are 16 random bytes. Its new name is durable with the next
+        sync of the directory (`are_names_stale`): until then a loss of power may make it a stray.
+        """
         self._set_aside(partition, unique, names.DELETE_DIR, now_ms)
 
     def set_aside(self, partition: TopicPartition, unique: bytes) -> None:
@@ -208,17 +266,76 @@ class LogDirectory:
         self._refuse_failed()
         log = self.logs[partition]
         path = f"{self.path}/{names.marked_dir_name(partition, unique, mark)}"
-        log.move(path)
-        del self.logs[partition]
-        self._are_points_stale = True
-        self.cleaned_offsets.pop(partition, None)
-        for checkpoint in self._generations:
-            self._generations[checkpoint] += 1
-        self.topic_ids.pop(partition, None)
         if now_ms is None:
+            log.flush()
+        log.move(path, sync=False)
+        self.are_names_stale = True
+        self._let_go(partition)
+        if now_ms is None:
+            self.sync_names()
             log.abandon()
         else:
             self._deleted.append((now_ms + log.config.file_delete_delay_ms, path, log))
+
+    def _let_go(self, partition: TopicPartition) -> None:
+        del self.logs[partition]
+        self.departing.discard(partition)
+        self.cleaned_offsets.pop(partition, None)
+        self.topic_ids.pop(partition, None)
+        self._are_points_stale = True
+        for checkpoint in self._generations:
+            self._generations[checkpoint] += 1
+
+    # Logs move from directory to directory: for `replication.moves`.
+
+    def home_of(self, partition: TopicPartition) -> str:
+        """Where a log in service lies."""
+        return f"{self.path}/{names.partition_dir_name(partition)}"
+
+    def forget_points(self) -> None:
+        """Write checkpoints anew if there are points in them of logs that are gone: a crash could
+        give them to a new log of that name."""
+        if self._are_points_stale:
+            self.checkpoint()
+
+    def withdraw(self, partition: TopicPartition) -> None:
+        """The log does not arrive after all."""
+        self.futures.pop(partition, None)
+        if self.arriving.pop(partition, None) is not None:
+            self._are_points_stale = True
+
+    def depart(self, partition: TopicPartition) -> PartitionLog:
+        """The log is served from another directory from now on; see `bury`."""
+        log = self.logs[partition]
+        self._let_go(partition)
+        return log
+
+    def arrive(self, partition: TopicPartition, topic_id: Uuid, cleaned_offset: int | None) -> None:
+        """The copy in `futures` is a log in service, owned by this directory."""
+        log = self.futures.pop(partition).log
+        self.arriving.pop(partition, None)
+        self.logs[partition] = log
+        self.topic_ids[partition] = topic_id
+        if cleaned_offset is not None:
+            self.cleaned_offsets[partition] = cleaned_offset
+
+    def bury(self, log: PartitionLog, now_ms: int) -> None:
+        """Remove a log that has departed, or a copy, renamed to be deleted, after its delay."""
+        deadline = now_ms + log.config.file_delete_delay_ms
+        self._deleted.append((deadline, log.directory, log))
+
+    @property
+    def owner(self) -> Owner:
+        """Whose the logs in here are."""
+        return self._owner
+
+    def sync_names(self) -> None:
+        """Make durable that logs were renamed; an error takes the directory out of service."""
+        try:
+            self.files.sync_dir(self.path)
+            self.are_names_stale = False
+        except OSError as error:
+            self.fail(error)
 
     def bind(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """Say durably which topic a log belongs to that did not know it."""
@@ -298,7 +415,7 @@ class LogDirectory:
         for checkpoint in POINTS:
             self._write_now(checkpoint)
         for each, point in recovery_points.items():
-            log = self.logs[each]
+            log = self._known(each)
             log.persisted_recovery_point = log.claimed_recovery_point = point
 
     def write_high_watermarks(self) -> None:
@@ -333,7 +450,7 @@ class LogDirectory:
             job.drop()
             return False
         for each, point in job.offsets(names.RECOVERY_POINTS).items():
-            log = self.logs[each]
+            log = self._known(each)
             log.claimed_recovery_point = max(log.claimed_recovery_point, point)
         job.rename()
         return True
@@ -343,7 +460,7 @@ class LogDirectory:
         generations = self._generations
         if generations[names.RECOVERY_POINTS] == job.generations.get(names.RECOVERY_POINTS):
             for each, point in job.offsets(names.RECOVERY_POINTS).items():
-                log = self.logs[each]
+                log = self._known(each)
                 log.persisted_recovery_point = log.claimed_recovery_point = point
 
     def _write_now(self, checkpoint: str) -> None:
@@ -352,18 +469,19 @@ class LogDirectory:
 
     def _offsets(self, checkpoint: str) -> dict[TopicPartition, int]:
         """What a checkpoint should say now."""
-        logs = self.logs.items()
+        logs = (self.logs | self.arriving if self.arriving else self.logs).items()
         if checkpoint == names.RECOVERY_POINTS:
             return {each: log.recovery_point for each, log in logs}
         if checkpoint == names.HIGH_WATERMARKS:
             return {each: log.high_watermark for each, log in logs}
         if checkpoint == names.CLEANED_OFFSETS:
             return dict(self.cleaned_offsets)
-        return {
-            each: log.log_start_offset
-            for each, log in logs
-            if log.log_start_offset > log.segments[0].base_offset
-        }
+        # Also where the first segment begins there: those before it may come back.
+        return {each: log.log_start_offset for each, log in logs if log.log_start_offset}
+
+    def _known(self, partition: TopicPartition) -> PartitionLog:
+        log = self.logs.get(partition)
+        return self.arriving[partition] if log is None else log
 
     def _path(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -375,16 +493,19 @@ class LogDirectory:
         if self.failure is not None:
             return
         self.failure = error
-        for log in self.logs.values():
-            if log.failure is None:
-                log.take_out_of_service(error)
+        futures = [each.log for each in self.futures.values() if each.is_open]
+        for log in [*self.logs.values(), *futures]:
+            log.take_out_of_service(error)
         self.on_failure(self)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Make everything durable and say so; after a failure, only let go."""
-        for log in self.logs.values():
+        futures = [each.log for each in self.futures.values() if each.is_open]
+        for log in [*self.logs.values(), *futures]:
             with suppress(KafkaError):
                 log.close()
+        if self.failure is None:
+            self.sync_names()
         if self.failure is None:
             self.checkpoint()
         if self.failure is None:

@@ -13,26 +13,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
+from moldau.broker.log.checkpoint import pairs_text
 from moldau.broker.log.slice import SegmentFile
 
 if TYPE_CHECKING:
+    from moldau.broker.log.leader_epochs import LeaderEpochs
     from moldau.broker.log.segment import Segment
     from moldau.runtime.files import Files
+
+_NEW: Final = ".new"
 
 
 class FlushJob:
     """What has to be synced so that all below `end_offset` is durable."""
 
     __slots__ = (
-        "_directory",
         "_files",
         "_indexes",
         "_paths",
         "_sources",
+        "directory",
         "end_offset",
+        "epochs",
+        "epochs_changes",
+        "head_offset",
+        "home",
+        "is_last",
         "sealed",
         "truncations",
     )
@@ -40,25 +49,45 @@ class FlushJob:
     def __init__(
         self,
         files: Files,
-        directory: str | None,
         end_offset: int,
         segments: Sequence[Segment],
         paths: Sequence[str] = (),
     ) -> None:
-        """`segments` in the order of their offsets, `paths` of other files; `directory` when names
-        in it are not durable yet."""
+        """`segments` in the order of their offsets, `paths` of other files."""
         self._files = files
-        self._directory = directory
+        self.directory: str | None = None
+        """The log's directory, when names in it are not durable yet."""
         self.end_offset = end_offset
         # By name, since their files are closed when the segment is renamed.
         self.sealed = [each for each in segments if each.is_sealed]
         self._paths = [*paths, *(each.path(names.TRANSACTION_INDEX) for each in self.sealed)]
         self.truncations = 0
-        self._sources: list[SegmentFile] = [each.source for each in segments]
-        self._indexes = [index for each in self.sealed for index in each.mapped_indexes()]
+        self.home: str | None = None
+        """The log's directory, when nobody has made durable yet that it is there and whose."""
+        self.is_last = False
+        """The owner makes durable that it is there, for all its logs at once."""
+        self.epochs: tuple[str, str] | None = None
+        """The file of the leader epochs and its new text, which is written beside it."""
+        self.epochs_changes = 0
+        self.head_offset = 0
+        """The newest segment whose name this makes durable."""
+        # Of what is empty there is nothing to lose.
+        self._sources: list[SegmentFile] = [each.source for each in segments if each.size_bytes]
+        self._indexes = [
+            index for each in self.sealed for index in each.mapped_indexes() if index.count
+        ]
+
+    def place_epochs(self) -> None:
+        """Give the file that `run` has written its name."""
+        assert self.epochs is not None
+        self._files.rename(self.epochs[0] + _NEW, self.epochs[0])
 
     def run(self) -> None:
         """Sync; meant for `Runtime.run_blocking`."""
+        if self.home is not None:
+            self._sync_home(self.home)
+        if self.epochs is not None:
+            self._write_epochs(*self.epochs)
         for source in self._sources:
             source.file.sync(data_only=True)
         for index in self._indexes:
@@ -66,6 +95,84 @@ class FlushJob:
         for path in self._paths:
             with suppress(FileNotFoundError), self._files.open(path, "update") as file:
                 file.sync()
-        if self._directory is not None:
+        if self.directory is not None:
             with suppress(FileNotFoundError):  # deleted as a whole meanwhile
-                self._files.sync_dir(self._directory)
+                self._files.sync_dir(self.directory)
+
+    def _sync_home(self, directory: str) -> None:
+        path = f"{directory}/{names.PARTITION_METADATA}"
+        with suppress(FileNotFoundError), self._files.open(path, "update") as file:
+            file.sync()
+        if not self.is_last:
+            self._files.sync_dir(directory.rpartition("/")[0])
+
+    def _write_epochs(self, path: str, text: str) -> None:
+        with suppress(FileNotFoundError), self._files.open(path + _NEW, "write") as file:
+            file.truncate(0)
+            file.append(text.encode())
+            file.sync()
+
+
+class Durability:
+    """What of a log, beside its batches, is on disk for sure: names, whose it is, leader epochs."""
+
+    __slots__ = ("_are_names_durable", "_changes", "_saved", "is_home_durable", "newest_head")
+
+    def __init__(
+        self, newest_head: int, is_clean: bool = False, are_epochs_new: bool = False
+    ) -> None:
+        """Of a log that ended in order or not (an empty one never does: closing it syncs nothing),
+        whose epochs are those in its file or not."""
+        self.is_home_durable = is_clean
+        """Whether the log's directory is there, and says whose log it is."""
+        self.newest_head = newest_head if is_clean else -1
+        """Up to this offset segments can be the first: their names are durable."""
+        self._are_names_durable = is_clean
+        self._changes = int(are_epochs_new)
+        self._saved = 0
+
+    @property
+    def are_names_durable(self) -> bool:
+        return self._are_names_durable
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all of it is durable."""
+        return self._are_names_durable and self.is_home_durable and self._saved == self._changes
+
+    def names_changed(self) -> None:
+        """A file was made or renamed."""
+        self._are_names_durable = False
+
+    def epochs_changed(self) -> None:
+        """The file of the leader epochs says something else than they are."""
+        self._changes += 1
+
+    def cut(self, head_offset: int) -> None:
+        """Segments behind that one are gone, and new ones may begin where they began."""
+        self.newest_head = min(self.newest_head, head_offset)
+
+    def begin(self, job: FlushJob, directory: str, epochs: LeaderEpochs) -> None:
+        """Let the job make durable what is not."""
+        if not self._are_names_durable:
+            job.directory = directory
+        if not self.is_home_durable:
+            job.home = directory
+        if self._saved != self._changes:
+            path = f"{directory}/{names.LEADER_EPOCHS}"
+            job.epochs, job.epochs_changes = (path, pairs_text(epochs.entries)), self._changes
+        self._are_names_durable = True
+
+    def end(self, job: FlushJob, directory: str) -> None:
+        """The job has run. New epochs take their file's place now; that is durable with the next
+        flush, before which recovery must not trust what lies in them. OSError: the disk."""
+        self.newest_head = max(self.newest_head, job.head_offset)
+        if job.home is not None:
+            self.is_home_durable = True
+        if job.epochs is None or job.epochs_changes != self._changes:
+            return
+        if job.epochs[0] == f"{directory}/{names.LEADER_EPOCHS}":
+            with suppress(FileNotFoundError):  # deleted as a whole meanwhile
+                job.place_epochs()
+            self._saved = self._changes
+            self._are_names_durable = False

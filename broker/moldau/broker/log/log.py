@@ -16,14 +16,23 @@ log afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Final, NoReturn
 
 from moldau.broker.log import names, retention
-from moldau.broker.log.admission import NO_APPEND_TIME, admit, as_kafka_error, rules_of
-from moldau.broker.log.checkpoint import write_pairs
-from moldau.broker.log.flush import FlushJob
+from moldau.broker.log.admission import (
+    NO_APPEND_TIME,
+    admit,
+    as_kafka_error,
+    checked_batches,
+    rules_of,
+    stamped,
+)
+from moldau.broker.log.appended import Appended as Appended
+from moldau.broker.log.appended import Owner as Owner
+from moldau.broker.log.appended import new_appended
+from moldau.broker.log.flush import Durability, FlushJob
+from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.offset_lookup import OffsetAt, find_offset
 from moldau.broker.log.producer_state import Origin
@@ -35,31 +44,10 @@ from moldau.broker.log.slice import LogSlice
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
 from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.records import Batch, BatchHeader, Buffer, stamp, walk
+from moldau.records import Batch, BatchHeader, Buffer, read_header, stamp
 from moldau.runtime.files import Files
 
 NO_TIMESTAMP: Final = -1
-
-
-class Appended(NamedTuple):
-    """What became of an append."""
-
-    first_offset: int
-    last_offset: int
-    append_time_ms: int = NO_APPEND_TIME
-    """-1 unless the topic stamps its records itself; of a duplicate, its newest timestamp, as Kafka
-    answers it whatever the topic does."""
-    is_duplicate: bool = False
-    """The batch was there already; nothing was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whom a log asks and tells. `persist_points` makes its recovery point and log start durable,
-    as they are now; `on_failure` hears of an error of the disk, once."""
-
-    persist_points: Callable[[], None] = lambda: None
-    on_failure: Callable[[OSError], None] = lambda error: None
 
 
 class PartitionLog:
@@ -79,6 +67,8 @@ class PartitionLog:
         self.log_end_offset = self.segments.active.next_offset
         self.high_watermark = self.log_start_offset
         self.flushed_end_offset = found.flushed_end_offset
+        self.durability = Durability(-1)
+        self._found_end = -1
         self.persisted_recovery_point = 0
         """What the directory's checkpoint says for sure; kept by whoever writes that."""
         self.claimed_recovery_point = 0
@@ -87,10 +77,10 @@ class PartitionLog:
         self.notes = found.notes
         self._owner = owner
         self._rules = rules_of(config)
+        self._usual_age_ms = config.usual_age_ms
         self._jitter = 0.0
         self._bound = (-1, -1, 0)  # offset, segment's base, position: the last bound looked up
         self._truncations = 0
-        self._are_names_durable = False
         self._oldest_unflushed_ms: int | None = None
         self._leader_epoch = self.leader_epochs.latest_epoch
         self._deleted: list[tuple[int, Segment]] = []
@@ -105,14 +95,16 @@ class PartitionLog:
         owner: Owner | None = None,
     ) -> PartitionLog:
         """Open what is in the directory, made when it is missing; recovers what needs it."""
-        files.make_dirs(directory)
+        if not opening.is_there:
+            files.make_dirs(directory)
         found = open_directory(files, directory, config, opening)
         log = cls(files, directory, config, found, owner or Owner())
         log.persisted_recovery_point = log.claimed_recovery_point = opening.recovery_point
         log._jitter = opening.jitter
-        log.segments.active.created_ms = opening.now_ms
-        if found.epochs_changed:
-            log._write_epochs()
+        active, is_clean = log.segments.active, opening.is_clean and log.log_end_offset > 0
+        active.created_ms = opening.now_ms
+        log.durability = Durability(active.base_offset, is_clean, found.epochs_changed)
+        log._found_end = log.log_end_offset
         log.update_high_watermark(opening.high_watermark)
         return log
 
@@ -138,51 +130,55 @@ class PartitionLog:
             self._refuse_failed()
         if origin is not Origin.CLIENT:
             return self._append_own(records, leader_epoch, now_ms, transaction_version)
-        batch, max_timestamp, append_time_ms = admit(records, self.config, self._rules, now_ms)
-        header = batch.header
+        data, delta, max_timestamp, producer_id, append_time_ms = admit(
+            records, self.config, self._rules, now_ms
+        )
         base = self.log_end_offset
-        last = base + header.last_offset_delta
+        last = base + delta
         append = None
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             append = self.producers.prepare(origin, transaction_version=transaction_version)
+            batch = Batch(read_header(data), data)
             duplicate = append.add(batch, base_offset=base, timestamp=max_timestamp)
             if duplicate is not None:
                 return Appended(
                     duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True
                 )
-        data = batch.data
         stamp(data, base, leader_epoch)
         try:
-            self._make_room(len(data), last, max_timestamp, now_ms)
+            active = self.segments.active
+            first = active.first_timestamp
+            if (
+                first is None
+                or first < 0
+                or max_timestamp - first > self._usual_age_ms
+                or not active.has_room_for(len(data), last)
+            ):
+                self._make_room(len(data), last, max_timestamp, now_ms)
+                active = self.segments.active
             if leader_epoch != self._leader_epoch:
                 self._begin_epoch(leader_epoch, base)
-            self.segments.active.append(data, last, max_timestamp)
+            active.append(data, last, max_timestamp)
         except OSError as error:
             self._fail(error)
         self.log_end_offset = last + 1
         if append is None:
-            self.producers.advance_to(last + 1)
+            self.producers.end_offset = last + 1
         else:
             self.producers.commit(append)
         if self._oldest_unflushed_ms is None:
             self._oldest_unflushed_ms = now_ms
-        return Appended(base, last, append_time_ms)
+        return new_appended((base, last, append_time_ms, False))
 
     def _append_own(
         self, records: Buffer, leader_epoch: int, now_ms: int, transaction_version: int
     ) -> Appended:
         """What the broker made itself: coordinators' records, markers, the metadata log's."""
-        data = bytearray(records)
-        base = offset = self.log_end_offset
-        for batch in walk(data):
-            append_time_ms = now_ms if self.config.is_append_time else None
-            stamp(
-                data, offset, leader_epoch, position=batch.position, append_time_ms=append_time_ms
-            )
-            offset += batch.header.last_offset_delta + 1
+        append_time_ms = now_ms if self.config.is_append_time else None
+        base = self.log_end_offset
+        data, end = stamped(records, base, leader_epoch, append_time_ms)
         self._append_stamped(data, Origin.COORDINATOR, now_ms, transaction_version)
-        appended_at = now_ms if self.config.is_append_time else NO_APPEND_TIME
-        return Appended(base, offset - 1, appended_at)
+        return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
         """Write batches as the leader has them. A batch cut short at the end is left out.
@@ -197,7 +193,7 @@ class PartitionLog:
         self, records: Buffer, origin: Origin, now_ms: int, transaction_version: int
     ) -> Appended:
         """Write batches that have their offsets; as many at once as fit a segment."""
-        batches = self._checked(records)
+        batches = checked_batches(records, self.log_end_offset)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
         append = self.producers.prepare(origin, transaction_version=transaction_version)
@@ -228,27 +224,6 @@ class PartitionLog:
             self._oldest_unflushed_ms = now_ms
         return Appended(batches[0].header.base_offset, self.log_end_offset - 1)
 
-    def _checked(self, records: Buffer) -> list[Batch]:
-        """The whole batches, which must go on from the log's end."""
-        batches = []
-        end = self.log_end_offset
-        try:
-            for batch in walk(records):
-                batch.check_crc()
-                header = batch.header
-                if header.base_offset < end or header.last_offset_delta < 0:
-                    raise KafkaError(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
-                        "batch does not go on where the log ends",
-                        base_offset=header.base_offset,
-                        log_end_offset=end,
-                    )
-                end = header.next_offset
-                batches.append(batch)
-        except CorruptRecord as error:
-            raise as_kafka_error(error) from error
-        return batches
-
     def _write(self, view: memoryview, batches: Sequence[Batch]) -> None:
         if batches:
             self.segments.active.append_all(view[batches[0].position : batches[-1].end], batches)
@@ -261,9 +236,9 @@ class PartitionLog:
             segment.transaction_index.append(each)
 
     def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """A leader's first record: durable before the record, so that no epoch is ever missing."""
+        """Until a flush has saved the epochs, the batches tell them."""
         if leader_epoch >= 0 and self.leader_epochs.assign(leader_epoch, start_offset):
-            self._write_epochs()
+            self.durability.epochs_changed()
         self._leader_epoch = leader_epoch
 
     # Rolling.
@@ -310,13 +285,16 @@ class PartitionLog:
         active.next_offset = base = self.log_end_offset
         try:
             active.seal()
+            if not self.durability.is_home_durable:
+                # Or a loss of power could leave the second segment without the first.
+                self.files.sync_dir(self.directory)
             self.snapshots.take(self.producers, sync=False)
             segment = Segment.create(self.files, self.directory, base, self.config)
         except OSError as error:
             self._fail(error)
         segment.created_ms = now_ms
         self.segments.append(segment)
-        self._are_names_durable = False
+        self.durability.names_changed()
 
     # Reading.
 
@@ -387,6 +365,17 @@ class PartitionLog:
                     return
                 yield batch
 
+    def batch_start(self, offset: int) -> int:
+        """The first offset of the batch that holds `offset`, which may lie before it; `offset`
+        itself where no batch does."""
+        try:
+            found = self.segments[self.segments.index_of(offset)].find(offset)
+        except OSError as error:
+            self._fail(error)
+        except CorruptRecord as error:
+            raise as_kafka_error(error) from error
+        return offset if found is None else min(offset, found.base_offset)
+
     def aborted_transactions(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
         """What a read_committed consumer must skip in what it read from `offset` on."""
         index = self.segments.index_of(offset)
@@ -438,36 +427,38 @@ class PartitionLog:
 
     def increment_log_start_offset(self, offset: int) -> bool:
         """The log begins at `offset` from now on (DeleteRecords, a leader's start); whether that
-        is news. Durable on return; its segments go with the next `delete_old_segments`."""
+        is news. Durable with the next points of its directory, after which `forget_epochs`; its
+        segments go with the next `delete_old_segments`."""
         if offset > self.high_watermark:
             self._refuse_offset(offset)
         if offset <= self.log_start_offset:
             return False
         self._begins_at(offset)
-        self._persist_points()
-        self._forget_epochs()
         return True
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Let go of the segments that retention or the log's start has passed; how many."""
         if not self.expire_segments(now_ms):
             return 0
+        if not self.is_head_durable:
+            self.flush()
         self._persist_points()
         return self.drop_expired(now_ms)
+
+    @property
+    def is_head_durable(self) -> bool:
+        """Whether the segment at the log's start may become the first."""
+        number = self.segments.index_of(self.log_start_offset)
+        return self.segments[number].base_offset <= self.durability.newest_head
 
     def expire_segments(self, now_ms: int) -> int:
         """The first half of that, for all logs of a directory before one `persist_points`: raise
         the log's start over the segments that may go."""
         if self.failure is not None:
             return 0
+        ends = self.log_start_offset, self.high_watermark
         try:
-            count = retention.count_expired(
-                self.segments,
-                self.config,
-                now_ms,
-                high_watermark=self.high_watermark,
-                log_start_offset=self.log_start_offset,
-            )
+            count = retention.count_expired(self.segments, self.config, now_ms, *ends)
         except OSError as error:
             self._fail(error)
         if count == len(self.segments):
@@ -477,25 +468,24 @@ class PartitionLog:
         return count
 
     def drop_expired(self, now_ms: int) -> int:
-        """The second half: let go of what lies below the log's start, which is durable now.
-
-        Were it not, a loss of power could bring some of the files back, and the log would begin
-        with a hole.
+        """The second half: let go of what lies below the log's start, which is durable now, as must
+        be the name of the segment that is the first then. Were they not, a loss of power could
+        bring some of the files back, and the log would begin with a hole.
         """
         count = 0
         while count + 1 < len(self.segments) and self.segments.end_of(count) <= (
             self.log_start_offset
         ):
             count += 1
-        gone = [self.segments[number] for number in range(count)]
-        self._forget_epochs()
+        while count and self.segments[count].base_offset > self.durability.newest_head:
+            count -= 1  # the next round, when there has been a flush
+        gone = list(self.segments)[:count]
+        self.forget_epochs()
         try:
             for segment in gone:
                 segment.rename(names.DELETED)
                 self.snapshots.remove(segment.base_offset)
                 self._deleted.append((now_ms + self.config.file_delete_delay_ms, segment))
-            if gone:
-                self.files.sync_dir(self.directory)
         except OSError as error:
             self._fail(error)
         self.segments.replace_all(list(self.segments)[count:])
@@ -505,13 +495,10 @@ class PartitionLog:
         self.log_start_offset = offset
         self.producers.on_log_start_offset(offset)
 
-    def _forget_epochs(self) -> None:
+    def forget_epochs(self) -> None:
         """Only after the log's start is durable: a log that began earlier again would miss them."""
-        try:
-            if self.leader_epochs.truncate_from_start(self.log_start_offset):
-                self._write_epochs()
-        except OSError as error:
-            self._fail(error)
+        if self.leader_epochs.truncate_from_start(self.log_start_offset):
+            self.durability.epochs_changed()
 
     def remove_deleted(self, now_ms: int) -> int:
         """Remove the files of segments that were let go long enough ago; how many."""
@@ -542,19 +529,16 @@ class PartitionLog:
         assert all(each.are_indexes_durable for each in old)
         if self.persisted_recovery_point < self.recovery_point:
             self._persist_points()
-        try:
-            replace_files(self.files, self.directory, new, old)
-        except OSError as error:
-            self._fail(error)
-        gone = set(map(id, old))
-        kept = [each for each in self.segments if id(each) not in gone]
         bases = {each.base_offset for each in new}
         try:
+            replace_files(self.files, self.directory, new, old)
             for segment in old:
                 if segment.base_offset not in bases:
                     self.snapshots.remove(segment.base_offset)
         except OSError as error:
             self._fail(error)
+        gone = set(map(id, old))
+        kept = [each for each in self.segments if id(each) not in gone]
         for segment in new:
             segment.are_indexes_durable = True
         self.segments.replace_all(sorted([*kept, *new], key=lambda each: each.base_offset))
@@ -618,6 +602,7 @@ class PartitionLog:
     def _ends_at(self, end: int) -> None:
         """Everything but the segments learns that the log ends there."""
         self._truncations += 1
+        self.durability.cut(self.segments.active.base_offset)
         self._bound = (-1, -1, 0)
         self.log_end_offset = end
         self.flushed_end_offset = min(self.flushed_end_offset, end)
@@ -625,7 +610,7 @@ class PartitionLog:
         self.high_watermark = min(self.high_watermark, end)
         try:
             self.leader_epochs.truncate_from_end(end)
-            self._write_epochs()
+            self.durability.epochs_changed()
             self.snapshots.truncate(self.log_start_offset, end)
             self.snapshots.load_latest(self.producers, self.log_start_offset, 0)
             replay(self.producers, self.batches(self.producers.end_offset))
@@ -633,6 +618,33 @@ class PartitionLog:
             self._fail(error)
         self.producers.on_high_watermark(self.high_watermark)
         self._leader_epoch = self.leader_epochs.latest_epoch
+
+    @property
+    def truncation_count(self) -> int:
+        """How often its end became smaller."""
+        return self._truncations
+
+    # Taking another log's place: for `future_log`.
+
+    def adopt_epochs(self, epochs: LeaderEpochs, log_start_offset: int) -> None:
+        """Know these epochs instead of those that its batches tell; and the log begins there."""
+        self.leader_epochs = epochs
+        self.durability.epochs_changed()
+        self._begins_at(max(log_start_offset, self.log_start_offset))
+
+    def adopt(self, other: PartitionLog, owner: Owner) -> None:
+        """Be what `other` was, whose batches it holds; `owner` is whose it is from now on."""
+        self._owner = owner
+        self._jitter, self._leader_epoch = other._jitter, other._leader_epoch
+        self.adopt_epochs(other.leader_epochs, other.log_start_offset)
+        self.producers = other.producers
+        self.configure(other.config)
+        self.high_watermark = other.high_watermark
+
+    def disown(self) -> None:
+        """Another log is what this one was: nobody hears of its disk, or takes its flushes."""
+        self._owner = Owner()
+        self._truncations += 1
 
     # Making durable.
 
@@ -665,18 +677,13 @@ class PartitionLog:
             for each in self.segments
             if each.next_offset > flushed or (each.is_sealed and not each.are_indexes_durable)
         ]
-        is_rolled = not self._are_names_durable
+        is_rolled = not self.durability.are_names_durable
         paths = [self.snapshots.path(each.base_offset) for each in unsynced] if is_rolled else []
         self._oldest_unflushed_ms = None
-        job = FlushJob(
-            self.files,
-            self.directory if is_rolled else None,
-            self.log_end_offset,
-            unsynced,
-            paths,
-        )
+        job = FlushJob(self.files, self.log_end_offset, unsynced, paths)
         job.truncations = self._truncations
-        self._are_names_durable = True
+        job.head_offset = self.segments.active.base_offset
+        self.durability.begin(job, self.directory, self.leader_epochs)
         return job
 
     def end_flush(self, job: FlushJob, error: OSError | None = None) -> None:
@@ -685,30 +692,50 @@ class PartitionLog:
             self._fail(error)
         if job.truncations != self._truncations:
             return
-        self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
-        for segment in job.sealed:
-            segment.are_indexes_durable = True
-
-    def flush(self) -> None:
-        """Make all that is in the log durable, now."""
-        job = self.begin_flush()
         try:
-            job.run()
-        except OSError as error:
-            self._fail(error)
-        self.end_flush(job)
+            self.durability.end(job, self.directory)
+        except OSError as failure:
+            self._fail(failure)
+        self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
+        if job.epochs is None:
+            for segment in job.sealed:
+                segment.are_indexes_durable = True
+
+    def flush(self, *, is_last: bool = False) -> None:
+        """Make all that is in the log durable, now, and recovery trust its sealed segments. With
+        `is_last` all but the name of its directory."""
+        is_over = False
+        while not is_over:
+            job = self.begin_flush()
+            job.is_last = is_last
+            try:
+                job.run()
+            except OSError as error:
+                self._fail(error)
+            self.end_flush(job)
+            is_over = job.epochs is None
 
     def close(self) -> None:
-        """Make everything durable and let go. After a failure, only let go."""
-        if self.failure is None:
+        """Make all durable but the name of its directory, and let go; that only after a failure."""
+        if self.failure is None and self._is_as_found:
+            self.segments.active.are_indexes_durable = True
+        elif self.failure is None:
             try:
-                self.snapshots.take(self.producers, sync=True)
+                if self.producers.end_offset > max(self.log_start_offset, self.snapshots.newest):
+                    self.snapshots.take(self.producers, sync=True)
                 self.segments.active.seal()
-                self._are_names_durable = False
-                self.flush()
+                self.durability.names_changed()
+                if self.log_end_offset:  # whoever leads an empty one makes it anew
+                    self.flush(is_last=True)
             except OSError as error:
                 self._fail(error)
         self.abandon()
+
+    @property
+    def _is_as_found(self) -> bool:
+        """Whether it was closed in order the last time, and nothing was written since."""
+        is_grown = self.log_end_offset != self._found_end or self._truncations
+        return self.durability.is_settled and not is_grown
 
     def abandon(self) -> None:
         """Let go of all files as they are."""
@@ -721,16 +748,19 @@ class PartitionLog:
         """Other settings from the next append on."""
         self.config = config
         self._rules = rules_of(config)
+        self._usual_age_ms = config.usual_age_ms
         self.producers.expiration_ms = config.producer_expiration_ms
         for segment in self.segments:
             segment.configure(config)
 
-    def move(self, directory: str) -> None:
-        """Rename its directory, as before it is deleted; durable on return."""
+    def move(self, directory: str, *, sync: bool = True) -> None:
+        """Rename its directory, as before it is deleted; durable on return with `sync`, else after
+        a sync of the directory above."""
         above = self.directory.rpartition("/")[0]
         try:
             self.files.rename(self.directory, directory)
-            self.files.sync_dir(above)
+            if sync:
+                self.files.sync_dir(above)
         except OSError as error:
             self._fail(error)
         self.directory = directory
@@ -743,10 +773,6 @@ class PartitionLog:
             self._owner.persist_points()
         except OSError as error:
             self._fail(error)
-
-    def _write_epochs(self) -> None:
-        path = f"{self.directory}/{names.LEADER_EPOCHS}"
-        write_pairs(self.files, path, self.leader_epochs.entries)
 
     def _refuse_offset(self, offset: int) -> NoReturn:
         raise KafkaError(

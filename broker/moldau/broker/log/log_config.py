@@ -47,3 +47,8 @@ class LogConfig:
     producer_expiration_ms: int = 86_400_000
     compaction: CompactionPolicy = field(default_factory=CompactionPolicy)
     """When and how the cleaner works on it, if it is compacted."""
+
+    @property
+    def usual_age_ms(self) -> int:
+        """A segment whose records are no further apart is not due, whatever its jitter."""
+        return max(0, self.segment_ms - self.segment_jitter_ms)

@@ -10,7 +10,15 @@ from typing import Final
 
 from moldau.broker.log.compaction_choice import CompactionPolicy
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.settings import ResourceSettings, cleaner, log, replication, topic, transaction
+from moldau.broker.settings import (
+    ResourceSettings,
+    cleaner,
+    log,
+    quota,
+    replication,
+    topic,
+    transaction,
+)
 from moldau.config import Settings
 from moldau.records import Codec
 
@@ -129,4 +137,22 @@ def upkeep_options(settings: Settings) -> UpkeepOptions:
             replication.replica_high_watermark_checkpoint_interval_ms
         ],
         producers_interval=settings[transaction.producer_id_expiration_check_interval_ms],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOptions:
+    """How logs move between directories."""
+
+    bytes_per_second_max: float = float(log.LONG_MAX)
+    """Of all moves together."""
+    at_a_time: int = 1
+
+
+def move_options(settings: Settings) -> MoveOptions:
+    """What the broker's settings say to the moves."""
+    threads = settings[replication.num_replica_alter_log_dirs_threads]
+    return MoveOptions(
+        float(settings[quota.replica_alter_log_dirs_io_max_bytes_per_second]),
+        len(settings[log.log_dirs] or ("",)) if threads is None else threads,
     )

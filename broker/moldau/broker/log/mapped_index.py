@@ -8,16 +8,22 @@ The file is made when the first entry comes, at its full size (sparse), and cut 
 `trim` when the segment is rolled or closed. So a partition that is never written costs no mapping,
 and growing costs no call. Binary search runs on the mapping; the newest entry is kept in memory,
 since that is where readers at the end of the log look.
+
+Disk space is reserved a little ahead of the entries. To store into memory whose page finds no room
+on a full disk is no error that could be caught, but SIGBUS: the end of the process.
 """
 
 from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from typing import ClassVar, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from moldau.errors import CorruptLog
 from moldau.runtime.files import Files, MappedFile
+
+_RESERVE_BYTES: Final = 4096
+_RESERVE_BYTES_MAX: Final = 1 << 16
 
 
 class MappedIndex(ABC):
@@ -25,7 +31,7 @@ class MappedIndex(ABC):
 
     entry: ClassVar[struct.Struct]
 
-    __slots__ = ("_capacity", "_files", "_map", "base_offset", "count", "path")
+    __slots__ = ("_capacity", "_files", "_map", "_reserved_bytes", "base_offset", "count", "path")
 
     def __init__(self, files: Files, path: str, base_offset: int, bytes_max: int) -> None:
         self._files = files
@@ -33,6 +39,7 @@ class MappedIndex(ABC):
         self.base_offset = base_offset
         self._capacity = bytes_max // self.entry.size
         self._map: MappedFile | None = None
+        self._reserved_bytes = 0
         self.count = 0
         size = files.stat(path).size_bytes if files.exists(path) else 0
         self.count = size // self.entry.size
@@ -79,6 +86,7 @@ class MappedIndex(ABC):
         if self._map is not None:
             self._map.close()
             self._map = None
+        self._reserved_bytes = 0
 
     def _reset(self) -> None:
         """Forget all entries."""
@@ -94,9 +102,12 @@ class MappedIndex(ABC):
 
     def _put(self, entry: bytes) -> None:
         """Store the next entry, of which there must be room for one."""
-        position = self.count * self.entry.size
-        if self._map is None or len(self._map.buffer) < position + self.entry.size:
-            self._grow()
+        position = self.count * len(entry)
+        end = position + len(entry)
+        if end > self._reserved_bytes:
+            if self._map is None or len(self._map.buffer) < end:
+                self._grow()
+            self._reserve(end)
         assert self._map is not None
         self._map.write(position, entry)
         self.count += 1
@@ -109,6 +120,17 @@ class MappedIndex(ABC):
             file.truncate(self.size_bytes)
             file.truncate(size)
             self._map = file.map(size, writable=True)
+
+    def _reserve(self, end: int) -> None:
+        """Room on the disk for what is stored up to `end` and some more; ENOSPC if there is none.
+
+        Twice as much each time, within limits: most segments have few entries.
+        """
+        step = min(max(_RESERVE_BYTES, self._reserved_bytes), _RESERVE_BYTES_MAX)
+        reserved = min(-(-end // step) * step, len(self._map.buffer) if self._map else end)
+        with self._files.open(self.path, "update") as file:
+            file.allocate(reserved)
+        self._reserved_bytes = reserved
 
     def _bisect(self, field: int, value: int) -> int:
         """The number of the first entry whose field is greater than `value`."""

@@ -36,6 +36,10 @@ LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 
+TAKES_OVER: Final = "takes-over"
+"""In a log that has just come from another directory: it counts, and one of its name that may still
+lie there does not. Holds how often the partition has moved since such a file was last cleared."""
+
 DELETE_DIR: Final = "-delete"
 FUTURE_DIR: Final = "-future"
 STRAY_DIR: Final = "-stray"

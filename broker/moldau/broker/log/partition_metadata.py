@@ -18,11 +18,19 @@ VERSION: Final = 0
 _LINE: Final = re.compile(r"(\w+):\s*(\S+)\s*")
 
 
-def write_partition_metadata(files: Files, directory: str, topic_id: Uuid) -> None:
-    """Bind the directory to a topic; durable on return."""
+def write_partition_metadata(
+    files: Files, directory: str, topic_id: Uuid, *, sync: bool = True
+) -> None:
+    """Bind the directory to a topic. Durable on return, or, without `sync`, with the first flush of
+    its log: what a loss of power leaves half written was never promised to anybody."""
     assert topic_id != ZERO_UUID
     text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}\n"
-    files.write_text_atomic(f"{directory}/{PARTITION_METADATA}", text)
+    path = f"{directory}/{PARTITION_METADATA}"
+    if sync:
+        files.write_text_atomic(path, text)
+        return
+    with files.open(path, "create") as file:
+        file.append(text.encode())
 
 
 def read_partition_metadata(files: Files, directory: str) -> Uuid | None:

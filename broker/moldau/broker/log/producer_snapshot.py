@@ -97,10 +97,11 @@ def _entry(written: ProducerEntry) -> ProducerStateEntry:
 class ProducerSnapshots:
     """The snapshot files of one partition directory. Nobody else makes or removes them."""
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, files: Files, directory: str, listed: list[str] | None = None) -> None:
+        """`listed` are the names in the directory, where they are known."""
         self.directory = directory
         self._files = files
-        self._offsets = self._list()
+        self._offsets = _offsets_in(files.list(directory) if listed is None else listed)
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -110,6 +111,11 @@ class ProducerSnapshots:
     @property
     def latest_offset(self) -> int | None:
         return self._offsets[-1] if self._offsets else None
+
+    @property
+    def newest(self) -> int:
+        """As `latest_offset`; -1 when there is none."""
+        return self._offsets[-1] if self._offsets else -1
 
     def path(self, offset: int) -> str:
         return posixpath.join(self.directory, snapshot_name(offset))
@@ -194,13 +200,15 @@ class ProducerSnapshots:
         for each in [each for each in self._offsets if each < offset]:
             self.remove(each)
 
-    def remove_strays(self, base_offsets: Collection[int]) -> None:
+    def remove_strays(self, base_offsets: Collection[int], listed: list[str] | None = None) -> None:
         """Keep those at the beginning of a segment, and the newest one if it lies behind them all:
         a clean shutdown wrote that at the log's end. Left-over temporary files go as well."""
-        for name in self._files.list(self.directory):
+        for name in self._files.list(self.directory) if listed is None else listed:
             left = parse_segment_file(name, _TEMPORARY) or parse_segment_file(name, DELETED)
             if left is not None and left[1] == SNAPSHOT:
-                self._files.remove(posixpath.join(self.directory, name))
+                path = posixpath.join(self.directory, name)
+                if self._files.exists(path):
+                    self._files.remove(path)
         newest = self.latest_offset
         is_at_end = newest is not None and all(newest > base for base in base_offsets)
         for offset in self.offsets:
@@ -218,10 +226,11 @@ class ProducerSnapshots:
         """The partition's directory has another name now."""
         self.directory = directory
 
-    def _list(self) -> list[int]:
-        found = []
-        for name in self._files.list(self.directory):
-            parsed = parse_segment_file(name)
-            if parsed is not None and parsed[1] == SNAPSHOT:
-                found.append(parsed[0])
-        return sorted(found)
+
+def _offsets_in(listed: Iterable[str]) -> list[int]:
+    found = []
+    for name in listed:
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed[1] == SNAPSHOT:
+            found.append(parsed[0])
+    return sorted(found)

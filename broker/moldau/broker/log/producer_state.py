@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -107,6 +108,11 @@ class ProducerStateEntry(NamedTuple):
         return self.transaction_first_offset is None and idle_ms >= expiration_ms
 
 
+# From all fields, as a tuple: cheaper than calling the classes, once a batch.
+_new_metadata: Final = partial(tuple.__new__, BatchMetadata)
+_new_entry: Final = partial(tuple.__new__, ProducerStateEntry)
+
+
 class StartedTransaction(NamedTuple):
     """A producer's first batch after its last marker."""
 
@@ -183,12 +189,12 @@ class ProducerAppend:
         """Refuse a batch of records, or tell which one it repeats."""
         if self._origin is Origin.CLIENT:
             if header.producer_epoch == entry.epoch and entry.batches:
-                duplicate = entry.duplicate_of(header)
-                if duplicate is not None:
-                    return duplicate
                 next_sequence = (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
                 if header.base_sequence == next_sequence:
                     return None  # as nearly every batch does, it goes on where the last one ended
+                duplicate = entry.duplicate_of(header)
+                if duplicate is not None:
+                    return duplicate
             self._check_epoch(entry, header, offset, transaction_version=0)
             _check_sequence(entry, header, offset)
         elif self._origin is Origin.COORDINATOR:
@@ -200,7 +206,7 @@ class ProducerAppend:
     ) -> ProducerStateEntry:
         newest = header.max_timestamp if timestamp is None else timestamp
         delta = header.last_offset_delta
-        metadata = BatchMetadata(header.last_sequence, offset + delta, delta, newest)
+        metadata = _new_metadata((header.last_sequence, offset + delta, delta, newest))
         known = entry.batches if entry.epoch == header.producer_epoch else ()
         first_offset = entry.transaction_first_offset
         if header.attributes & TRANSACTIONAL:
@@ -209,13 +215,15 @@ class ProducerAppend:
                 self.transactions.append(StartedTransaction(header.producer_id, offset))
         elif first_offset is not None:
             self._refuse_outside_transaction(header, offset)
-        return ProducerStateEntry(
-            header.producer_id,
-            header.producer_epoch,
-            entry.coordinator_epoch,
-            newest,
-            first_offset,
-            (*known[1 - BATCHES_KEPT :], metadata),
+        return _new_entry(
+            (
+                header.producer_id,
+                header.producer_epoch,
+                entry.coordinator_epoch,
+                newest,
+                first_offset,
+                (*known[1 - BATCHES_KEPT :], metadata),
+            )
         )
 
     def _with_marker(

@@ -38,6 +38,8 @@ class Opening:
     """What is known of a log before it is opened."""
 
     now_ms: int
+    is_there: bool = False
+    """Its directory exists for sure."""
     is_clean: bool = False
     """Its last life ended in order: nothing needs to be looked at."""
     recovery_point: int = 0
@@ -87,12 +89,13 @@ class _Opener:
         self._config = config
         self._opening = opening
         self._notes: list[str] = []
+        self._listed: list[str] = []
         self._producers = ProducerState(config.producer_expiration_ms)
         self._trusted = 0
         """How many segments need not be looked at."""
 
     def open(self) -> Found:
-        finish_replacements(self._files, self._directory)
+        self._listed = finish_replacements(self._files, self._directory)
         bases = self._bases()
         start = self._opening.log_start_offset
         bases = self._drop_before_start(bases, start)
@@ -100,7 +103,8 @@ class _Opener:
             Segment(self._files, self._directory, base, self._config) for base in bases
         ] or [Segment.create(self._files, self._directory, start, self._config)]
         start = max(start, segments[0].base_offset)
-        epochs, are_epochs_known = self._read_epochs()
+        is_empty = not any(each.size_bytes for each in segments)
+        epochs, are_epochs_known = self._read_epochs(is_empty=is_empty)
         before = list(epochs.entries)
         self._trusted = self._count_trusted(segments) if are_epochs_known else 0
         self._trust(segments)
@@ -119,9 +123,9 @@ class _Opener:
         active.are_indexes_durable = False
         epochs.truncate_from_end(active.next_offset)
         epochs.truncate_from_start(start)
-        snapshots = ProducerSnapshots(self._files, self._directory)
+        snapshots = self._snapshots
         snapshots.truncate(-1, active.next_offset)
-        snapshots.remove_strays([each.base_offset for each in segments])
+        snapshots.remove_strays([each.base_offset for each in segments], self._listed)
         unsure = [each.base_offset for each in segments if not each.are_indexes_durable]
         return Found(
             segments,
@@ -137,7 +141,7 @@ class _Opener:
     def _bases(self) -> list[int]:
         """Base offsets of the segments; index files without a log are removed."""
         found: dict[int, set[str]] = {}
-        for name in self._files.list(self._directory):
+        for name in self._listed:
             parsed = names.parse_segment_file(name)
             if parsed is not None and parsed[1] != names.SNAPSHOT:
                 found.setdefault(parsed[0], set()).add(parsed[1])
@@ -160,11 +164,12 @@ class _Opener:
             del bases[0]
         return bases
 
-    def _read_epochs(self) -> tuple[LeaderEpochs, bool]:
+    def _read_epochs(self, *, is_empty: bool) -> tuple[LeaderEpochs, bool]:
         """The leader epochs, and whether they are known; otherwise the log tells them."""
         path = f"{self._directory}/{names.LEADER_EPOCHS}"
         try:
-            return LeaderEpochs(read_pairs(self._files, path)), self._files.exists(path)
+            is_known = is_empty or names.LEADER_EPOCHS in self._listed
+            return LeaderEpochs(read_pairs(self._files, path)), is_known
         except CorruptLog as error:
             self._notes.append(str(error))
             return LeaderEpochs(), False
@@ -209,7 +214,7 @@ class _Opener:
 
     def _load_producers(self, segments: list[Segment], start: int) -> None:
         """Set the producer state to where the trusted segments end."""
-        snapshots = ProducerSnapshots(self._files, self._directory)
+        snapshots = self._snapshots = ProducerSnapshots(self._files, self._directory, self._listed)
         if self._trusted < len(segments):
             end = max(start, segments[self._trusted].base_offset)
         else:

@@ -35,8 +35,9 @@ def replace(files: Files, directory: str, new: Sequence[Segment], old: Sequence[
     files.sync_dir(directory)
 
 
-def finish_replacements(files: Files, directory: str) -> None:
-    """Finish what had got to step 2, drop what had not; durable on return."""
+def finish_replacements(files: Files, directory: str) -> list[str]:
+    """Finish what had got to step 2, drop what had not; durable on return. The names that are in
+    the directory then."""
     listed = files.list(directory)
     lowest_cleaned = None
     changed = False
@@ -57,8 +58,10 @@ def finish_replacements(files: Files, directory: str) -> None:
     for base in counting:
         _finish(files, directory, base)
         changed = True
-    if changed:
-        files.sync_dir(directory)
+    if not changed:
+        return listed
+    files.sync_dir(directory)
+    return files.list(directory)
 
 
 def _rename_or_remove(files: Files, directory: str, base: int, kind: str, *, keep: bool) -> None:

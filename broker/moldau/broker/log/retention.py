@@ -16,9 +16,8 @@ def count_expired(
     segments: Segments,
     config: LogConfig,
     now_ms: int,
-    *,
-    high_watermark: int,
     log_start_offset: int,
+    high_watermark: int,
 ) -> int:
     """How many of the oldest segments go, by age, by size, or because the log starts later.
 

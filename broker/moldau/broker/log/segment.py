@@ -42,6 +42,7 @@ class Segment:
         "_directory",
         "_file",
         "_files",
+        "_is_index_open_to_more",
         "_offset_index",
         "_reserved_bytes",
         "_suffix",
@@ -70,6 +71,7 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._transaction_index: TransactionIndex | None = None
         self._bytes_since_index = 0
+        self._is_index_open_to_more = False
         self._reserved_bytes = 0
         self.base_offset = base_offset
         self._file: File = files.open(self.log_path, "write")
@@ -148,7 +150,11 @@ class Segment:
         used = self.size_bytes + pending
         if used > self._config.segment_bytes - size and used:
             return False
-        return not (self.offset_index.is_full or self.time_index.is_full)
+        if self._is_index_open_to_more:
+            return True
+        is_full = self.offset_index.is_full or self.time_index.is_full
+        self._is_index_open_to_more = not is_full
+        return not is_full
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int) -> int:
         """Write one batch, stamped already, that ends with `last_offset`; its position.
@@ -156,16 +162,17 @@ class Segment:
         After an OSError the file is as before, or the segment must not be used any more.
         """
         position = self.size_bytes
-        end = position + len(data)
+        size = len(data)
+        end = position + size
         if end > self._reserved_bytes and position >= _RESERVE_FROM_BYTES:
             self._reserve(end + min(position, _RESERVE_BYTES_MAX))
         try:
-            self._file.append_parts((data,))
+            self._file.append(data)
         except OSError:
             self._file.truncate(position)
             raise
         self.size_bytes = end
-        self._note(last_offset, max_timestamp, position, len(data))
+        self._note(last_offset, max_timestamp, position, size)
         return position
 
     def append_all(self, data: Buffer, batches_in_it: Sequence[Batch]) -> int:
@@ -190,9 +197,12 @@ class Segment:
         if max_timestamp > self.newest.timestamp:
             self.newest = TimestampOffset(max_timestamp, last_offset)
         if self._bytes_since_index > self._config.index_interval_bytes:
-            self.offset_index.append(last_offset, position)
-            self.time_index.append(*self.newest)
+            offset_index, time_index = self.offset_index, self.time_index
+            offset_index.append(last_offset, position)
+            if self.newest.timestamp > time_index.last.timestamp:
+                time_index.append(*self.newest)
             self._bytes_since_index = 0
+            self._is_index_open_to_more = not (offset_index.is_full or time_index.is_full)
         self._bytes_since_index += size
         self.next_offset = last_offset + 1
 
@@ -401,6 +411,7 @@ class Segment:
             if index is not None:
                 index.close()
         self._offset_index = self._time_index = self._transaction_index = None
+        self._is_index_open_to_more = False
 
     def _let_go(self) -> None:
         """The file closes when the last slice of it has gone."""

@@ -116,3 +116,8 @@ async def ended(task: asyncio.Task[None]) -> None:
 async def rest(seconds: float) -> None:
     """Wait, in a round that holds itself to a rate."""
     await asyncio.sleep(seconds)
+
+
+def slots(count: int) -> asyncio.Semaphore:
+    """So many at a time: `async with`."""
+    return asyncio.Semaphore(count)

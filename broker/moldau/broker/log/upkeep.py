@@ -17,6 +17,7 @@ default, which makes `flush.ms` a setting without effect.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.log import names
@@ -24,11 +25,11 @@ from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import UpkeepOptions
 from moldau.broker.log.shell import Rounds
+from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.log.directory import LogDirectory
-    from moldau.errors.codes import KafkaError
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -103,6 +104,10 @@ class Upkeep:
             expired = directory.expire_segments(now_ms)
             if not expired:
                 continue
+            for log in expired:
+                if not log.is_head_durable:
+                    with suppress(KafkaError):  # its failure is the directory's
+                        await self._commits.of(directory).durable(log)
             await self._writer.write(directory, *POINTS)
             # A topic that was deleted meanwhile has taken its segments with it.
             present = set(directory.logs.values())
@@ -117,8 +122,18 @@ class Upkeep:
             for log in directory.logs.values():
                 if log.wants_flush(now_ms):
                     self._commits.of(directory).submit(log, _heard)
+            await self._sync_names(directory)
             await self._remove_deleted(directory, now_ms)
         return False
+
+    async def _sync_names(self, directory: LogDirectory) -> None:
+        """Make durable that logs were deleted."""
+        if directory.are_names_stale:
+            directory.are_names_stale = False
+            try:
+                await self._runtime.run_blocking(directory.files.sync_dir, directory.path)
+            except OSError as error:
+                directory.fail(error)
 
     async def _remove_deleted(self, directory: LogDirectory, now_ms: int) -> None:
         removal = directory.take_deleted(now_ms)

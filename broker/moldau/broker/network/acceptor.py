@@ -15,8 +15,11 @@ from moldau.broker.network.metrics import ListenerMetrics
 from moldau.broker.network.reason import Reason
 from moldau.broker.network.sender import CHUNK_BYTES
 from moldau.broker.network.shell import Connection
+from moldau.runtime.direct import set_buffer_sizes
 
 if TYPE_CHECKING:
+    import asyncio
+
     from moldau.broker.network.direct import OpenDirect
     from moldau.broker.network.options import ListenerOptions
     from moldau.broker.network.reactor import Reactor
@@ -105,6 +108,12 @@ class Acceptor:
     def __call__(self) -> Connection:
         """For the event loop: the protocol of a connection that it accepts."""
         return Connection(self)
+
+    def prepare(self, transport: asyncio.Transport) -> None:
+        """Its socket is to be as the listener's options say."""
+        options = self.options
+        if options.send_buffer_bytes is not None or options.receive_buffer_bytes is not None:
+            set_buffer_sizes(transport, options.send_buffer_bytes, options.receive_buffer_bytes)
 
     def chunk_bytes(self) -> int:
         """How much of an answer a connection writes at once."""

@@ -62,5 +62,9 @@ class ListenerOptions:
     """`listener.name.<name>.max.connections`."""
     connections_per_second: int = NO_LIMIT
     """`listener.name.<name>.max.connection.creation.rate`."""
+    send_buffer_bytes: int | None = None
+    """`socket.send.buffer.bytes`; None: the system's own, which grows with the traffic."""
+    receive_buffer_bytes: int | None = None
+    """`socket.receive.buffer.bytes`; likewise."""
     is_protected: bool = False
     """Between brokers: never waits for `connections_max` of the node, others make room for it."""

@@ -67,7 +67,7 @@ class Outbox:
         for part in parts:
             size = len(part)
             self.size += size
-            if isinstance(part, _BUFFERS):
+            if type(part) is bytes or isinstance(part, _BUFFERS):
                 self.held_bytes += size
             self._parts.append(part)
 

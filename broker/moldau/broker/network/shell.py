@@ -23,7 +23,7 @@ from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.memory import LARGE_BYTES_MIN
 from moldau.broker.network.outbox import Part
 from moldau.broker.network.reason import Reason
-from moldau.broker.network.request import Request
+from moldau.broker.network.request import new_request
 from moldau.broker.network.sender import Sender
 from moldau.errors import MalformedMessage
 from moldau.protocol.connection import Arrival, Problem, ServerConnection
@@ -54,9 +54,10 @@ class Connection(asyncio.BufferedProtocol):
         "_is_draining",
         "_is_woken",
         "_kept_bytes",
-        "_metrics",
         "_reactor",
         "_reason",
+        "_received_bytes",
+        "_requests",
         "_sender",
         "_service",
         "_transport",
@@ -80,7 +81,8 @@ class Connection(asyncio.BufferedProtocol):
         self.acceptor = acceptor
         self._reactor = acceptor.reactor
         self._service = acceptor.service
-        self._metrics = acceptor.metrics
+        self._received_bytes = acceptor.metrics.received_bytes
+        self._requests = acceptor.metrics.requests
         self._frames = FrameReader(acceptor.reactor.buffer, acceptor.options.request_bytes_max)
         self._sender = Sender(
             acceptor.reactor, acceptor.metrics.sent_bytes, acceptor.chunk_bytes(), self._wake
@@ -176,6 +178,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands; the acceptor says whether it may come in."""
         self._transport = cast(asyncio.Transport, transport)
+        self.acceptor.prepare(self._transport)
         self._sender.start(self._transport, self.acceptor.open_direct)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
@@ -189,17 +192,26 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes were put there."""
         self.last_active = self._reactor.now
-        self._metrics.received_bytes.value += nbytes
+        self._received_bytes.value += nbytes
         if self._reason is not None:
             return
         unfinished = self._unfinished_bytes + nbytes
+        sender, unanswered = self._sender, self.protocol.unanswered
+        outbox, unsent_max = sender.outbox, self._reactor.options.unsent_bytes_pause
         self._in_turn = True
         try:
             for frame in self._frames.received(nbytes):
                 unfinished -= 4 + len(frame)
                 if self.is_ending:
                     return
-                if self._aside or self._is_busy():
+                # Without a hold it is neither in line nor draining; the rest is `_is_busy`.
+                if (
+                    self._holds
+                    or sender.is_blocked
+                    or len(unanswered) >= self._in_flight_max
+                    or outbox.size >= unsent_max
+                    or self._aside
+                ) and (self._aside or self._is_busy()):
                     self._put_aside(frame)
                 else:
                     self._serve(frame)
@@ -299,8 +311,8 @@ class Connection(asyncio.BufferedProtocol):
         if arrival.problem is not None:
             self._answer_problem(arrival)
             return
-        self._metrics.requests.value += 1
-        request = Request(self, arrival)
+        self._requests.value += 1
+        request = new_request(self, arrival)
         self._service.serve(request)
         if arrival.frame is None:
             request.release()
@@ -344,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._sender.is_blocked
             or self._holds & IN_LINE != 0
-            or self.protocol.waiting >= self._in_flight_max
+            or len(self.protocol.unanswered) >= self._in_flight_max
             or self._sender.outbox.size >= self._reactor.options.unsent_bytes_pause
             or self._is_draining
         )
@@ -401,6 +413,8 @@ class Connection(asyncio.BufferedProtocol):
     def _end_turn(self) -> None:
         if self._sender.outbox.size or self.is_ending:
             self._flush()
+        if not (self._holds or self._aside or self._is_busy()):
+            return
         if self._aside and not self._is_busy():
             # The write made room at once; the turn of others comes first.
             self._wake()

@@ -93,7 +93,11 @@ class Quorum:
         files.make_dirs(directory)
         remove_leftovers(files, directory)
         _check_topic(files, directory)
-        log = PartitionLog.open(files, directory, config, Opening(now_ms))
+        # Where `_let_go` made the log begin: files before that may have come back with the power,
+        # some of them, and what they leave between them would be taken for a lost tail.
+        kept = list_snapshots(files, directory)[-SNAPSHOTS_KEPT:]
+        start = kept[0].end_offset if kept else 0
+        log = PartitionLog.open(files, directory, config, Opening(now_ms, log_start_offset=start))
         static = Voters(STATIC, tuple(Voter(each) for each in membership.static_voters))
         quorum = cls(files, log, membership, static)
         quorum._join_snapshot_and_log()

@@ -24,7 +24,15 @@ UNKNOWN_END = -1
 class Leader:
     """See the module; for one leader epoch."""
 
-    __slots__ = ("_ends", "_is_alone", "high_watermark", "isr", "replica_count", "replica_id")
+    __slots__ = (
+        "_ends",
+        "_is_alone",
+        "_is_held",
+        "high_watermark",
+        "isr",
+        "replica_count",
+        "replica_id",
+    )
 
     def __init__(
         self, replica_id: int, isr: Collection[int], replica_count: int, high_watermark: int
@@ -36,6 +44,7 @@ class Leader:
         self.replica_count = replica_count
         self.high_watermark = high_watermark
         self._is_alone = len(self.isr) == 1
+        self._is_held = False
         self._ends: dict[int, int] = {}
 
     def __repr__(self) -> str:
@@ -48,13 +57,25 @@ class Leader:
 
     def on_end(self, replica_id: int, end_offset: int) -> bool:
         """The replica holds all below `end_offset`; whether the high watermark moved."""
-        self._ends[replica_id] = end_offset
-        if not self._is_alone or replica_id != self.replica_id:
+        if self._is_alone and replica_id == self.replica_id:
+            self._ends[replica_id] = end_offset
+        else:
+            if self._is_held and replica_id == self.replica_id:
+                return False
+            self._ends[replica_id] = end_offset
             end_offset = min(self._ends.get(each, UNKNOWN_END) for each in self.isr)
         if end_offset <= self.high_watermark:
             return False
         self.high_watermark = end_offset
         return True
+
+    def hold(self) -> None:
+        """The leader vouches for nothing more until `carry_on`: its log is about to be another."""
+        self._is_held, self._is_alone = True, False
+
+    def carry_on(self) -> None:
+        """The end of `hold`; `on_end` tells what it vouches for now."""
+        self._is_held, self._is_alone = False, len(self.isr) == 1
 
     def check_acks(self, acks: int, min_insync_replicas: int) -> None:
         """Refuse an append that could not be acknowledged as it asks to be."""

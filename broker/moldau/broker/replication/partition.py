@@ -52,6 +52,7 @@ class Partition:
     __slots__ = (
         "_acks_min",
         "_commit",
+        "_is_held",
         "_leader",
         "_purgatory",
         "_refusal",
@@ -78,6 +79,7 @@ class Partition:
         self._commit = commit
         self._purgatory = purgatory
         self._leader: Leader | None = None
+        self._is_held = False
         self._acks_min = 1
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -182,7 +184,8 @@ class Partition:
         return epochs.end_offset_for(leader_epoch, end)
 
     def delete_records(self, offset: int) -> int:
-        """Let the log begin at `offset` (-1: at the high watermark); the new beginning, durable.
+        """Let the log begin at `offset` (-1: at the high watermark); the new beginning. Durable
+        after `Replicas.log_starts_durable`.
 
         POLICY_VIOLATION where only compaction may delete; OFFSET_OUT_OF_RANGE beyond what consumers
         could read."""
@@ -217,13 +220,28 @@ class Partition:
             return
         self.leader_epoch = leadership.leader_epoch
         self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
-        end = log.log_end_offset
-        if end - log.flushed_end_offset >= log.config.flush_messages:
-            end = log.flushed_end_offset
-            self._commit.submit(log, self._on_durable)
-        leader.on_end(node_id, end)
-        log.update_high_watermark(leader.high_watermark)
-        self._purgatory.moved(self)
+        self._vouch(leader)
+        if self._is_held:
+            leader.hold()
+
+    def hold(self) -> None:
+        """Take appends, and acknowledge none of them until `carry_on`."""
+        self._is_held = True
+        if self._leader is not None:
+            self._leader.hold()
+
+    def carry_on(self) -> None:
+        """The end of `hold`: acknowledge what is as safe as the topic asks for."""
+        self._is_held = False
+        if self._leader is not None:
+            self._leader.carry_on()
+            self._vouch(self._leader)
+
+    def move_to(self, log: PartitionLog, commit: GroupCommit) -> None:
+        """Another log that holds the same, in another directory, while it is held. What waited for
+        the old one to be durable waits for this one."""
+        assert self._is_held
+        self.log, self._commit = log, commit
 
     def configure(self, config: TopicConfig) -> None:
         """Other settings from the next append on."""
@@ -239,6 +257,17 @@ class Partition:
         self._purgatory.moved(self)
 
     # Inside.
+
+    def _vouch(self, leader: Leader) -> None:
+        """What is in the log counts as ours, when it is as safe as the topic asks for."""
+        log = self.log
+        end = log.log_end_offset
+        if end - log.flushed_end_offset >= log.config.flush_messages:
+            end = log.flushed_end_offset
+            self._commit.submit(log, self._on_durable)
+        leader.on_end(leader.replica_id, end)
+        log.update_high_watermark(leader.high_watermark)
+        self._purgatory.moved(self)
 
     def _on_durable(self, error: KafkaError | None) -> None:
         """A flush is over. After an error the directory has failed, and has told `Replicas`."""

@@ -12,18 +12,20 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
-from moldau.broker.log.checkpoint_job import CheckpointWriter
+from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
 from moldau.broker.log.cleaner import Cleaner
 from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log import PartitionLog
-from moldau.broker.log.log_settings import cleaner_options, upkeep_options
+from moldau.broker.log.log_settings import cleaner_options, move_options, upkeep_options
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.upkeep import Upkeep
+from moldau.broker.replication.moves import Moves
 from moldau.broker.replication.partition import Leadership, Partition
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
@@ -71,6 +73,11 @@ class Replicas:
         writer = CheckpointWriter(runtime)
         self.upkeep = Upkeep(runtime, directories, self._commits, writer, log)
         self.cleaner = Cleaner(runtime, directories, self._commits, writer, log)
+        self.moves = Moves(runtime, directories, self._commits, writer, log)
+        self.moves.on_moved = self._on_moved
+        self.on_placed: Callable[[Partition, Uuid], None] = lambda partition, directory_id: None
+        """Whom to tell that a replica lies in a directory of which the metadata do not say so."""
+        self._writer = writer
         directories.on_failure(self._on_failure)
         self._report()
 
@@ -105,6 +112,27 @@ class Replicas:
         """All that can serve, in the order in which they came."""
         return iter(self._serving.values())
 
+    async def log_starts_durable(self, partitions: Iterable[Partition]) -> None:
+        """Wait until the logs begin where they do now also after a loss of power. A disk that
+        refuses takes its directory out of service, which the partitions say."""
+        known = list(dict.fromkeys(partitions))
+        directories: dict[LogDirectory, None] = {}
+        for each in known:
+            await self.moves.settled(each)
+            place = TopicPartition(each.topic, each.index)
+            directory = self.directories.directory_of(place)
+            if directory is None:
+                continue
+            directories[directory] = None
+            if not each.log.durability.is_home_durable:
+                with suppress(KafkaError):
+                    await self._commits.of(directory).durable(each.log)
+        for directory in directories:
+            await self._writer.write(directory, *POINTS)
+        for each in known:
+            if each.log.failure is None:
+                each.log.forget_epochs()
+
     # Told by publishing.
 
     def lead(self, leadership: Leadership, config: TopicConfig) -> None:
@@ -121,6 +149,8 @@ class Replicas:
                 self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
                 return
             self._hosted[name] = partition
+            self.moves.resume(partition)
+            self._check_place(partition, leadership.directory_id)
         elif partition.log.failure is not None:
             return
         partition.configure(config)
@@ -147,6 +177,7 @@ class Replicas:
             return
         self._forget(name)
         place = TopicPartition(topic, index)
+        self.moves.call_off(place)
         directory = self.directories.directory_of(place)
         if directory is None or directory.failure is not None:
             return  # what lies in a failed directory is set aside when it comes back
@@ -166,6 +197,7 @@ class Replicas:
     def set_aside_strays(self) -> None:
         """Once, at start, after every partition of the metadata was told, by `lead` or `resign`:
         logs that nobody knows are renamed to `-stray` and kept for a person to look at."""
+        self.moves.call_off_unknown(lambda place: (place.topic, place.partition) in self._ids)
         for directory in self.directories.in_service():
             for place in list(directory.logs):
                 topic_id = self._ids.get((place.topic, place.partition))
@@ -179,15 +211,18 @@ class Replicas:
         """Begin the periodic work on the logs: retention, flushes, checkpoints, compaction."""
         self.upkeep.start(upkeep_options(settings))
         self.cleaner.start(cleaner_options(settings))
+        self.moves.configure(move_options(settings), is_start=True)
 
     def reconfigure(self, settings: Settings) -> None:
         """Other settings of the broker for that work. Those of topics come by `configure`."""
         self.upkeep.configure(upkeep_options(settings))
         self.cleaner.configure(cleaner_options(settings))
+        self.moves.configure(move_options(settings))
 
     async def aclose(self) -> None:
         """End the periodic work, let flushes that are under way end, answer all who wait. To be
         called when no more requests come; the directories are the caller's to close after it."""
+        await self.moves.aclose()
         await self.cleaner.aclose()
         await self.upkeep.aclose()
         await self._commits.idle()
@@ -266,6 +301,15 @@ class Replicas:
             partitions=len(directory.logs),
             directories_left=len(self.directories.in_service()),
         )
+
+    def _on_moved(self, partition: Partition, directory: LogDirectory) -> None:
+        self.on_placed(partition, directory.directory_id)
+
+    def _check_place(self, partition: Partition, directory_id: Uuid | None) -> None:
+        """What the metadata say of it is `directory_id`."""
+        found = self.directories.directory_of(TopicPartition(partition.topic, partition.index))
+        if found is not None and found.directory_id != directory_id:
+            self.on_placed(partition, found.directory_id)
 
     # Names.
 

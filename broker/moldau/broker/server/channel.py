@@ -3,7 +3,8 @@
 Invariants: what a caller is told was committed, and published to this node, before; an answer is
 given once; a controller whose log failed is never asked again, another one is made from the log,
 which holds all that was acknowledged. If that does not work either, the disk refuses, and `on_end`
-hears why the node cannot go on.
+hears why the node cannot go on. It hears at once when a sync failed: what the log shows from then
+on is memory, and not what is on the disk.
 
 With one voter the active controller is always here, so asking it is a call. A cluster puts a
 connection in its place, behind the same `submit`.
@@ -203,10 +204,19 @@ class LocalController:
 
     def _on_failure(self, error: Exception) -> None:
         """In the midst of a decision, perhaps: what is to be done is done after it."""
-        quorum, self._active = self._quorum, None
-        if quorum is not None and not self._is_closed:
+        quorum, active, self._active = self._quorum, self._active, None
+        if quorum is None or active is None or self._is_closed:
+            return
+        if active.is_durability_unknown:
+            self._runtime.spawn(self._give_up(quorum, error), name="controller-end")
+        else:
             self._log.failure("the metadata log failed; it is opened anew", error)
             self._runtime.spawn(self._reopen(quorum), name="controller-reopen")
+
+    async def _give_up(self, failed: Quorum, error: Exception) -> None:
+        failed.log.abandon()
+        if not self._is_closed:
+            self._audience.on_end(self._unusable(failed.log.failure or error))
 
     async def _reopen(self, failed: Quorum) -> None:
         failed.log.abandon()
@@ -215,12 +225,13 @@ class LocalController:
         try:
             self.open()
         except (OSError, MoldauError) as error:
-            self._audience.on_end(
-                CorruptLog(
-                    "the metadata log cannot be used; look at its disk and start the node again",
-                    directory=self._charter.directory,
-                    error=str(error),
-                )
-            )
+            self._audience.on_end(self._unusable(error))
             return
         self._audience.on_reopened()
+
+    def _unusable(self, error: Exception) -> CorruptLog:
+        return CorruptLog(
+            "the metadata log cannot be used; look at its disk and start the node again",
+            directory=self._charter.directory,
+            error=str(error),
+        )

@@ -27,7 +27,10 @@ from moldau.errors import MoldauError
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.controller.topics import Topic
+    from moldau.broker.log.names import TopicPartition
+    from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
+    from moldau.ids import Uuid
     from moldau.logging import Logger
     from moldau.protocol.declare import MetadataRecord
 
@@ -51,6 +54,9 @@ class Publisher:
         self._node: Node | None = None
         self._log: Logger | None = None
         self._pending = Changes()
+        self._configured: tuple[ResourceSettings, TopicConfig] | None = None
+        """The last settings that were asked for: partitions of a topic come one after the other,
+        and topics without settings of their own share them."""
 
     # The controller's side.
 
@@ -99,6 +105,16 @@ class Publisher:
         """What the topic's settings say, before there is a node to ask."""
         values = self.image.configs.of_topic(topic)
         return topic_config(topic_settings(topic, values, settings, is_stored=True))
+
+    def home_of(self, node_id: int) -> Callable[[TopicPartition], Uuid | None]:
+        """In which log directory the node has its replica of a partition, as the metadata say."""
+
+        def home(place: TopicPartition) -> Uuid | None:
+            topic = self.image.topics.by_name(place.topic)
+            partition = None if topic is None else topic.partitions.get(place.partition)
+            return None if partition is None else partition.directory_of(node_id)
+
+        return home
 
     # Applying.
 
@@ -158,7 +174,10 @@ class Publisher:
                 node.replicas.configure(name, self._config(node, name))
 
     def _config(self, node: Node, topic: str) -> TopicConfig:
-        return topic_config(node.topic_settings(topic))
+        settings = node.topic_settings(topic)
+        if self._configured is None or self._configured[0] is not settings:
+            self._configured = settings, topic_config(settings)
+        return self._configured[1]
 
     def _report(self, error: MoldauError, topic: str, index: int) -> None:
         if self._log is not None:

@@ -31,12 +31,14 @@ from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.network import NetworkMetrics, SocketServer
+from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.server.channel import Audience, LocalController, charter_of
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
+from moldau.broker.server.placement import Placement
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.settings import Listener, read_listeners, unbuilt
@@ -113,6 +115,7 @@ class Broker:
         self._node: Node | None = None
         self._sockets: SocketServer | None = None
         self._membership: Membership | None = None
+        self._placement: Placement | None = None
 
     @classmethod
     async def start(
@@ -166,6 +169,8 @@ class Broker:
         controller = self._open_controller(cluster_id)
         await self._load(directories)
         node = self._make_node(cluster_id, directories, controller)
+        self._placement = placement = Placement(node)
+        node.replicas.on_placed = placement.note
         self._publisher.begin(node, self._log)
         self._refuse_failed(directories)
         await self._listen(node, host_name)
@@ -173,6 +178,7 @@ class Broker:
         node.replicas.start(node.settings)
         self._let_in(node.settings)
         membership.live()
+        placement.live()
         self._log.info(
             "broker is up",
             cluster=cluster_id,
@@ -237,7 +243,10 @@ class Broker:
             return known
 
         now_ms = self._runtime.clock.wall_ms()
-        loading = self._runtime.run_blocking(directories.load, config_of, now_ms)
+        node_id = settings[node_settings.node_id]
+        loading = self._runtime.run_blocking(
+            directories.load, config_of, now_ms, self._publisher.home_of(node_id)
+        )
         try:
             await asyncio.wait([loading])
         except asyncio.CancelledError:
@@ -270,6 +279,7 @@ class Broker:
         purgatory = Purgatory(runtime.clock, asyncio.get_running_loop())
         replicas = Replicas(runtime, directories, node_id, purgatory, self._log)
         replicas.on_directory_failure = self._on_directory_failure
+        replica_metrics.declare(self._registry, replicas)
         self._node = node = Node(
             runtime=runtime,
             node_id=node_id,
@@ -436,6 +446,8 @@ class Broker:
                 self._sockets.stop_listening()
             if self._membership is not None:
                 await self._leave(self._membership)
+            if self._placement is not None:
+                await self._placement.aclose()
             if self._node is not None:
                 self._node.replicas.purgatory.close()
             if self._sockets is not None:

@@ -1,0 +1,136 @@
+"""What a produce request costs the broker, by partitions, batch size and how many are on the way.
+
+One connection sends requests that were made beforehand, so many ahead of the answers, and the
+broker's own process time is counted: user and system, divided by the requests. One record a batch,
+or one of 16 KB; whatever grows with the number of requests shows here, whatever grows with bytes
+shows in `bench.broker`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cache, partial
+from typing import Final, NamedTuple
+
+from bench.broker_load import create_topic, one_record
+from bench.harness import Case, Goal, Table
+from bench.peer_brokers import HOST, MoldauBroker, cpu_seconds
+from moldau.protocol.connection import ClientConnection
+from moldau.protocol.framing import FrameReader, shared_buffer
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+REQUESTS: Final = 10_000
+DISTINCT: Final = 50
+VERSION: Final = 9
+TOPIC: Final = "requests"
+
+
+class Load(NamedTuple):
+    """A kind of request, and how many of them are on their way at once."""
+
+    partitions: int
+    size_bytes: int
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.partitions} x {self.size_bytes} B, depth {self.depth}"
+
+
+ALONE: Final = Load(1, 100, 1)
+PIPELINED: Final = Load(1, 100, 5)
+LOADS: Final = (PIPELINED, ALONE, Load(3, 100, 5), Load(6, 100, 5), Load(1, 16_000, 5))
+
+
+def frames_of(load: Load) -> list[bytes]:
+    """Requests that differ in their correlation ids."""
+    client = ClientConnection("bench-produce")
+    data = [
+        PartitionProduceData(index=index, records=one_record(bytes(load.size_bytes)))
+        for index in range(load.partitions)
+    ]
+    request = ProduceRequest(
+        acks=1,
+        timeout_ms=30_000,
+        topic_data=[TopicProduceData(name=TOPIC, partition_data=data)],
+    )
+    return [b"".join(map(bytes, client.send(request, VERSION))) for _ in range(DISTINCT)]
+
+
+def send_all(port: int, frames: Sequence[bytes], depth: int, count: int) -> None:
+    """Send `count` requests, at most `depth` of them without their answers."""
+    reader = FrameReader(shared_buffer())
+    with socket.create_connection((HOST, port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sent = min(depth, count)
+        connection.sendall(b"".join(frames[number % DISTINCT] for number in range(sent)))
+        answered = 0
+        while answered < count:
+            size = connection.recv_into(reader.get_buffer())
+            assert size, "the broker has closed the connection"
+            came = sum(1 for _ in reader.received(size))
+            answered += came
+            more = min(came, count - sent)
+            if more:
+                numbers = range(sent, sent + more)
+                connection.sendall(b"".join(frames[number % DISTINCT] for number in numbers))
+                sent += more
+
+
+@cache
+def broker() -> MoldauBroker:
+    """The one that is measured; it ends with this process."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    started = stack.enter_context(MoldauBroker.started())
+    create_topic(started, TOPIC)
+    return started
+
+
+def microseconds(load: Load) -> float:
+    """Of the broker's CPU, a request."""
+    measured = broker()
+    frames = frames_of(load)
+    send_all(measured.port, frames, load.depth, REQUESTS // 10)
+    before = cpu_seconds(measured.pid)
+    send_all(measured.port, frames, load.depth, REQUESTS)
+    return (cpu_seconds(measured.pid) - before) / REQUESTS * 1e6
+
+
+def rate(load: Load) -> float:
+    """Requests a second, as this one client sees it."""
+    measured = broker()
+    frames = frames_of(load)
+    start = time.perf_counter()
+    send_all(measured.port, frames, load.depth, REQUESTS)
+    return REQUESTS / (time.perf_counter() - start)
+
+
+def tables() -> Sequence[Table]:
+    """The broker's price of a request, and how many one connection gets through."""
+    return (
+        Table(
+            "a produce request: broker CPU",
+            "us a request",
+            [Case(str(load), partial(microseconds, load)) for load in LOADS],
+            [
+                Goal(str(Load(3, 100, 5)), str(PIPELINED), ratio_at_most=2.2),
+                Goal(str(Load(6, 100, 5)), str(PIPELINED), ratio_at_most=3.8),
+                Goal(str(Load(1, 16_000, 5)), str(PIPELINED), ratio_at_most=2.2),
+            ],
+            higher_is_better=False,
+            notes=("Depth: requests that are sent ahead of their answers.",),
+        ),
+        Table(
+            "produce requests over one connection",
+            "requests a second",
+            [Case(str(load), partial(rate, load)) for load in (PIPELINED, ALONE)],
+        ),
+    )

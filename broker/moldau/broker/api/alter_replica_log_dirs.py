@@ -1,0 +1,101 @@
+"""Moves replicas of this node between its log directories (KIP-113).
+
+Answered when the copies are begun, so that a restart goes on with them; DescribeLogDirs tells how
+far they are. One that is asked to be where it is already stays, and a move of it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+
+
+class _Answer:
+    """The outcomes of one request, until the last one is known."""
+
+    def __init__(self, request: ApiRequest) -> None:
+        self._request = request
+        self._codes: dict[tuple[str, int], ErrorCode | None] = {}
+
+    def expect(self, topic: str, index: int) -> Callable[[KafkaError | None], None]:
+        """There will be an outcome for this one."""
+        self._codes[topic, index] = None
+        return partial(self._heard, topic, index)
+
+    def _heard(self, topic: str, index: int, error: KafkaError | None) -> None:
+        self._codes[topic, index] = ErrorCode.NONE if error is None else error.code
+        self.send_when_complete()
+
+    def send_when_complete(self) -> None:
+        """Answer if nothing is open."""
+        topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+        for (topic, index), code in self._codes.items():
+            if code is None:
+                return
+            topics.setdefault(topic, []).append(
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+            )
+        self._request.answer(
+            AlterReplicaLogDirsResponse(
+                throttle_time_ms=0,
+                results=[
+                    AlterReplicaLogDirTopicResult(topic_name=topic, partitions=partitions)
+                    for topic, partitions in topics.items()
+                ],
+            )
+        )
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """A partition that is named for several directories goes to the last of them."""
+    message = cast(AlterReplicaLogDirsRequest, request.decode())
+    wanted = {
+        (topic.name, index): directory.path
+        for directory in message.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    answer = _Answer(request)
+    outcomes = {name: answer.expect(*name) for name in wanted}
+    if not wanted:
+        answer.send_when_complete()
+    for (topic, index), path in wanted.items():
+        on_begun = outcomes[topic, index]
+        try:
+            _begin(node, topic, index, path, on_begun)
+        except KafkaError as error:
+            on_begun(error)
+
+
+def _begin(
+    node: Node, topic: str, index: int, path: str, on_begun: Callable[[KafkaError | None], None]
+) -> None:
+    moves = node.replicas.moves
+    moves.check_target(topic, index, path)
+    try:
+        partition = node.replicas.partition(topic, index)
+    except KafkaError as error:
+        if error.code not in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ):
+            raise
+        # Kafka says so of a replica that is elsewhere; its clients know this code since the start.
+        known = node.image.topics.by_name(topic)
+        if known is None or index not in known.partitions:
+            raise
+        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, topic=topic, partition=index) from error
+    moves.begin(partition, path, on_begun)

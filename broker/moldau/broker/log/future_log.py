@@ -1,0 +1,231 @@
+"""A copy of a log on its way to another directory of this node (`-future`, KIP-113).
+
+    open        made, or taken over from an earlier life                            thread
+    next_piece  what the log has and the copy has not                               loop
+    copy        append that                                                         thread
+    sync        durable so far, so that the end is short                            thread
+    catch_up    the rest, and what else the log knows                               loop
+    settle      durable                                                             thread
+    rename      under the log's own name, and marked as the one that counts         thread
+    take_over   what came meanwhile; from now on the copy is the log                loop
+    clear_mark  the old log has lost its name                                       thread
+
+Invariants:
+* The copy holds the log's batches as they are, in order, from the log's start (or a batch that
+  reaches over it) on. Nobody else knows it before `take_over`, so threads may work on it.
+* Between `catch_up` and `take_over` the log acknowledges nothing more: all that it ever promised is
+  durable in the copy before that has the log's name.
+
+Two directories cannot be renamed at once, so a crash may leave the log under one name in both. The
+mark tells which one counts: a file in the copy with a number, the greater one wins, none is 0.
+It is durable before the name, and goes when the old log's new name is durable (`superseding`).
+An earlier life's copy is cut to where the log ended when it was opened: behind that a loss of power
+may have parted the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from moldau.broker.log import names
+from moldau.broker.log.leader_epochs import LeaderEpochs
+from moldau.broker.log.log import Owner, PartitionLog
+from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
+from moldau.broker.log.recovery import Opening
+from moldau.broker.log.slice import LogSlice
+from moldau.errors import CorruptLog
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.runtime.files import Files
+
+PIECE_BYTES: Final = 1 << 20
+
+
+class Piece(NamedTuple):
+    """What is to be copied next."""
+
+    records: LogSlice
+    begin_anew_at: int | None
+    """The copy begins here, because the log does not have any more what it holds."""
+
+    is_last: bool
+    """It ends where the log does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a copy lies and whose it is; `opening` is what is known of one from an earlier life."""
+
+    path: str
+    topic_id: Uuid
+    opening: Opening | None = None
+
+
+class FutureLog:
+    """See the module; the copy of `source`."""
+
+    def __init__(self, source: PartitionLog, place: Place) -> None:
+        """To be made on the event loop, before the source grows in this life."""
+        self.source = source
+        self.path = place.path
+        self.unreadable: OSError | None = None
+        """What the source's disk refused to `copy`."""
+        self._files: Files = source.files
+        self._place = place
+        self._limit = source.log_end_offset
+        self._start = source.batch_start(source.log_start_offset)
+        self._truncations = source.truncation_count
+        self._log: PartitionLog | None = None
+
+    @property
+    def log(self) -> PartitionLog:
+        assert self._log is not None, "not opened"
+        return self._log
+
+    @property
+    def is_open(self) -> bool:
+        return self._log is not None
+
+    @property
+    def lag(self) -> int:
+        """Offsets that the copy has not."""
+        end = 0 if self._log is None else self._log.log_end_offset
+        return max(0, self.source.log_end_offset - end)
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self._log is None else self._log.size_bytes
+
+    @property
+    def failure(self) -> Exception | None:
+        """What its disk refused."""
+        return None if self._log is None else self._log.failure
+
+    # In a thread.
+
+    def open(self, now_ms: int) -> None:
+        """Make it, or go on with what is there, unless that is of another log."""
+        files, place = self._files, self._place
+        opening = place.opening
+        if opening is None:
+            self._make(now_ms)
+            return
+        try:
+            is_ours = read_partition_metadata(files, self.path) == place.topic_id
+            log = PartitionLog.open(files, place.path, self.source.config, opening)
+        except CorruptLog:
+            is_ours = False
+        if not is_ours:
+            files.remove_tree(place.path)
+            self._make(now_ms)
+            return
+        self._log = log
+        if not log.segments[0].base_offset <= self._start <= log.log_end_offset:
+            log.truncate_fully_and_start_at(self._start)
+        log.truncate_to(self._limit)
+
+    def _make(self, now_ms: int) -> None:
+        files, place = self._files, self._place
+        files.make_dirs(place.path)
+        write_partition_metadata(files, place.path, place.topic_id)
+        opening = Opening(now_ms, is_there=True, log_start_offset=self._start)
+        self._log = PartitionLog.open(files, place.path, self.source.config, opening)
+
+    def copy(self, piece: Piece, now_ms: int) -> None:
+        """Append what `next_piece` found. KafkaError: the copy cannot be written (`failure`), the
+        source not be read (`unreadable`), or the records are damaged."""
+        try:
+            data = piece.records.read()
+        except OSError as error:
+            self.unreadable = error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error=str(error)) from error
+        if piece.begin_anew_at is not None:
+            self.log.truncate_fully_and_start_at(piece.begin_anew_at)
+        if data:
+            self.log.append_as_follower(data, now_ms)
+
+    def sync(self) -> None:
+        """Make durable what it holds."""
+        self.log.flush()
+
+    def settle(self) -> None:
+        """As `sync`, and mark it as the one that counts if both have the log's name."""
+        self.log.flush()
+        number = generation(self._files, self.source.directory) + 1
+        self._files.write_text_atomic(f"{self.log.directory}/{names.TAKES_OVER}", f"{number}\n")
+
+    def rename(self, directory: str) -> None:
+        """Give it the name of a log in service; durable on return."""
+        self.log.move(directory)
+        self.path = directory
+
+    def clear_mark(self) -> None:
+        """No other log has its name any more, durably."""
+        path = f"{self.log.directory}/{names.TAKES_OVER}"
+        if self._files.exists(path):
+            self._files.remove(path)
+
+    def discard(self) -> None:
+        """It is not wanted any more."""
+        if self._log is not None:
+            self._log.abandon()
+        self._files.remove_tree(self.path)
+
+    def close(self) -> None:
+        """Let go, durably: another life may go on with it."""
+        if self._log is not None:
+            self._log.close()
+
+    # On the event loop.
+
+    def next_piece(self) -> Piece | None:
+        """The next piece, None when the copy is level with the log."""
+        source, end = self.source, self.log.log_end_offset
+        begin_anew_at = None
+        if source.truncation_count != self._truncations or end < source.log_start_offset:
+            self._truncations = source.truncation_count
+            begin_anew_at = end = source.batch_start(source.log_start_offset)
+        elif end >= source.log_end_offset:
+            return None
+        start = max(end, source.log_start_offset)
+        records = source.read(start, PIECE_BYTES)
+        if not len(records) and begin_anew_at is None:
+            return None
+        active = source.segments.active
+        reaches_end = records.position + len(records) >= active.size_bytes
+        return Piece(records, begin_anew_at, reaches_end and records.source is active.source)
+
+    def catch_up(self, now_ms: int) -> None:
+        """Copy the rest here and now, and what the log knows beside its batches: producers whose
+        batches are gone, epochs that began before its start, its start."""
+        source, log = self.source, self.log
+        self._copy_rest(now_ms)
+        log.log_end_offset = source.log_end_offset
+        log.roll(now_ms)
+        log.snapshots.write(
+            source.log_end_offset, dict(source.producers.entries).values(), sync=False
+        )
+        log.adopt_epochs(LeaderEpochs(source.leader_epochs.entries), source.log_start_offset)
+
+    def take_over(self, owner: Owner, now_ms: int) -> None:
+        """Be the log from now on, with all that it knew."""
+        source, log = self.source, self.log
+        self._copy_rest(now_ms)
+        log.log_end_offset = source.log_end_offset
+        log.adopt(source, owner)
+
+    def _copy_rest(self, now_ms: int) -> None:
+        while (piece := self.next_piece()) is not None:
+            self.copy(piece, now_ms)
+
+
+def generation(files: Files, directory: str) -> int:
+    """How often the log there has moved since its mark was last cleared."""
+    path = f"{directory}/{names.TAKES_OVER}"
+    try:
+        return int(files.read_text(path))
+    except FileNotFoundError:
+        return 0
+    except ValueError as error:
+        raise CorruptLog("the mark of a moved log is malformed", path=path) from error

@@ -1,0 +1,453 @@
+"""Replicas on their way from one log directory to another (AlterReplicaLogDirs, KIP-113).
+
+    COPYING -> TAKING_OVER -> MOVED
+       |            |
+       +-> ENDED <--+       called off, or something failed: the replica stays where it is
+
+Invariants:
+* A replica moves to one directory at a time; another wish calls the first one off.
+* Clients notice nothing but a pause of the acknowledgements while the copy, level with the log, is
+  made durable. What was acknowledged before is in both, what comes after is in the new one.
+* A copy that does not take over is removed, unless the node stops or a disk failed: what is left
+  then goes on when the partition is led the next time.
+* A disk that fails takes its own directory out of service, and not a replica on a healthy one. Only
+  if the copy has the log's name already, and nobody can take it away, the replica goes too: the
+  next start must not find two of which either may have acknowledged something.
+
+Reading and writing goes through threads, a piece at a time, at one rate for all; see `future_log`
+for the steps and for what a crash leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
+from moldau.broker.log.cleaner import Throttle
+from moldau.broker.log.future_log import PIECE_BYTES, FutureLog, Place
+from moldau.broker.log.group_commit import GroupCommits
+from moldau.broker.log.log_settings import MoveOptions
+from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.shell import ended, new_future, rest, slots
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from moldau.broker.log.directories import LogDirectories
+    from moldau.broker.log.directory import Left, LogDirectory
+    from moldau.broker.replication.partition import Partition
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+_UNIQUE_BYTES: Final = 16
+
+OnBegun: TypeAlias = Callable[[KafkaError | None], None]
+
+
+class MoveState(Enum):
+    """See the module."""
+
+    COPYING = "the copy grows towards the log"
+    TAKING_OVER = "the copy is made durable, nothing is acknowledged meanwhile"
+    MOVED = "the copy is the log"
+    ENDED = "there is no copy"
+
+
+class Move:
+    """One replica's way."""
+
+    def __init__(
+        self, partition: Partition, source: LogDirectory, target: LogDirectory, future: FutureLog
+    ) -> None:
+        self.partition = partition
+        self.place = TopicPartition(partition.topic, partition.index)
+        self.source = source
+        self.target = target
+        self.future = future
+        self.state = MoveState.COPYING
+        self.is_called_off = False
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the replica is still there, and both directories are in service."""
+        return (
+            self.source.logs.get(self.place) is self.future.source
+            and self.source.failure is None
+            and self.target.failure is None
+        )
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it should go on."""
+        return self.is_current and not self.is_called_off
+
+
+class Moves:
+    """All of a node. Works until `aclose`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        directories: LogDirectories,
+        commits: GroupCommits,
+        writer: CheckpointWriter,
+        log: Logger,
+    ) -> None:
+        self.on_moved: Callable[[Partition, LogDirectory], None] = lambda partition, to: None
+        """Whom to tell that a replica lies elsewhere now."""
+        self._runtime = runtime
+        self._directories = directories
+        self._commits = commits
+        self._writer = writer
+        self._log = log
+        self._moves: dict[TopicPartition, Move] = {}
+        self._throttle = Throttle(MoveOptions().bytes_per_second_max)
+        self._slots = slots(MoveOptions().at_a_time)
+        self._is_closing = False
+
+    async def idle(self) -> None:
+        """Wait until nothing is on its way."""
+        while self._moves:
+            await ended(next(task for each in self._moves.values() if (task := each.task)))
+
+    async def settled(self, partition: Partition) -> None:
+        """Wait while the replica's copy is taking over."""
+        move = self._moves.get(_place(partition))
+        if move is not None and move.task is not None and move.state is MoveState.TAKING_OVER:
+            await ended(move.task)
+
+    def configure(self, options: MoveOptions, *, is_start: bool = False) -> None:
+        """Other options; how many go at a time is decided at the start."""
+        self._throttle.bytes_per_second = options.bytes_per_second_max
+        if is_start:
+            self._slots = slots(options.at_a_time)
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    # Asked for.
+
+    def begin(self, partition: Partition, path: str, on_begun: OnBegun) -> None:
+        """Let the replica move to that directory; `on_begun` hears when a copy is there that a
+        restart will go on with, or the KafkaError.
+
+        A directory where it is, or where it moves to, changes nothing but a move to another one.
+        KafkaError at once, as `check_target`.
+        """
+        target = self.check_target(partition.topic, partition.index, path)
+        self._runtime.spawn(self._begin(partition, target, on_begun), name="move-begin")
+
+    def check_target(self, topic: str, index: int, path: str) -> LogDirectory:
+        """The directory of that path. LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when it is out of
+        service; INVALID_TOPIC_EXCEPTION when the topic's name leaves no room for an ending."""
+        directories = self._directories
+        target = next((each for each in directories.directories if each.path == path), None)
+        if target is None:
+            code = ErrorCode.LOG_DIR_NOT_FOUND
+            if path in directories.unopened:
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+            raise KafkaError(code, directory=path)
+        if target.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, directory=path)
+        place = TopicPartition(topic, index)
+        name = names.marked_dir_name(place, bytes(_UNIQUE_BYTES), names.FUTURE_DIR)
+        if len(name) > names.NAME_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "too long a name to move", topic=topic
+            )
+        return target
+
+    async def _begin(self, partition: Partition, target: LogDirectory, on_begun: OnBegun) -> None:
+        try:
+            await self._begin_or_refuse(partition, target)
+        except KafkaError as error:
+            on_begun(error)
+        else:
+            on_begun(None)
+
+    async def _begin_or_refuse(self, partition: Partition, target: LogDirectory) -> None:
+        place = _place(partition)
+        while (known := self._moves.get(place)) is not None:
+            if known.target is target and known.is_wanted:
+                return
+            known.is_called_off = True
+            assert known.task is not None
+            await ended(known.task)
+        source = self._source_of(partition)
+        if source is target or self._is_closing:
+            return
+        target.forget_points()
+        unique = self._runtime.random.randbytes(_UNIQUE_BYTES)
+        name = names.marked_dir_name(place, unique, names.FUTURE_DIR)
+        move = self._made(partition, source, target, Place(f"{target.path}/{name}", _id(partition)))
+        begun = new_future()
+        self._start(move, begun)
+        await begun
+
+    def _source_of(self, partition: Partition) -> LogDirectory:
+        """Where the replica lies now, if it still serves."""
+        place = _place(partition)
+        source = self._directories.directory_of(place)
+        if source is None or source.logs[place] is not partition.log:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=place.topic)
+        directories = self._directories
+        if directories.unopened or len(directories.in_service()) < len(directories.directories):
+            # A copy of it may lie where nobody can look.
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is out of service")
+        return source
+
+    def resume(self, partition: Partition) -> None:
+        """Go on with what an earlier life left. To be called before the log grows in this one."""
+        place = _place(partition)
+        for target in self._directories.in_service():
+            left = target.left.pop(place, None)
+            if left is None:
+                continue
+            source = self._directories.directory_of(place)
+            if source is None or source is target or place in self._moves or self._is_closing:
+                self._remove(left)
+                continue
+            found = Place(left.path, _id(partition), left.opening)
+            try:
+                self._start(self._made(partition, source, target, found), None)
+            except KafkaError as error:
+                self._report(place, target, error)
+
+    def _made(
+        self, partition: Partition, source: LogDirectory, target: LogDirectory, place: Place
+    ) -> Move:
+        future = FutureLog(partition.log, place)
+        move = Move(partition, source, target, future)
+        self._moves[move.place] = move
+        source.departing.add(move.place)
+        target.futures[move.place] = future
+        return move
+
+    def _start(self, move: Move, begun: asyncio.Future[None] | None) -> None:
+        move.task = self._runtime.spawn(self._run(move, begun), name="move")
+
+    def call_off(self, place: TopicPartition) -> None:
+        """The replica is gone; so is what an earlier life left of its way."""
+        move = self._moves.get(place)
+        if move is not None:
+            move.is_called_off = True
+        for directory in self._directories.in_service():
+            left = directory.left.pop(place, None)
+            if left is not None:
+                self._remove(left)
+
+    def call_off_unknown(self, is_known: Callable[[TopicPartition], bool]) -> None:
+        """Remove what an earlier life left of replicas that the cluster does not know any more."""
+        for directory in self._directories.in_service():
+            for place in list(directory.left):
+                if not is_known(place):
+                    self._remove(directory.left.pop(place))
+
+    async def aclose(self) -> None:
+        """End what is under way between two steps; copies stay, for the next life."""
+        self._is_closing = True
+        for move in list(self._moves.values()):
+            if move.task is not None:
+                await ended(move.task)
+
+    # On its way.
+
+    async def _run(self, move: Move, begun: asyncio.Future[None] | None) -> None:
+        error: MoldauError | OSError | None = None
+        try:
+            try:
+                await self._go(move, begun)
+            except (MoldauError, OSError) as failure:
+                error = failure
+            await self._end(move, error)
+        finally:
+            move.partition.carry_on()
+            del self._moves[move.place]
+            if begun is not None and not begun.done():
+                begun.set_exception(_refusal(move, error))
+
+    async def _go(self, move: Move, begun: asyncio.Future[None] | None) -> None:
+        await self._open(move)
+        if begun is not None and not begun.done():
+            begun.set_result(None)
+        async with self._slots:
+            await self._copy(move)
+            if move.is_wanted and not self._is_closing:
+                await self._take_over(move)
+
+    async def _open(self, move: Move) -> None:
+        now_ms = self._now_ms()
+        await self._runtime.run_blocking(move.future.open, now_ms)
+
+    async def _copy(self, move: Move) -> None:
+        """Until the copy was level with the log once, what came since is no more than a piece, and
+        little of it is not durable yet."""
+        future, run_blocking = move.future, self._runtime.run_blocking
+        unsynced, was_level = PIECE_BYTES, False
+        while move.is_wanted and not self._is_closing:
+            piece = future.next_piece()
+            if piece is None or (piece.is_last and was_level):
+                if unsynced < PIECE_BYTES:
+                    return
+                await run_blocking(future.sync)
+                unsynced = 0
+                continue
+            await run_blocking(future.copy, piece, self._now_ms())
+            unsynced += len(piece.records)
+            was_level = was_level or piece.is_last
+            delay = self._throttle.delay(len(piece.records), self._runtime.clock.monotonic())
+            await self._wait(move, delay)
+
+    async def _wait(self, move: Move, seconds: float) -> None:
+        """As the throttle says, without keeping those waiting who want the move to end."""
+        while seconds > 0 and move.is_wanted and not self._is_closing:
+            await rest(min(seconds, 0.2))
+            seconds -= 0.2
+
+    async def _take_over(self, move: Move) -> None:
+        future, run_blocking = move.future, self._runtime.run_blocking
+        move.state = MoveState.TAKING_OVER
+        move.partition.hold()
+        try:
+            future.catch_up(self._now_ms())
+            await run_blocking(future.settle)
+            move.target.arriving[move.place] = future.log
+            await self._writer.write(move.target, *POINTS)
+            if not move.is_current:
+                return
+            copied_to = future.path
+            await run_blocking(future.rename, move.target.home_of(move.place))
+            try:
+                self._switch(move)
+            except (KafkaError, OSError):
+                await self._rename_back(move, copied_to)
+                raise
+        finally:
+            move.partition.carry_on()
+        await self._bury(move)
+
+    def _switch(self, move: Move) -> None:
+        """From now on the copy is the log."""
+        if not move.is_current:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition=str(move.place))
+        source, target, place = move.source, move.target, move.place
+        move.future.take_over(target.owner, self._now_ms())
+        topic_id = source.topic_ids[place]
+        cleaned_offset = source.cleaned_offsets.get(place)
+        source.depart(place)
+        target.arrive(place, topic_id, cleaned_offset)
+        move.partition.move_to(move.future.log, self._commits.of(target))
+        move.state = MoveState.MOVED
+
+    async def _rename_back(self, move: Move, path: str) -> None:
+        """The copy does not count after all; if that cannot be said, the log must not go on."""
+        with suppress(KafkaError):
+            await self._runtime.run_blocking(move.future.rename, path)
+            return
+        reason = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "half moved", partition=str(move.place))
+        move.future.source.take_out_of_service(reason)
+        if move.is_current:
+            move.partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def _bury(self, move: Move) -> None:
+        """Take the old log's name away, and then the mark that says which one counts."""
+        old, source, run_blocking = move.future.source, move.source, self._runtime.run_blocking
+        unique = self._runtime.random.randbytes(_UNIQUE_BYTES)
+        name = names.marked_dir_name(move.place, unique, names.DELETE_DIR)
+        try:
+            old.disown()
+            await run_blocking(old.move, f"{source.path}/{name}")
+        except KafkaError:
+            if isinstance(old.failure, OSError):
+                source.fail(old.failure)
+            return
+        source.bury(old, self._now_ms())
+        await self._writer.write(move.target, *POINTS)
+        try:
+            await run_blocking(move.future.clear_mark)
+        except OSError as error:
+            move.target.fail(error)
+
+    # The end.
+
+    async def _end(self, move: Move, error: MoldauError | OSError | None) -> None:
+        """Whatever became of it, nothing of it is left that could mislead anybody."""
+        move.source.departing.discard(move.place)
+        if move.state is MoveState.MOVED:
+            self._log.info("moved a replica", partition=str(move.place), directory=move.target.path)
+            self.on_moved(move.partition, move.target)
+            return
+        move.state = MoveState.ENDED
+        self._blame(move, error)
+        if error is not None:
+            self._report(move.place, move.target, error)
+        if self._is_closing and error is None and not move.is_called_off:
+            return  # closed with its directory
+        move.target.withdraw(move.place)
+        if error is None or move.target.failure is None:
+            await self._discard(move)
+
+    def _blame(self, move: Move, error: MoldauError | OSError | None) -> None:
+        """Take the directory out of service whose disk refused."""
+        future = move.future
+        if future.unreadable is not None:
+            move.source.fail(future.unreadable)
+        elif isinstance(future.failure, OSError):
+            move.target.fail(future.failure)
+        elif isinstance(error, OSError):
+            move.target.fail(error)
+
+    async def _discard(self, move: Move) -> None:
+        """Remove the copy, or, while the replica's own disk has failed, keep it for later."""
+        is_kept = not move.is_called_off and move.source.failure is not None
+        future = move.future
+        with suppress(KafkaError):
+            try:
+                await self._runtime.run_blocking(future.close if is_kept else future.discard)
+            except OSError as error:
+                move.target.fail(error)
+
+    def _remove(self, left: Left) -> None:
+        self._runtime.spawn(self._remove_tree(left.path), name="move-remove")
+
+    async def _remove_tree(self, path: str) -> None:
+        try:
+            await self._runtime.run_blocking(self._runtime.files.remove_tree, path)
+        except OSError as error:
+            self._log.failure("what is left of a copy cannot be removed", error, path=path)
+
+    def _report(
+        self, place: TopicPartition, target: LogDirectory, error: MoldauError | OSError
+    ) -> None:
+        self._log.failure(
+            "a replica cannot move and stays where it is",
+            error,
+            partition=str(place),
+            directory=target.path,
+        )
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.wall_ms()
+
+
+def _place(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.index)
+
+
+def _id(partition: Partition) -> bytes:
+    return partition.topic_id
+
+
+def _refusal(move: Move, error: MoldauError | OSError | None) -> KafkaError:
+    """Why there is no copy."""
+    if isinstance(error, KafkaError):
+        return error
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+    return KafkaError(code, partition=str(move.place), directory=move.target.path)

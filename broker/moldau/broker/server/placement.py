@@ -1,0 +1,137 @@
+"""Telling the controller in which log directories this node's replicas lie (KIP-858).
+
+Invariants: what is told last of a replica is where it lies; one request is under way at a time; a
+replica is told of again until the controller has taken it, or does not know it any more. What is
+lost by a crash is found again when the replica is opened.
+
+Nobody waits for it. A node keeps serving from where its replicas are, whatever the metadata say;
+the controller needs to know whose replicas go when a directory fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moldau.broker.api.node import Node
+    from moldau.broker.replication.partition import Partition
+    from moldau.ids import Uuid
+    from moldau.protocol.declare import Response
+
+Name = tuple["Uuid", int]
+
+VERSION: Final = AssignReplicasToDirsRequest.spec.versions.last
+REPLICAS_MAX: Final = 2250
+"""In one request, as Kafka."""
+PAUSE_SECONDS: Final = 0.5
+_FINAL: Final = frozenset(
+    (
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
+)
+
+
+class Placement:
+    """Of one life of the process."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._untold: dict[Name, Uuid] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._is_live = False
+
+    def note(self, partition: Partition, directory_id: Uuid) -> None:
+        """The replica lies there, which the metadata do not say."""
+        self._untold[partition.topic_id, partition.index] = directory_id
+        self._begin()
+
+    def live(self) -> None:
+        """The broker is registered: tell what is known."""
+        self._is_live = True
+        self._begin()
+
+    async def aclose(self) -> None:
+        """Tell nothing more."""
+        self._is_live = False
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _begin(self) -> None:
+        if self._is_live and self._untold and (self._task is None or self._task.done()):
+            self._task = self._node.runtime.spawn(self._tell(), name="broker-placement")
+
+    async def _tell(self) -> None:
+        while self._untold:
+            told = dict(list(self._untold.items())[:REPLICAS_MAX])
+            if not await self._tell_some(told):
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _tell_some(self, told: Mapping[Name, Uuid]) -> bool:
+        """Whether all of it is done with."""
+        answered: asyncio.Future[Response | KafkaError] = asyncio.Future()
+
+        def on_answer(answer: Response | KafkaError) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self._node.controller.submit(self._request(told), VERSION, on_answer)
+        answer = await answered
+        if isinstance(answer, KafkaError):
+            return False
+        assert isinstance(answer, AssignReplicasToDirsResponse)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            self._untold.clear()  # the cluster's metadata know no directories
+            return True
+        done = [
+            (topic.topic_id, each.partition_index)
+            for directory in answer.directories
+            for topic in directory.topics
+            for each in topic.partitions
+            if each.error_code in _FINAL
+        ]
+        for name in done:
+            if self._untold.get(name) == told.get(name):
+                self._untold.pop(name, None)
+        return len(done) == len(told)
+
+    def _request(self, told: Mapping[Name, Uuid]) -> AssignReplicasToDirsRequest:
+        directories: dict[Uuid, dict[Uuid, list[int]]] = {}
+        for (topic_id, index), directory_id in told.items():
+            directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node.node_id,
+            broker_epoch=self._node.broker_epoch,
+            directories=[
+                AssignReplicasToDirsRequestDirectoryData(
+                    id=directory_id,
+                    topics=[
+                        AssignReplicasToDirsRequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[
+                                AssignReplicasToDirsRequestPartitionData(partition_index=index)
+                                for index in indexes
+                            ],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in directories.items()
+            ],
+        )
