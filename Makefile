@@ -13,6 +13,7 @@ ARGS ?=
 AREA ?=
 SEED ?=
 NAMES ?=
+CYCLES ?= 50
 SECONDS ?= 60
 ROUNDS ?= 5
 
@@ -73,6 +74,10 @@ cover: venv ## tests with branch coverage, and what no test reaches
 	$(BIN)/coverage run -m pytest -q $(ARGS)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
+.PHONY: chaos
+chaos: $(VENV)/.peers ## kill -9 a real broker under load, 50 times; make chaos CYCLES=5 SEED=7
+	@$(BIN)/python -m tests.chaos --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: differential
 differential: venv ## ask Apache Kafka anew (Java, Maven), show what changed; NAMES="produce fetch"

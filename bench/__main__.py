@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import pkgutil
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import bench
-from bench.harness import ROUNDS_DEFAULT, Measured, Table, machine_line, measure, report
+from bench.harness import ROUNDS_DEFAULT, Measured, Table, machine_line, measure, report, told
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -23,9 +24,9 @@ def area_names(folder: Path = HERE) -> list[str]:
     return sorted(name for name in names if name != "harness" and not name.startswith("_"))
 
 
-def tables_of(module: ModuleType) -> Callable[[], Sequence[Table]] | None:
+def tables_of(module: ModuleType) -> Callable[[], Iterable[Table]] | None:
     """What the module offers to measure; None for one that only serves others."""
-    tables: Callable[[], Sequence[Table]] | None = getattr(module, "tables", None)
+    tables: Callable[[], Iterable[Table]] | None = getattr(module, "tables", None)
     return tables
 
 
@@ -33,9 +34,13 @@ def command_of(area: str, rounds: int) -> str:
     return f"python -m bench {area} --rounds {rounds}"
 
 
-def run_area(area: str, tables: Sequence[Table], rounds: int, machine: str) -> tuple[str, bool]:
+def run_area(area: str, tables: Iterable[Table], rounds: int, machine: str) -> tuple[str, bool]:
     """Measure one area: its page, and whether every goal is met."""
-    measured: list[Measured] = [measure(table, rounds=rounds) for table in tables]
+    measured: list[Measured] = []
+    for table in tables:
+        measured.append(measure(table, rounds=rounds))
+        # An area may take a quarter of an hour: show how far it is.
+        print(f"{area}: {table.title}: {told(measured[-1])}", file=sys.stderr, flush=True)
     page = report(area, measured, command=command_of(area, rounds), machine=machine)
     return page, all(each.is_met for each in measured)
 
@@ -47,6 +52,8 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
     if unknown:
         print(f"no such area: {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
+    # As Ctrl-C does: what an area has started is stopped by its exit handlers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = machine_line()
     all_met = True
     for area in options.areas or known:

@@ -37,7 +37,7 @@ from moldau.protocol.messages.produce import (
 )
 from moldau.records import BatchBuilder
 from tests.peers.apache_kafka import fetch
-from tests.peers.kafka_broker import run_tool
+from tests.peers.kafka_broker import SERVER_JVM, run_tool
 
 _PIECE_BYTES: Final = 16_384
 _PAYLOAD_LINES: Final = 200
@@ -120,6 +120,7 @@ def perf_produce(
         *("--command-property", *properties),
         timeout_s=300,
         heap="512m",
+        jvm=SERVER_JVM,
     )
     spent = cpu_seconds(broker.pid) - before
     delete_topic(broker, topic)

@@ -159,6 +159,13 @@ def report(area: str, measured: Iterable[Measured], *, command: str, machine: st
     return "\n".join(lines).rstrip() + "\n"
 
 
+def told(measured: Measured) -> str:
+    """A table in one line: its medians, and what was missed."""
+    medians = (f"{case.name} {human(measured.median(case.name))}" for case in measured.table.cases)
+    missed = (f"MISSED {each.text}" for each in measured.verdicts if not each.met)
+    return ", ".join((*medians, *missed))
+
+
 def machine_line(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
     """The processor, its cores, Python and the system: what a reader needs to compare numbers."""
     kernel = re.match(r"\d+\.\d+", platform.release())

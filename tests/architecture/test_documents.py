@@ -1,4 +1,4 @@
-"""What the documents name exists: paths, tests in them, and links.
+"""What the documents name exists: paths, tests in them, links, and targets of the Makefile.
 
 A path is a word in backticks or in a code block that begins with a folder of this repository, or
 the target of a link. `*` must match something; a word with `<` in it is a pattern for the reader.
@@ -22,6 +22,8 @@ ROOT_FILES = re.compile(
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
+_MAKE = re.compile(r"(?:^|[`$|] ?)make ([a-z][a-z-]*)", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 _WORD = re.compile(r"[^\s,;()\"'|]+")
 
 
@@ -44,6 +46,24 @@ def dead_paths(among: Iterable[Source], exists: Callable[[str, str], bool]) -> F
             if "<" not in path and "{" not in path and not exists(path, folder):
                 found[f"{source.path}: {path}"] = "does not exist"
     return found
+
+
+def named_targets(text: str) -> Iterator[str]:
+    """Everything in code of a document that claims to be a target of the Makefile."""
+    code = [*_FENCE.findall(text), *_BACKTICKS.findall(_FENCE.sub("", text))]
+    for piece in code:
+        yield from _MAKE.findall(piece)
+
+
+def dead_targets(among: Iterable[Source], targets: Iterable[str]) -> Found:
+    """`document: make target` for each that the Makefile does not have."""
+    known = set(targets)
+    return {
+        f"{source.path}: make {target}": "is no target"
+        for source in among
+        for target in named_targets(source.text)
+        if target not in known
+    }
 
 
 def _is_path(word: str) -> bool:
@@ -79,6 +99,11 @@ def test_every_path_that_a_document_names_exists() -> None:
     check("dead_paths", dead_paths(sources(".md"), exists_here))
 
 
+def test_every_target_that_a_document_names_is_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    check("dead_targets", dead_targets(sources(".md"), _TARGET.findall(makefile)))
+
+
 def test_the_readme_has_a_line_for_each_folder() -> None:
     readme = [source for source in sources(".md") if source.path == "README.md"]
     check("undocumented_folders", undocumented(readme, tracked()))
@@ -106,6 +131,12 @@ def test_a_newcomers_documents_are_there() -> None:
 )
 def test_paths_are_read_out_of_prose_blocks_and_links(text: str, paths: list[str]) -> None:
     assert list(named_paths(text)) == paths
+
+
+def test_a_planted_dead_target_is_found() -> None:
+    text = "`make chaos`, `make test ARGS=x` and\n```\nmake nothing   # at all\n```\nmake no fuss"
+    planted = [Source("docs/x.md", text)]
+    assert set(dead_targets(planted, ["chaos", "test"])) == {"docs/x.md: make nothing"}
 
 
 @pytest.mark.parametrize(

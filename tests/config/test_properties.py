@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
@@ -117,6 +118,18 @@ def test_entries_know_their_lines() -> None:
 
 def test_a_long_continuation_takes_linear_time() -> None:
     assert len(parse_properties("a=" + "1\\\n" * 200_000)[0].value) == 200_000
+
+
+@pytest.mark.parametrize("line", ["k" * (1 << 20), "\\k" * (1 << 19), "k" * (1 << 20) + "=1"])
+def test_a_long_key_costs_little_more_than_itself(line: str) -> None:
+    tracemalloc.start()
+    try:
+        (entry,) = parse_properties(line)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert entry.key.startswith("kkk")
+    assert peak < 32 << 20
 
 
 FILE = """\

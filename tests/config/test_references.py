@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import time
 import traceback
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.config import (
     BadSettings,
@@ -71,6 +75,32 @@ def test_references_are_replaced_wherever_they_stand() -> None:
         "d": "plain",
         "e": "$1 ${x} {y:z}",
     }
+
+
+class Echo:
+    """Gives back what it was asked for."""
+
+    def lookup(self, path: str, key: str, /) -> str:
+        return f"<{path}|{key}>"
+
+
+AS_KAFKA_HAS_IT = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+
+
+@given(st.text(alphabet="${}:ab", max_size=40))
+def test_references_are_found_where_kafkas_pattern_finds_them(text: str) -> None:
+    names = {found[0] for found in AS_KAFKA_HAS_IT.findall(text)}
+    layer = resolve_references(overrides({"x": text}), dict.fromkeys(names, Echo()))
+    wanted = AS_KAFKA_HAS_IT.sub(lambda found: f"<{found[2] or ''}|{found[3]}>", text)
+    assert [each.value for each in layer] == [wanted]
+
+
+@pytest.mark.parametrize("text", ["${" * 500_000, "${a:" * 250_000, "${" * 500_000 + "}"])
+def test_what_begins_and_never_ends_takes_linear_time(text: str) -> None:
+    layer = overrides({"x": text})
+    begun = time.process_time()
+    assert resolve_references(layer, {})[0].value == text
+    assert time.process_time() - begun < 5  # the square of it would take an hour
 
 
 def test_references_are_replaced_in_lists() -> None:

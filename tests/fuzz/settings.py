@@ -16,6 +16,7 @@ from moldau.config import (
     PASSWORD,
     SHORT,
     STRING,
+    EnvironmentProvider,
     Kind,
     Setting,
     SettingTable,
@@ -23,13 +24,15 @@ from moldau.config import (
     load_assignments,
     load_environment,
     load_text,
+    overrides,
+    resolve_references,
 )
 from moldau.config.properties import edit_properties, format_properties, parse_properties
 from moldau.errors import ConfigError
 from tests.fuzz.corpus import Input
 from tests.fuzz.target import Finding, Target
 
-FORMATS = ("json", "toml", "yaml", "properties", "environment", "assignments")
+FORMATS = ("json", "toml", "yaml", "properties", "environment", "assignments", "references")
 KINDS: tuple[Kind[Any], ...] = (BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING)
 TABLE = SettingTable(
     [
@@ -38,6 +41,7 @@ TABLE = SettingTable(
     ],
     open_prefixes=("x.",),
 )
+PROVIDERS = {"env": EnvironmentProvider({"DB_PORT": "5432", "DB_HOST": "db"}, "DB_.*")}
 VALUES = ("true", "java.lang.String", "1.5e3", "-7", "a, b", "9223372036854775807", "x\u00e9\u2028")
 
 
@@ -60,6 +64,8 @@ def settings(data: bytes) -> None:
         layer = load_environment({f"MOLDAU_{name}": value for name, _, value in pairs})
     elif kind == "assignments":
         layer = load_assignments(text.split("\n"), "--set")
+    elif kind == "references":
+        layer = resolve_references(overrides({"x.a": text}), PROVIDERS)
     else:
         layer = load_text(text, f"fuzz.{kind}")
     resolved = TABLE.resolve(layer)
@@ -144,6 +150,15 @@ def setting_seeds() -> Iterator[Input]:
             "{" * 200,
         ),
         "environment": ("A_INT=5\nB_BOUNDED=7\nX__Y___Z=1\nA_LIST=a,b", "A_BOOLEAN=maybe\n=\n_=1"),
+        "references": (
+            "${env:DB_PORT}",
+            "at ${env:DB_HOST}:${env:DB_PORT}/x",
+            "${env:a:b:c}",
+            "${file:/x:y}",
+            "${" * 300,
+            "${env:" * 300 + "}",
+            "${}${:}${::}",
+        ),
         "assignments": ("a.int=5\nb.bounded=99\nx.y=1", "a.password=hunter2\nno equals"),
     }
     for kind, given in texts.items():

@@ -285,6 +285,7 @@ def run_tool(
     input_text: str = "",
     timeout_s: float = 120,
     heap: str = "256m",
+    jvm: Sequence[str] = SMALL_JVM,
 ) -> str:
     """What a main class of Kafka prints; RuntimeError with its complaint if it does not end well.
 
@@ -297,7 +298,7 @@ def run_tool(
         command = [
             kafka.java,
             f"-Xmx{heap}",
-            *SMALL_JVM,
+            *jvm,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
             kafka.class_path,

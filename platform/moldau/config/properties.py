@@ -26,7 +26,8 @@ from moldau.errors import ConfigError
 
 _BLANKS = " \t\f"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
-_KEY_END = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+# Possessive: going back a character could find nothing else, and remembering each costs memory.
+_KEY_END = re.compile(r"(?:[^\\=: \t\f]++|\\.)*+", re.DOTALL)
 _VALUE_START = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")

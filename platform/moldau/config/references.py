@@ -11,10 +11,10 @@ reference that cannot be resolved is a problem, never a password that begins wit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from posixpath import isabs, normpath
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from moldau.config.files import TextFiles
 from moldau.config.given import Given, Layer, RawValue
@@ -22,7 +22,15 @@ from moldau.config.problems import BadSettings, Problem
 from moldau.config.properties import parse_properties
 from moldau.errors import ConfigError
 
-_REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+
+class _Reference(NamedTuple):
+    """One in a text, from `start` to `end`; `path` is empty where there is none."""
+
+    start: int
+    end: int
+    provider: str
+    path: str
+    key: str
 
 
 class ConfigProvider(Protocol):
@@ -45,16 +53,15 @@ def resolve_references(layer: Layer, providers: Mapping[str, ConfigProvider]) ->
 def _resolve(
     given: Given, providers: Mapping[str, ConfigProvider], problems: list[Problem]
 ) -> Given:
-    def look_up(match: re.Match[str]) -> str:
-        name, path, key = match.groups(default="")
-        provider = providers.get(name)
+    def look_up(found: _Reference) -> str:
+        provider = providers.get(found.provider)
         if provider is None:
             known = ", ".join(providers) or "none"
-            reason = f"no config provider is called {name}"
+            reason = f"no config provider is called {found.provider}"
             problems.append(Problem(given.name, reason, allowed=known, source=given.source))
             return ""
         try:
-            return provider.lookup(path, key)
+            return provider.lookup(found.path, found.key)
         except ConfigError as error:
             problems.append(Problem(given.name, str(error), source=given.source))
             return ""
@@ -62,15 +69,41 @@ def _resolve(
     value: RawValue
     if isinstance(given.value, str):
         written = given.value
-        value = _REFERENCE.sub(look_up, written)
+        value = _replaced(written, look_up)
     elif given.value is None:
         return given
     else:
         written = ",".join(given.value)
-        value = tuple(_REFERENCE.sub(look_up, item) for item in given.value)
-    if _REFERENCE.search(written) is None:
+        value = tuple(_replaced(item, look_up) for item in given.value)
+    if next(_references(written), None) is None:
         return given
     return replace(given, value=value, reference=written)
+
+
+def _replaced(text: str, look_up: Callable[[_Reference], str]) -> str:
+    parts = []
+    at = 0
+    for found in _references(text):
+        parts += [text[at : found.start], look_up(found)]
+        at = found.end
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _references(text: str) -> Iterator[_Reference]:
+    """In their order. Each character is looked at once, however many begin and never end."""
+    end = 0
+    while True:
+        start = text.find("${", end)
+        close = text.find("}", start + 2)
+        if start < 0 or close < 0:
+            return
+        end = close + 1
+        provider, colon, rest = text[start + 2 : close].partition(":")
+        if colon:
+            before, colon, after = rest.partition(":")
+            path, key = (before, after) if colon else ("", rest)
+            yield _Reference(start, end, provider, path, key)
 
 
 class EnvironmentProvider:

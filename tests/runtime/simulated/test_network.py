@@ -7,11 +7,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from random import Random
 
 import pytest
 
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import LinkOptions, Node, Options, Simulation
+from moldau.runtime.simulated.link import Link
 
 
 @dataclass
@@ -666,3 +668,12 @@ def test_what_is_lost_comes_after_a_retransmission() -> None:
 
     assert delay(0.0) < 0.1
     assert delay(1.0) > 0.01 + 0.2 * 3, "the connect, its answer and the byte are each lost once"
+
+
+def test_a_link_follows_its_new_options_at_once_and_its_latencies_vary() -> None:
+    link = Link(LinkOptions(latency_min_ns=1_000, latency_mean_ns=1_000), Random(1))
+    before = [link.latency_ns() for _ in range(200)]
+    assert min(before) >= 1_000
+    assert len(set(before)) > 150
+    link.options = LinkOptions(latency_min_ns=2_000_000, latency_mean_ns=1_000)
+    assert link.latency_ns() >= 2_000_000

@@ -117,6 +117,7 @@ class BlockingWork:
         self._when_due = self._begin
         """Bound once: that costs as much as a call."""
         self._habits: dict[str, Habit] = {}
+        """What work of that name cost last, on whatever node: only when it runs hangs on it."""
 
     def submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Work:
         """Arranges for `function(*args)`; the future holds what it gives or raises."""

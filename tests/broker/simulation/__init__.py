@@ -1,0 +1,1 @@
+"""A whole broker under faults, from seeds: what was promised to clients is kept."""

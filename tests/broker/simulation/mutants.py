@@ -1,0 +1,175 @@
+"""Bugs on purpose, of the kind that people really write. The simulation must find them all.
+
+Each is a context in which the broker has the bug; what is patched is told by its name, so a part
+that is renamed fails here and not silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+from moldau.broker.log import clean_shutdown, directory, names, producer_state
+from moldau.broker.log.compaction_filter import BatchFilter
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.flush import FlushJob
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.recovery import _Walk
+from moldau.broker.log.segment import Segment
+from moldau.broker.raft import quorum, snapshots
+from moldau.broker.raft.quorum import Quorum
+from moldau.broker.replication.partition import Partition
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime.files import Files
+
+Mutant = Callable[[], AbstractContextManager[object]]
+
+
+def answers_before_the_sync() -> AbstractContextManager[object]:
+    return patch.object(Partition, "is_acknowledged", lambda *_: True)
+
+
+@contextmanager
+def shows_before_the_sync() -> Iterator[None]:
+    """The high watermark moves with the append; who wrote still waits."""
+    append = Partition.append
+
+    def appended(self: Partition, *arguments: Any) -> Any:
+        done = append(self, *arguments)
+        self.log.update_high_watermark(self.log.log_end_offset)
+        return done
+
+    with patch.object(Partition, "append", appended):
+        yield
+
+
+def syncs_nothing() -> AbstractContextManager[object]:
+    return patch.object(FlushJob, "run", lambda self: None)
+
+
+@contextmanager
+def syncs_bytes_and_no_names() -> Iterator[None]:
+    run = FlushJob.run
+
+    def without_names(self: FlushJob) -> None:
+        self.directory = self.home = None
+        run(self)
+
+    with patch.object(FlushJob, "run", without_names):
+        yield
+
+
+def leaves_the_torn_tail() -> AbstractContextManager[object]:
+    """Recovery knows where the log ends, and the file goes on behind it."""
+
+    def cut(self: Segment, position: int) -> None:
+        self.size_bytes = position
+
+    return patch.object(Segment, "cut", cut)
+
+
+def recovers_without_checksums() -> AbstractContextManager[object]:
+    return patch.object(_Walk, "_check", lambda self, batch: None)
+
+
+def checkpoints_what_is_not_durable() -> AbstractContextManager[object]:
+    """The recovery point runs ahead of the flush."""
+    return patch.object(PartitionLog, "recovery_point", property(lambda self: self.log_end_offset))
+
+
+def keeps_the_clean_marker() -> AbstractContextManager[object]:
+    """One clean shutdown, and every later life believes in it."""
+    take = clean_shutdown.take_clean_shutdown
+
+    def leave(files: Files, path: str) -> int | None:
+        epoch = take(files, path)
+        if epoch is not None:
+            clean_shutdown.write_clean_shutdown(files, path, epoch)
+        return epoch
+
+    return patch.object(directory, "take_clean_shutdown", leave)
+
+
+@contextmanager
+def forgets_producers_at_start() -> Iterator[None]:
+    load = LogDirectory.load
+
+    def loaded(self: LogDirectory, *arguments: Any) -> None:
+        load(self, *arguments)
+        for log in self.logs.values():
+            log.producers.reset(log.log_end_offset)
+
+    with patch.object(LogDirectory, "load", loaded):
+        yield
+
+
+def knows_only_two_batches() -> AbstractContextManager[object]:
+    return patch.object(producer_state, "BATCHES_KEPT", 2)
+
+
+def commits_metadata_before_the_sync() -> AbstractContextManager[object]:
+    return patch.object(Quorum, "high_watermark", property(lambda self: self.log.log_end_offset))
+
+
+def writes_snapshots_in_place() -> AbstractContextManager[object]:
+    """No other name and no sync: half of one is taken for the newest."""
+
+    def write(files: Files, path: str, heading: snapshots.Heading, batches: Iterable[Any]) -> None:
+        with files.open(path, "write") as file:
+            file.truncate(0)
+            offset = 0
+            whole = (snapshots._opening(heading), *batches, snapshots._closing(heading))
+            for batch in whole:
+                offset = snapshots._append(file, batch, offset, heading.epoch)
+
+    return patch.object(quorum, "write_snapshot", write)
+
+
+def forgets_log_starts() -> AbstractContextManager[object]:
+    """Records are deleted in memory; the next life has them again."""
+    offsets = LogDirectory._offsets
+
+    def without_starts(self: LogDirectory, checkpoint: str) -> dict[TopicPartition, int]:
+        return {} if checkpoint == names.LOG_STARTS else offsets(self, checkpoint)
+
+    return patch.object(LogDirectory, "_offsets", without_starts)
+
+
+def goes_on_after_an_error() -> AbstractContextManager[object]:
+    """A write or sync that failed is told to who asked, and tried again."""
+
+    def fail(self: PartitionLog, error: OSError) -> NoReturn:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    return patch.object(PartitionLog, "_fail", fail)
+
+
+def cleans_away_what_producers_need() -> AbstractContextManager[object]:
+    return patch.object(
+        BatchFilter,
+        "_is_needed_empty",
+        lambda self, header: header.next_offset == self._round.end_offset,
+    )
+
+
+MUTANTS: dict[Mutant, int] = {
+    answers_before_the_sync: 40,
+    shows_before_the_sync: 40,
+    syncs_nothing: 40,
+    syncs_bytes_and_no_names: 40,
+    leaves_the_torn_tail: 40,
+    recovers_without_checksums: 40,
+    checkpoints_what_is_not_durable: 40,
+    keeps_the_clean_marker: 40,
+    forgets_producers_at_start: 40,
+    knows_only_two_batches: 40,
+    commits_metadata_before_the_sync: 40,
+    writes_snapshots_in_place: 40,
+    forgets_log_starts: 40,
+    goes_on_after_an_error: 100,
+    cleans_away_what_producers_need: 100,
+}
+"""How many seeds, from 0 on, are enough to find each; several times what it took."""

@@ -1,0 +1,130 @@
+"""Load from librdkafka beside the scripted clients: an idempotent producer, and a last reading."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any, Final
+
+from moldau.ids import Uuid
+from tests.broker.simulation.promises import Ledger, Sent, demand
+
+WRITER: Final = "idempotent-librdkafka"
+LINGER_MS: Final = 5
+WAITING_MAX: Final = 500
+FLUSH_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 1.0
+
+
+class LibrdkafkaLoad:
+    """A producer in a thread of its own, as an application would have it."""
+
+    def __init__(self, ledger: Ledger, bootstrap: str, topic: str, topic_id: Uuid) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failure: BaseException | None = None
+        self._ledger = ledger
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._at = ledger.partitions[topic_id, 0]
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="librdkafka")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Sends what waits, and raises what went wrong."""
+        self._ending.set()
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self) -> None:
+        try:
+            self._produce()
+        except BaseException as error:
+            self.failure = error
+
+    def _produce(self) -> None:
+        number = 0
+        while not self._ending.is_set():
+            producer = self._producer()
+            while not self._ending.is_set() and not self.counts["lost track"]:
+                number = self._send(producer, number)
+            producer.flush(FLUSH_SECONDS)
+            self.counts["fatal errors"] += self.counts.pop("lost track", 0)
+
+    def _producer(self) -> Any:
+        from confluent_kafka import Producer
+
+        return Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": LINGER_MS,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 20,
+                "error_cb": lambda error: None,
+                "log_level": 0,
+            }
+        )
+
+    def _send(self, producer: Any, number: int) -> int:
+        if len(producer) >= WAITING_MAX:
+            producer.poll(0.05)
+            return number
+        name = f"{WRITER}/{number}"
+        sent = self._ledger.sending(Sent(name, None, name.encode() * (1 + number % 20)))
+        producer.produce(
+            self._topic,
+            sent.value,
+            partition=0,
+            headers=[("name", name.encode())],
+            on_delivery=lambda error, message: self._delivered(error, message, sent),
+        )
+        producer.poll(0.001)
+        return number + 1
+
+    def _delivered(self, error: Any, message: Any, sent: Sent) -> None:
+        if error is not None:
+            self.counts["not delivered"] += 1
+            self.counts["lost track"] += error.fatal()
+            return
+        self.counts["delivered"] += 1
+        self._ledger.on_acknowledged(self._at, message.offset(), [sent])
+
+
+def read_with_librdkafka(ledger: Ledger, bootstrap: str) -> int:
+    """Every partition from its beginning, through another's client; how many records."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    known = {(each.topic, each.index): each for each in ledger.partitions.values()}
+    count = 0
+    try:
+        for at in known.values():
+            consumer.assign([TopicPartition(at.topic, at.index, at.start)])
+            while True:
+                message: Any = consumer.poll(POLL_SECONDS)
+                if message is None:
+                    continue
+                if message.error():
+                    is_end = message.error().code() == KafkaError._PARTITION_EOF
+                    demand(is_end, "librdkafka reads all", at=at, error=str(message.error()))
+                    break
+                name = dict(message.headers() or [])["name"].decode()
+                found = Sent(name, message.key(), message.value())
+                ledger.on_read(at, message.offset(), found)
+                count += 1
+    finally:
+        consumer.close()
+    return count
