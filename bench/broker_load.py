@@ -119,8 +119,7 @@ def perf_produce(
         *("--payload-file", str(payload), "--bootstrap-server", f"{HOST}:{broker.port}"),
         *("--command-property", *properties),
         timeout_s=300,
-        heap="512m",
-        jvm=SERVER_JVM,
+        jvm=("-Xmx512m", *SERVER_JVM),
     )
     spent = cpu_seconds(broker.pid) - before
     delete_topic(broker, topic)

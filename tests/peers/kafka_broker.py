@@ -38,6 +38,7 @@ HOST: Final = "127.0.0.1"
 NODE_ID: Final = 1
 # What a test wants of a JVM: to be up soon and to need little.
 SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+TOOL_JVM: Final = ("-Xmx256m", *SMALL_JVM)
 # What Kafka's own start script sets: for benches.
 SERVER_JVM: Final = (
     "-server",
@@ -284,8 +285,7 @@ def run_tool(
     *arguments: str,
     input_text: str = "",
     timeout_s: float = 120,
-    heap: str = "256m",
-    jvm: Sequence[str] = SMALL_JVM,
+    jvm: Sequence[str] = TOOL_JVM,
 ) -> str:
     """What a main class of Kafka prints; RuntimeError with its complaint if it does not end well.
 
@@ -297,7 +297,6 @@ def run_tool(
         logging.write_text(_LOG_LEVEL_FILE, encoding="utf-8")
         command = [
             kafka.java,
-            f"-Xmx{heap}",
             *jvm,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
