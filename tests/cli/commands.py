@@ -103,3 +103,20 @@ flood = Scripted(_flood)
 waiting = Scripted(_waiting)
 nested = Nested()
 no_command = object()
+
+
+class Untold:
+    """A command that fails when it is asked what it does."""
+
+    @property
+    def summary(self) -> str:
+        raise RuntimeError("nobody knows")
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        """Nothing."""
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        return Exit.DONE
+
+
+untold = Untold()

@@ -268,3 +268,20 @@ def test_tables_are_drawn_for_people_and_plain_for_programs() -> None:
     assert "[bold]x[/bold]" in drawn.getvalue()
     assert "\u2500" in drawn.getvalue() or "\u2501" in drawn.getvalue()
     assert moldau("plugins", out=Terminal()).code == 0
+
+
+def test_a_command_without_a_working_summary_is_listed_as_broken() -> None:
+    answer = moldau(
+        "help", points=[*POINTS, point("commands", "untold", "tests.cli.commands:untold")]
+    )
+    assert answer.code == 0
+    assert "untold" in answer.out
+    assert "(broken: RuntimeError: nobody knows)" in answer.out
+    assert "echo" in answer.out
+
+
+def test_what_was_typed_cannot_drive_the_terminal() -> None:
+    answer = moldau("bo\x1b[31mgus\r")
+    assert answer.code == 2
+    assert "\x1b" not in answer.err
+    assert "bo\\x1b[31mgus\\r" in answer.err

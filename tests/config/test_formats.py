@@ -414,3 +414,8 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
         load_file(files, "latin.properties")
     with pytest.raises(ConfigError, match="ends in its format"):
         load_file(files, "a.ini")
+
+
+def test_a_mark_of_byte_order_does_not_hide_how_deep_a_key_is() -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load_text("\ufeff" + "a." * 20_000 + "a = 1", "x.toml")

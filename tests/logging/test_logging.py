@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from moldau.config import Secret
 from moldau.errors import ConfigError, CorruptLog
 from moldau.logging import ROOT, Level, Loggers, parse_level, parse_levels
+from moldau.logging.fields import is_secret
 from moldau.logging.stdlib import StandardLines
 from moldau.runtime.real import RealClock
 
@@ -245,3 +247,22 @@ def test_lines_of_other_libraries_come_in(standard: tuple[logging.Logger, Page])
     page.loggers.set_levels({"library": Level.DEBUG})
     logger.debug("now it is")
     assert page.lines[-1].endswith("DEBUG library.part now it is")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["api_key", "ssl.keystore.key", "oauth.token", "token", "sasl_auth_bytes", "sasl.salt", "hmac"],
+)
+def test_names_of_secrets_are_known(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["key", "tokens_left", "sasl", "bytes", "salted", "broker_id"])
+def test_other_names_are_no_secrets(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_a_long_name_is_judged_at_once() -> None:
+    begun = time.process_time()
+    assert not is_secret("sasl" * 100_000)
+    assert time.process_time() - begun < 2

@@ -123,3 +123,23 @@ def test_layers_tell_which_distributions_are_here() -> None:
     }
     assert platform_version(versions.get) == "1.2"
     assert "unknown" in platform_version(lambda name: None)
+
+
+def test_a_plugin_that_exits_on_import_is_broken_and_ends_nothing() -> None:
+    plugins = Plugins([point("transforms", "exit", "tests.plugins.exits_on_import:plugin")])
+    with pytest.raises(PluginError, match="SystemExit"):
+        plugins.load("moldau.transforms", "exit")
+
+
+def test_a_package_with_damaged_entry_points_is_named_and_harms_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "damaged-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: damaged\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[console_scripts]\nfoo\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = installed_plugins()
+    (problem,) = plugins.unreadable
+    assert problem.context["package"] == "damaged"
+    assert "version" in plugins.named("moldau.commands")

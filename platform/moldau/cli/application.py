@@ -119,16 +119,24 @@ def show_help(context: Context) -> int:
     commands, failures = context.plugins.load_all(GROUP)
     lines = {"help": "This list, or a command's own help: moldau help COMMAND."}
     for name, command in commands.items():
-        lines[name] = command.summary if isinstance(command, Command) else "(not a command)"
+        lines[name] = _summary_of(command)
     width = max(map(len, lines))
     context.out.write(f"{_USAGE}\n\n")
     for name in sorted(lines):
         context.out.write(f"  {name:{width}}  {lines[name]}\n")
     for failure in failures:
         context.err.write(f"moldau: {failure.error}\n")
-    for conflict in context.plugins.conflicts:
-        context.err.write(f"moldau: {conflict}\n")
+    for problem in (*context.plugins.conflicts, *context.plugins.unreadable):
+        context.err.write(f"moldau: {problem}\n")
     return Exit.DONE
+
+
+def _summary_of(command: object) -> str:
+    """A line in the list, whatever somebody's command does when it is asked for it."""
+    try:
+        return command.summary if isinstance(command, Command) else "(not a command)"
+    except Exception as error:
+        return f"(broken: {type(error).__name__}: {error})"
 
 
 def _tell(context: Context, error: BaseException, message: str) -> None:
@@ -136,4 +144,8 @@ def _tell(context: Context, error: BaseException, message: str) -> None:
         from traceback import print_exception
 
         print_exception(error, file=context.err)
-    context.err.write(f"moldau: {message}\n")
+    from moldau.logging.fields import one_line
+
+    # What a user typed may be in it, and must not drive the terminal.
+    shown = "\n".join(map(one_line, message.split("\n")))
+    context.err.write(f"moldau: {shown}\n")

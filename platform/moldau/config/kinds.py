@@ -21,9 +21,9 @@ V = TypeVar("V")
 # What Java's String.trim removes: every character up to and including the space.
 _BLANKS = "".join(map(chr, range(33)))
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_FRACTION = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+# Possessive: a run of digits is read once, and not split in every way there is.
+_FRACTION = re.compile(r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[dDfF]?")
 _SIZE = re.compile(r"([0-9]+) ?([kmgt])(?:i?b)?", re.IGNORECASE)
-_COMMA = re.compile(r"\s*,\s*")
 _DIGITS_MAX = 40
 
 
@@ -103,7 +103,14 @@ def without_repetition(items: Iterable[str]) -> tuple[str, ...]:
 
 
 def _read_list(text: str) -> tuple[str, ...]:
-    return without_repetition(_COMMA.split(text)) if text else ()
+    """Blanks around commas do not count; those at the ends are the business of `trim`."""
+    if not text:
+        return ()
+    first, *others = text.split(",")
+    if not others:
+        return (first,)
+    *middle, last = others
+    return without_repetition((first.rstrip(), *(item.strip() for item in middle), last.lstrip()))
 
 
 def _hidden(value: Secret) -> str:

@@ -21,12 +21,13 @@ _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)",
 
 def load_toml(text: str, file: str = "<text>") -> Layer:
     """The settings of one TOML document; a date is no value for a setting."""
+    text = text.removeprefix("\ufeff")
     deep = _DEEP_KEY.search(text)
     if deep is not None:
         at = text.count("\n", 0, deep.end()) + 1
         raise ConfigError("nested too deeply", file=file, line=at, limit=DEPTH_MAX)
     try:
-        tree = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
+        tree = tomllib.loads(text, parse_float=str)
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.fullmatch(str(error))
         reason, *place = found.groups() if found is not None else (str(error), None, None)

@@ -27,7 +27,7 @@ Format: TypeAlias = "Callable[[str, Level, str, str, str, Fields], str]"
 
 _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
 _SECRET_NAME = re.compile(
-    r"passw|secret|credential|private.?key|hmac|jaas|authorization|(^|_)token$|sasl.*(bytes|salt)",
+    r"passw|secret|credential|(private|api|keystore).?key|hmac|jaas|authorization|(^|[._])token$",
     re.IGNORECASE,
 )
 _RESERVED = frozenset(("time", "level", "logger", "event"))
@@ -37,7 +37,10 @@ _LEVEL_WIDTH = 5
 @lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether a field of this name must not be shown."""
-    return _SECRET_NAME.search(name) is not None
+    if _SECRET_NAME.search(name) is not None:
+        return True
+    _, sasl, rest = name.lower().partition("sasl")
+    return bool(sasl) and ("bytes" in rest or "salt" in rest)
 
 
 def one_line(text: str) -> str:

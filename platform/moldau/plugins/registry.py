@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from moldau.errors import MoldauError
 
@@ -36,6 +36,15 @@ class Distribution(Protocol):
 
     @property
     def version(self) -> str: ...
+
+
+class Located(Protocol):
+    """What tells where a package is, if nothing else of it can be read."""
+
+    @property
+    def metadata(self) -> Any: ...
+
+    def locate_file(self, path: str, /) -> object: ...
 
 
 class EntryPoint(Protocol):
@@ -71,7 +80,7 @@ class Plugin:
             loaded: object = import_module(module_name.strip())
             for attribute in filter(None, attributes.split("[")[0].strip().split(".")):
                 loaded = getattr(loaded, attribute)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(
                 "a plugin cannot be loaded",
                 **self.facts(),
@@ -115,8 +124,12 @@ class Failure:
 class Plugins:
     """All plugins that are installed, by group and name."""
 
-    def __init__(self, entry_points: Iterable[EntryPoint]) -> None:
-        """Entry points of other people's groups are passed over."""
+    def __init__(
+        self, entry_points: Iterable[EntryPoint], unreadable: Iterable[PluginError] = ()
+    ) -> None:
+        """Entry points of other people's groups are passed over. `unreadable` tells of packages
+        whose entry points nobody can read."""
+        self.unreadable = tuple(unreadable)
         claims: dict[tuple[str, str], list[Plugin]] = {}
         for plugin in map(_plugin, filter(_is_ours, entry_points)):
             known = claims.setdefault((plugin.group, plugin.name), [])
@@ -167,12 +180,28 @@ def installed_plugins() -> Plugins:
     from importlib.metadata import distributions
 
     found: dict[str, Sequence[EntryPoint]] = {}
+    unreadable = []
     for distribution in distributions():
-        ours = [each for each in distribution.entry_points if _is_ours(each)]
-        # Where a package stands twice on the path, the first one is what an import would find.
-        if ours:
-            found.setdefault(distribution.name.lower().replace("_", "-"), ours)
-    return Plugins(entry_point for entry_points in found.values() for entry_point in entry_points)
+        try:
+            ours = [each for each in distribution.entry_points if _is_ours(each)]
+            # Where a package stands twice on the path, the first is what an import would find.
+            if ours:
+                found.setdefault(distribution.name.lower().replace("_", "-"), ours)
+        except Exception as error:
+            unreadable.append(_unreadable(distribution, error))
+    return Plugins(
+        (entry_point for entry_points in found.values() for entry_point in entry_points),
+        unreadable,
+    )
+
+
+def _unreadable(distribution: Located, error: Exception) -> PluginError:
+    return PluginError(
+        "the entry points of a package cannot be read",
+        package=str(distribution.metadata["Name"]),
+        folder=str(distribution.locate_file("")),
+        error=f"{type(error).__name__}: {error}",
+    )
 
 
 def _is_ours(entry_point: EntryPoint) -> bool:

@@ -34,7 +34,8 @@ class PluginsCommand:
             _write_tables(context, layers, listed, errors)
         for warning in _warnings(layers, plugins):
             context.err.write(f"moldau: {warning}\n")
-        return Exit.FAILED if errors or plugins.conflicts else Exit.DONE
+        is_fine = not (errors or plugins.conflicts or plugins.unreadable)
+        return Exit.DONE if is_fine else Exit.FAILED
 
 
 def _chosen(group: str | None, plugins: Plugins) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ def _errors(plugins: list[Plugin]) -> Mapping[tuple[str, str], str]:
 
 
 def _warnings(layers: tuple[Layer, ...], plugins: Plugins) -> list[str]:
-    warnings = [str(conflict) for conflict in plugins.conflicts]
+    warnings = [str(problem) for problem in (*plugins.conflicts, *plugins.unreadable)]
     versions = {layer.version for layer in layers if layer.version is not None}
     if len(versions) > 1:
         warnings.append("layers of different versions are installed; install one of all")
