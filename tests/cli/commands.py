@@ -110,7 +110,7 @@ class Untold:
 
     @property
     def summary(self) -> str:
-        raise RuntimeError("nobody knows")
+        raise SystemExit("nobody knows")
 
     def configure(self, parser: ArgumentParser, /) -> None:
         """Nothing."""

@@ -276,7 +276,7 @@ def test_a_command_without_a_working_summary_is_listed_as_broken() -> None:
     )
     assert answer.code == 0
     assert "untold" in answer.out
-    assert "(broken: RuntimeError: nobody knows)" in answer.out
+    assert "(broken: SystemExit: nobody knows)" in answer.out
     assert "echo" in answer.out
 
 
@@ -285,3 +285,4 @@ def test_what_was_typed_cannot_drive_the_terminal() -> None:
     assert answer.code == 2
     assert "\x1b" not in answer.err
     assert "bo\\x1b[31mgus\\r" in answer.err
+    assert "\x1b" not in moldau("--debug", "bo\x1b[31mgus").err

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moldau.config import Secret
 from moldau.errors import ConfigError, CorruptLog
 from moldau.logging import ROOT, Level, Loggers, parse_level, parse_levels
-from moldau.logging.fields import is_secret
+from moldau.logging.fields import is_secret, json_pairs, write_value
 from moldau.logging.stdlib import StandardLines
 from moldau.runtime.real import RealClock
 
@@ -266,3 +266,16 @@ def test_a_long_name_is_judged_at_once() -> None:
     begun = time.process_time()
     assert not is_secret("sasl" * 100_000)
     assert time.process_time() - begun < 2
+
+
+class Wordless:
+    """Fails when it is asked for its text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_what_has_no_text_is_told_and_fails_nobody() -> None:
+    assert write_value(Wordless()) == '"<Wordless without text: RuntimeError>"'
+    assert write_value(10**5000) == '"<int without text: ValueError>"'
+    assert json_pairs({"a": Wordless(), "b": 10**5000, "c": 5}).endswith(',"c":5')

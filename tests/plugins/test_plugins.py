@@ -141,5 +141,20 @@ def test_a_package_with_damaged_entry_points_is_named_and_harms_no_other(
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins = installed_plugins()
     (problem,) = plugins.unreadable
-    assert problem.context["package"] == "damaged"
+    assert "damaged-1.0.dist-info" in str(problem)
     assert "version" in plugins.named("moldau.commands")
+
+
+def test_a_package_whose_name_nobody_can_read_is_named_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "latin-1.0.dist-info"
+    folder.mkdir()
+    metadata = "Metadata-Version: 2.1\nName: latin\nAuthor: J\xf6rg\nVersion: 1.0\n"
+    (folder / "METADATA").write_bytes(metadata.encode("latin-1"))
+    (folder / "entry_points.txt").write_text("[moldau.commands]\nbad = a.b:c\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = installed_plugins()
+    (problem,) = plugins.unreadable
+    assert "latin-1.0.dist-info" in str(problem)
+    assert "bad" not in plugins.named("moldau.commands")

@@ -134,18 +134,22 @@ def show_help(context: Context) -> int:
 def _summary_of(command: object) -> str:
     """A line in the list, whatever somebody's command does when it is asked for it."""
     try:
-        return command.summary if isinstance(command, Command) else "(not a command)"
-    except Exception as error:
+        summary = command.summary if isinstance(command, Command) else None
+        return summary if isinstance(summary, str) else "(not a command)"
+    except (Exception, SystemExit) as error:
         return f"(broken: {type(error).__name__}: {error})"
 
 
 def _tell(context: Context, error: BaseException, message: str) -> None:
     if context.debug:
-        from traceback import print_exception
+        from traceback import format_exception
 
-        print_exception(error, file=context.err)
+        context.err.write(_shown("".join(format_exception(error))))
+    context.err.write(_shown(f"moldau: {message}\n"))
+
+
+def _shown(text: str) -> str:
+    """What a user typed may be in it, and must not drive the terminal."""
     from moldau.logging.fields import one_line
 
-    # What a user typed may be in it, and must not drive the terminal.
-    shown = "\n".join(map(one_line, message.split("\n")))
-    context.err.write(f"moldau: {shown}\n")
+    return "\n".join(map(one_line, text.split("\n")))

@@ -102,7 +102,7 @@ def without_repetition(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _read_list(text: str) -> tuple[str, ...]:
+def split_at_commas(text: str) -> tuple[str, ...]:
     """Blanks around commas do not count; those at the ends are the business of `trim`."""
     if not text:
         return ()
@@ -110,7 +110,11 @@ def _read_list(text: str) -> tuple[str, ...]:
     if not others:
         return (first,)
     *middle, last = others
-    return without_repetition((first.rstrip(), *(item.strip() for item in middle), last.lstrip()))
+    return (first.rstrip(), *(item.strip() for item in middle), last.lstrip())
+
+
+def _read_list(text: str) -> tuple[str, ...]:
+    return without_repetition(split_at_commas(text))
 
 
 def _hidden(value: Secret) -> str:

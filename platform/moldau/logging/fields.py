@@ -32,6 +32,7 @@ _SECRET_NAME = re.compile(
 )
 _RESERVED = frozenset(("time", "level", "logger", "event"))
 _LEVEL_WIDTH = 5
+_INT_MAX = 10**4000  # Python gives no text of integers that are much longer
 
 
 @lru_cache(maxsize=4096)
@@ -53,16 +54,24 @@ def one_line(text: str) -> str:
     )
 
 
+def text_of(value: object) -> str:
+    """`str(value)`, or what became of it: who logs must not fail for what he logs."""
+    try:
+        return str(value)
+    except Exception as error:
+        return f"<{type(value).__name__} without text: {type(error).__name__}>"
+
+
 def write_value(value: object) -> str:
     """A value as `key=value` lines show it."""
     kind = type(value)
-    if kind is int:
+    if kind is int and -_INT_MAX < cast(int, value) < _INT_MAX:
         return str(value)
     if kind is bool:
         return "true" if value else "false"
     if value is None:
         return "null"
-    text = value if kind is str else str(value)
+    text = value if kind is str else text_of(value)
     assert isinstance(text, str)
     if _PLAIN.fullmatch(text) is not None:
         return text
@@ -102,13 +111,15 @@ def _json_field(name: str, value: object) -> str:
     kind = type(value)
     if kind is str:
         return _quoted(str(value))
-    if kind is int or (kind is float and isfinite(cast(float, value))):
+    if kind is int and -_INT_MAX < cast(int, value) < _INT_MAX:
+        return str(value)
+    if kind is float and isfinite(cast(float, value)):
         return repr(value)
     if value is None:
         return "null"
     if kind is bool:
         return "true" if value else "false"
-    return _quoted(str(value))
+    return _quoted(text_of(value))
 
 
 def json_line(time: str, level: Level, logger: str, event: str, bound: str, fields: Fields) -> str:

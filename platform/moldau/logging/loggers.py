@@ -24,6 +24,7 @@ from moldau.logging.fields import (
     json_pairs,
     one_line,
     text_line,
+    text_of,
     text_pairs,
 )
 from moldau.logging.level import ROOT, Level
@@ -104,7 +105,7 @@ class Loggers:
             facts = {name: value for name, value in error.context.items() if name not in fields}
             fields = {**fields, "reason": error.reason, **facts}
         else:
-            fields["reason"] = str(error)
+            fields["reason"] = text_of(error)
             trace = _trace(error)
         if trace and self._json:
             fields["trace"] = trace

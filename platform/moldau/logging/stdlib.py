@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from moldau.logging.fields import text_of
 from moldau.logging.level import Level
 from moldau.logging.loggers import Loggers
 
@@ -30,7 +31,9 @@ class StandardLines(logging.Handler):
         if error is not None and level >= Level.ERROR:
             logger.failure(record.getMessage(), error)
         else:
-            fields = {} if error is None else {"error": type(error).__name__, "reason": str(error)}
+            fields = (
+                {} if error is None else {"error": type(error).__name__, "reason": text_of(error)}
+            )
             self._loggers.emit(level, logger, record.getMessage(), fields)
 
 

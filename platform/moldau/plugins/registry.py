@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from moldau.errors import MoldauError
 
@@ -40,9 +40,6 @@ class Distribution(Protocol):
 
 class Located(Protocol):
     """What tells where a package is, if nothing else of it can be read."""
-
-    @property
-    def metadata(self) -> Any: ...
 
     def locate_file(self, path: str, /) -> object: ...
 
@@ -185,7 +182,7 @@ def installed_plugins() -> Plugins:
         try:
             ours = [each for each in distribution.entry_points if _is_ours(each)]
             # Where a package stands twice on the path, the first is what an import would find.
-            if ours:
+            if ours and distribution.version:
                 found.setdefault(distribution.name.lower().replace("_", "-"), ours)
         except Exception as error:
             unreadable.append(_unreadable(distribution, error))
@@ -196,10 +193,10 @@ def installed_plugins() -> Plugins:
 
 
 def _unreadable(distribution: Located, error: Exception) -> PluginError:
+    """Named by its folder: the name may be what cannot be read."""
     return PluginError(
-        "the entry points of a package cannot be read",
-        package=str(distribution.metadata["Name"]),
-        folder=str(distribution.locate_file("")),
+        "the metadata of a package cannot be read",
+        package=str(getattr(distribution, "_path", distribution.locate_file(""))),
         error=f"{type(error).__name__}: {error}",
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from moldau.config import Check
+from moldau.config.kinds import split_at_commas
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SELECTORS = (
@@ -30,7 +31,6 @@ _ENDPOINT = re.compile(rf"(?P<name>.+)://{_HOST}:(?P<port>[0-9]{{1,5}})")
 _ADDRESS = re.compile(rf"(?:[0-9a-zA-Z\-%._]*://)?{_HOST}:(?P<port>[0-9]{{1,5}})")
 _HOST_NAME = re.compile(r"[0-9a-zA-Z\-%._:]*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
-_COMMA = re.compile(r"\s*,\s*")
 _SIGNED = r"[-+]?[0-9]{1,18}"
 _DURATION = re.compile(
     rf"(?P<sign>[-+]?)P(?:(?P<days>{_SIGNED})D)?"
@@ -92,7 +92,7 @@ def _int(text: str) -> int | None:
 def parse_map(text: str) -> dict[str, str] | None:
     """`key:value` items; a key may hold colons, as an IPv6 address does. The last one of equal keys
     wins."""
-    items = _COMMA.split(text) if text else []
+    items = list(split_at_commas(text))
     while items and not items[-1]:
         items.pop()
     pairs = {}
@@ -106,13 +106,16 @@ def parse_map(text: str) -> dict[str, str] | None:
 
 def parse_host_limits(text: str) -> dict[str, int] | None:
     """`host:count` items."""
+    pairs = parse_map(text)
+    if pairs is None:
+        return None
     limits = {}
-    for host, count in (parse_map(text) or {}).items():
+    for host, count in pairs.items():
         limit = _int(count)
         if limit is None or _HOST_NAME.fullmatch(host) is None:
             return None
         limits[host] = limit
-    return None if parse_map(text) is None else limits
+    return limits
 
 
 def parse_protocol_map(text: str) -> dict[str, str] | None:
