@@ -190,14 +190,16 @@ async def run_chaos(
             result.start_seconds.append(await victim.start())
             result.cycles += 1
             tell(_progress(result, chaos, cycles, cycle))
+        loop = asyncio.get_running_loop()
+        if load is not None:
+            # First, or readers that are slower than it would never reach the end.
+            await loop.run_in_executor(None, load.end)
         chaos.is_ending = True
         async with asyncio.timeout(END_SECONDS):
             while any(not task.done() for task in tasks):
                 await watch(tasks, 0.1)
                 victim.check_alive()
         if load is not None:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, load.end)
             count = await loop.run_in_executor(
                 None, read_with_librdkafka, chaos.ledger, f"{HOST}:{victim.port}"
             )
