@@ -14,6 +14,7 @@ LINGER_MS: Final = 5
 WAITING_MAX: Final = 500
 FLUSH_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 1.0
+WATERMARK_SECONDS: Final = 30.0
 
 
 class LibrdkafkaLoad:
@@ -112,7 +113,11 @@ def read_with_librdkafka(ledger: Ledger, bootstrap: str) -> int:
     count = 0
     try:
         for at in known.values():
-            consumer.assign([TopicPartition(at.topic, at.index, at.start)])
+            where = TopicPartition(at.topic, at.index)
+            # Records may have been deleted by a request whose answer never came.
+            start, _ = consumer.get_watermark_offsets(where, timeout=WATERMARK_SECONDS)
+            demand(start >= at.start, "a log start that was told is kept", at=at, start=start)
+            consumer.assign([TopicPartition(at.topic, at.index, start)])
             while True:
                 message: Any = consumer.poll(POLL_SECONDS)
                 if message is None:
