@@ -286,3 +286,10 @@ def test_what_was_typed_cannot_drive_the_terminal() -> None:
     assert "\x1b" not in answer.err
     assert "bo\\x1b[31mgus\\r" in answer.err
     assert "\x1b" not in moldau("--debug", "bo\x1b[31mgus").err
+
+
+def test_a_foreign_command_that_exits_is_told() -> None:
+    untold = point("commands", "untold", "tests.cli.commands:untold")
+    answer = moldau("untold", points=[*POINTS, untold])
+    assert (answer.code, answer.out) == (1, "")
+    assert "ended by itself: nobody knows" in answer.err

@@ -158,3 +158,15 @@ def test_a_package_whose_name_nobody_can_read_is_named_by_its_folder(
     (problem,) = plugins.unreadable
     assert "latin-1.0.dist-info" in str(problem)
     assert "bad" not in plugins.named("moldau.commands")
+
+
+def test_a_package_without_metadata_is_named_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bare-1.0.dist-info"
+    folder.mkdir()
+    (folder / "entry_points.txt").write_text("[moldau.commands]\nbad = a.b:c\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = installed_plugins()
+    (problem,) = plugins.unreadable
+    assert "bare-1.0.dist-info" in str(problem)

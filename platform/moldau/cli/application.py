@@ -38,6 +38,10 @@ def run(argv: Sequence[str], context: Context) -> int:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         raise
+    except SystemExit as error:
+        # Only a foreign command would: ours answer with an exit code.
+        _tell(context, error, f"the command ended by itself: {error}")
+        return Exit.FAILED
     except OSError as error:
         about = "" if error.filename is None else f"{error.filename}: "
         _tell(context, error, f"{about}{error.strerror or error}")

@@ -182,14 +182,21 @@ def installed_plugins() -> Plugins:
         try:
             ours = [each for each in distribution.entry_points if _is_ours(each)]
             # Where a package stands twice on the path, the first is what an import would find.
-            if ours and distribution.version:
-                found.setdefault(distribution.name.lower().replace("_", "-"), ours)
+            if ours:
+                found.setdefault(_name_of(distribution), ours)
         except Exception as error:
             unreadable.append(_unreadable(distribution, error))
     return Plugins(
         (entry_point for entry_points in found.values() for entry_point in entry_points),
         unreadable,
     )
+
+
+def _name_of(distribution: Distribution) -> str:
+    name, version = distribution.name, distribution.version
+    if not name or not version:
+        raise ValueError("the metadata say no name or no version")
+    return name.lower().replace("_", "-")
 
 
 def _unreadable(distribution: Located, error: Exception) -> PluginError:
