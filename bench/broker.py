@@ -25,8 +25,8 @@ from bench.broker_load import (
     first_record,
     idle_connections,
     loopback_copy,
+    p50_and_p99,
     paced_latencies,
-    percentile,
     perf_produce,
     raw_append,
     rdkafka_consume,
@@ -117,40 +117,24 @@ def bench() -> Bench:
     return Bench()
 
 
-class Doubled:
-    """One run gives two values, which stand in two tables: throughput and the broker's CPU.
+class Twofold:
+    """One run gives two values, which stand in two tables: throughput and the broker's CPU, say.
 
-    The table of the CPU is measured right after the other, in as many rounds, so it takes what the
-    rounds of the other left behind, in their order.
+    The second table is measured right after the first, in as many rounds, so it takes what the
+    rounds of the first left behind, in their order.
     """
 
-    def __init__(self, work: Callable[[], Spent]) -> None:
+    def __init__(self, work: Callable[[], tuple[float, float]]) -> None:
         self._work = work
-        self._costs: list[float] = []
+        self._left: list[float] = []
 
-    def speed(self) -> float:
-        spent = self._work()
-        self._costs.append(spent.cpu_seconds_per_gb)
-        return spent.bytes_per_second
+    def first(self) -> float:
+        value, other = self._work()
+        self._left.append(other)
+        return value
 
-    def cost(self) -> float:
-        return self._costs.pop(0)
-
-
-class Percentiles:
-    """As `Doubled`, for the median and the slowest hundredth of the same runs."""
-
-    def __init__(self, work: Callable[[], list[float]]) -> None:
-        self._work = work
-        self._slow: list[float] = []
-
-    def p50(self) -> float:
-        found = self._work()
-        self._slow.append(percentile(found, 0.99))
-        return percentile(found, 0.5)
-
-    def p99(self) -> float:
-        return self._slow.pop(0)
+    def second(self) -> float:
+        return self._left.pop(0)
 
 
 def tables() -> Iterator[Table]:
@@ -165,8 +149,8 @@ def tables() -> Iterator[Table]:
     yield _limits()
 
 
-def _pair(work: Callable[[str], Spent]) -> dict[str, Doubled]:
-    return {name: Doubled(partial(work, name)) for name in (THEIRS, OURS)}
+def _pair(work: Callable[[str], tuple[float, float]]) -> dict[str, Twofold]:
+    return {name: Twofold(partial(work, name)) for name in (THEIRS, OURS)}
 
 
 def _two(
@@ -178,13 +162,13 @@ def _two(
         Table(
             f"{title}: throughput",
             "bytes of values a second",
-            [Case(name, each.speed) for name, each in pair.items()],
+            [Case(name, each.first) for name, each in pair.items()],
             [Goal(OURS, THEIRS, ratio_at_least=speed)],
         ),
         Table(
             f"{title}: broker CPU",
             "seconds a GB of values",
-            [Case(name, each.cost) for name, each in pair.items()],
+            [Case(name, each.second) for name, each in pair.items()],
             [Goal(OURS, THEIRS, ratio_at_most=cost)],
             higher_is_better=False,
         ),
@@ -247,27 +231,26 @@ def _consume() -> Iterator[Table]:
 def _latency() -> Iterator[Table]:
     """Tables of p50 and p99 for the same runs."""
 
-    def produce(name: str) -> list[float]:
+    def produce(name: str) -> tuple[float, float]:
         at = bench()
         topic = at.topic(name, "paced")
-        return paced_latencies(at.brokers[name], topic, 5_000, scaled(15_000))
+        return p50_and_p99(paced_latencies(at.brokers[name], topic, 5_000, scaled(15_000)))
 
-    def through(name: str) -> list[float]:
+    def through(name: str) -> tuple[float, float]:
         at = bench()
-        return end_to_end(
-            at.brokers[name], at.topic(name, f"e2e-{time.monotonic_ns()}"), scaled(3_000)
-        )
+        topic = at.topic(name, f"e2e-{time.monotonic_ns()}")
+        return p50_and_p99(end_to_end(at.brokers[name], topic, scaled(3_000)))
 
     for title, work in (
         ("produce at 5,000 a second", produce),
         ("end to end, librdkafka", through),
     ):
-        pair = {name: Percentiles(partial(work, name)) for name in (THEIRS, OURS)}
-        for share in ("p50", "p99"):
+        pair = _pair(work)
+        for share, take in (("p50", Twofold.first), ("p99", Twofold.second)):
             yield Table(
                 f"{title}: {share}",
                 "seconds",
-                [Case(name, getattr(each, share)) for name, each in pair.items()],
+                [Case(name, partial(take, each)) for name, each in pair.items()],
                 [Goal(OURS, THEIRS, ratio_at_most=0.7)],
                 higher_is_better=False,
             )
@@ -391,7 +374,6 @@ class Restarted:
         self, make: Callable[[Path], BrokerProcess], folder: Path, partitions: int
     ) -> None:
         self._broker = make(folder)
-        self._resident: list[float] = []
         bench().at_end(self._broker.stop)
         self._broker.start()
         create_topic(self._broker, "first", partitions)
@@ -399,16 +381,12 @@ class Restarted:
             first_record(self._broker.port, "first", partition)
         self._broker.stop()
 
-    def start_seconds(self) -> float:
-        """From exec to the first acknowledged record."""
+    def restart(self) -> tuple[float, float]:
+        """Seconds from exec to the first acknowledged record, and the bytes resident then."""
         elapsed = until_acknowledged(self._broker.spawn, lambda: self._broker.port, "first")
-        self._resident.append(float(resident_bytes(self._broker.pid)))
+        resident = float(resident_bytes(self._broker.pid))
         self._broker.stop()
-        return elapsed
-
-    def resident(self) -> float:
-        """What the starts left behind, in their order."""
-        return self._resident.pop(0)
+        return elapsed, resident
 
 
 def _start() -> Iterator[Table]:
@@ -420,24 +398,22 @@ def _start() -> Iterator[Table]:
             folder.mkdir()
             return Restarted(MAKERS[name], folder, partitions)
 
-        def started(name: str, at: Callable[[str], Restarted] = restarted) -> float:
-            return at(name).start_seconds()
+        def work(name: str, at: Callable[[str], Restarted] = restarted) -> tuple[float, float]:
+            return at(name).restart()
 
-        def resident(name: str, at: Callable[[str], Restarted] = restarted) -> float:
-            return at(name).resident()
-
+        pair = _pair(work)
         title = f"restart with {partitions:,} partition" + "s" * (partitions > 1)
         yield Table(
             f"{title}: from exec to the first acknowledged record",
             "seconds",
-            [Case(name, partial(started, name)) for name in (THEIRS, OURS)],
+            [Case(name, each.first) for name, each in pair.items()],
             [Goal(OURS, THEIRS, ratio_at_most=start)],
             higher_is_better=False,
         )
         yield Table(
             f"{title}: resident then",
             "bytes",
-            [Case(name, partial(resident, name)) for name in (THEIRS, OURS)],
+            [Case(name, each.second) for name, each in pair.items()],
             [] if memory is None else [Goal(OURS, THEIRS, ratio_at_most=memory)],
             higher_is_better=False,
         )

@@ -338,8 +338,9 @@ def end_to_end(broker: BrokerProcess, topic: str, count: int) -> list[float]:
     return sorted(found)
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+def p50_and_p99(ordered: Sequence[float]) -> tuple[float, float]:
+    """Of values in ascending order."""
+    return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
 
 
 def until_acknowledged(spawn: Callable[[], None], port: Callable[[], int], topic: str) -> float:

@@ -11,30 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.config.kinds import (
-    BOOLEAN,
-    CLASS,
-    DOUBLE,
-    INT,
-    LIST,
-    LONG,
-    PASSWORD,
-    SHORT,
-    STRING,
-    Kind,
-)
+from moldau.config import LIST, Kind
+from tests.fuzz.settings import KINDS
 
-KINDS: tuple[Kind[Any], ...] = (
-    BOOLEAN,
-    CLASS,
-    DOUBLE,
-    INT,
-    LIST,
-    LONG,
-    PASSWORD,
-    SHORT,
-    STRING,
-)
 LENGTH = 300_000
 
 
