@@ -8,6 +8,7 @@ they did, so they are cleared (KIP-966).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -161,11 +162,11 @@ def _alter_all(
     wanted: Sequence[tuple[Resource, Sequence[Change]]],
     result_of: _Wanted,
 ) -> list[tuple[Resource, list[MetadataRecord], KafkaError | None]]:
-    resources = [resource for resource, _ in wanted]
+    times_named = Counter(resource for resource, _ in wanted)
     altered: list[tuple[Resource, list[MetadataRecord], KafkaError | None]] = []
     for resource, changes in wanted:
         try:
-            if resources.count(resource) > 1:
+            if times_named[resource] > 1:
                 raise _invalid("the request names the resource twice")
             names = [each.name for each in changes]
             if len(set(names)) != len(names):
