@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,13 +26,19 @@ from typing import Final
 
 from moldau.runtime import Runtime
 from tests.broker.simulation.clients import Administrator, Client, Reader, Writer, audit
-from tests.broker.simulation.promises import Kind, Ledger
+from tests.broker.simulation.promises import Kind, Ledger, demand
 from tests.broker.simulation.scenario import draw_layout, draw_settings
 from tests.chaos.load import LibrdkafkaLoad, read_with_librdkafka
 
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
-END_SECONDS: Final = 120.0
+END_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 30.0
+Layout = dict[str, tuple[Kind, int, dict[str, str]]]
+ADDED_TOPICS: Final[Layout] = {
+    "librdkafka": (Kind(), 1, {"segment.bytes": "1048576"}),
+    "wide": (Kind(), 3, {"segment.bytes": "1048576"}),
+}
 UP: Final = re.compile(r"^Ctrl-C", re.MULTILINE)
 
 
@@ -101,10 +107,23 @@ class Victim:
 
     def kill(self) -> None:
         """As the kernel does it: nothing is told, nothing is closed."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """As an operator does it: everything is closed in order."""
+        code = self._end(signal.SIGTERM)
+        demand(code == 0, "a broker that is told to stop closes in order", code=code)
+
+    def _end(self, how: signal.Signals) -> int | None:
         process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+        if process is None:
+            return None
+        process.send_signal(how)
+        try:
+            process.communicate(timeout=STOP_SECONDS)
+        finally:
+            process.kill()
+        return process.returncode
 
 
 def clean_environment(home: Path) -> dict[str, str]:
@@ -137,10 +156,12 @@ class Chaos:
     def on_ended(self) -> None:
         self._ended += 1
 
-    def clients(self) -> list[Client]:
-        """Two writers and a reader for each partition."""
+    def clients(self, topics: Collection[str]) -> list[Client]:
+        """Two writers and a reader for each partition of those topics, which are not deleted."""
         made: list[Client] = []
         for key, at in self.ledger.partitions.items():
+            if at.topic not in topics:
+                continue  # the administrator's own, who may have begun to make and delete them
             keys = 20 if at.kind.is_compacted else 0
             for how, depth in (("idempotent", self._random.choice((1, 5))), ("plain", 1)):
                 made.append(Writer(self, key, f"{how}-{at}", keys=keys, depth=depth))
@@ -157,76 +178,120 @@ async def run_chaos(
     *,
     with_librdkafka: bool = True,
 ) -> Result:
-    """So many lives. BrokenPromise, BrokerEnded or TimeoutError when something is wrong."""
+    """So many lives. BrokenPromise or BrokerEnded when something is wrong."""
     random = Random(seed)
-    settings = draw_settings(random)
-    layout = draw_layout(random) | {"librdkafka": (Kind(), 1, {"segment.bytes": "1048576"})}
-    victim = Victim(home, settings)
-    chaos = Chaos(victim, random)
-    result = Result()
+    victim = Victim(home, draw_settings(random))
+    layout = draw_layout(random) | ADDED_TOPICS
+    story = Story(runtime, victim, Chaos(victim, random), with_librdkafka=with_librdkafka)
     began = time.monotonic()
-    load: LibrdkafkaLoad | None = None
-    result.start_seconds.append(await victim.start())
     try:
+        await story.begin(layout)
+        for cycle in range(cycles):
+            await story.watch(random.choice((0.05, 0.5, 1.5)) * random.random())
+            await story.kill()
+            tell(story.progress(cycles, cycle))
+        await story.end()
+    finally:
+        story.abandon()
+    story.result.seconds = time.monotonic() - began
+    return story.result
+
+
+class Story:
+    """One run: the process, those who use it, and what is known of them."""
+
+    def __init__(
+        self, runtime: Runtime, victim: Victim, chaos: Chaos, *, with_librdkafka: bool
+    ) -> None:
+        self.result = Result()
+        self._runtime = runtime
+        self._victim = victim
+        self._chaos = chaos
+        self._with_librdkafka = with_librdkafka
+        self._clients: list[Client] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._load: LibrdkafkaLoad | None = None
+
+    async def begin(self, layout: Layout) -> None:
+        """The first life, its topics, and the load."""
+        chaos = self._chaos
+        self.result.start_seconds.append(await self._victim.start())
         administrator = Administrator(chaos, layout)
-        tasks = [runtime.spawn(administrator.run(runtime), name="administrator", reported=False)]
+        self._run(administrator)
         async with asyncio.timeout(START_SECONDS):
             while not administrator.layout_is_there:
-                await watch(tasks, 0.05)
-        tasks += [
-            runtime.spawn(each.run(runtime), name="client", reported=False)
-            for each in chaos.clients()
-        ]
-        if with_librdkafka:
+                await self.watch(0.05)
+        for client in chaos.clients(layout.keys()):
+            self._run(client)
+        if self._with_librdkafka:
             topic_id = chaos.ledger.topics["librdkafka"].topic_id
             assert topic_id is not None
-            bootstrap = f"{HOST}:{victim.port}"
-            load = LibrdkafkaLoad(chaos.ledger, bootstrap, "librdkafka", topic_id)
-            load.start()
-        for cycle in range(cycles):
-            await watch(tasks, random.choice((0.05, 0.5, 1.5)) * random.random())
-            victim.check_alive()
-            victim.kill()
-            result.start_seconds.append(await victim.start())
-            result.cycles += 1
-            tell(_progress(result, chaos, cycles, cycle))
-        loop = asyncio.get_running_loop()
-        if load is not None:
+            self._load = LibrdkafkaLoad(chaos.ledger, self._bootstrap, "librdkafka", topic_id)
+            self._load.start()
+
+    def _run(self, client: Client) -> None:
+        run = client.run(self._runtime)
+        self._clients.append(client)
+        self._tasks.append(self._runtime.spawn(run, name="client", reported=False))
+
+    @property
+    def _bootstrap(self) -> str:
+        return f"{HOST}:{self._victim.port}"
+
+    async def watch(self, seconds: float) -> None:
+        """Let so much time pass, and raise what a client found."""
+        tasks = self._tasks
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task.done():
+                task.result()
+        self._victim.check_alive()
+
+    async def kill(self) -> None:
+        """The end of a life, and the next one."""
+        self._victim.kill()
+        self.result.start_seconds.append(await self._victim.start())
+        self.result.cycles += 1
+
+    async def end(self) -> None:
+        """Everybody gets one more thing done, everything is read, by two kinds of clients; then
+        once more after a stop in order."""
+        blocking = asyncio.get_running_loop().run_in_executor
+        if self._load is not None:
             # First, or readers that are slower than it would never reach the end.
-            await loop.run_in_executor(None, load.end)
-        chaos.is_ending = True
-        async with asyncio.timeout(END_SECONDS):
-            while any(not task.done() for task in tasks):
-                await watch(tasks, 0.1)
-                victim.check_alive()
-        if load is not None:
-            count = await loop.run_in_executor(
-                None, read_with_librdkafka, chaos.ledger, f"{HOST}:{victim.port}"
-            )
-            result.counts += load.counts + Counter({"read by librdkafka": count})
-        await audit(chaos, runtime)
-    finally:
-        chaos.is_ending = True
-        if load is not None and result.cycles < cycles:
-            load._ending.set()
-        victim.kill()
-    result.counts += chaos.ledger.counts
-    result.seconds = time.monotonic() - began
-    return result
+            await blocking(None, self._load.end)
+        self._chaos.is_ending = True
+        await self._clients_ended()
+        if self._load is not None:
+            ledger = self._chaos.ledger
+            count = await blocking(None, read_with_librdkafka, ledger, self._bootstrap)
+            self.result.counts += self._load.counts + Counter({"read by librdkafka": count})
+        await audit(self._chaos, self._runtime)
+        self._victim.stop()
+        await self._victim.start()
+        await audit(self._chaos, self._runtime)
+        self._victim.stop()
+        self.result.counts += self._chaos.ledger.counts
 
+    async def _clients_ended(self) -> None:
+        deadline = time.monotonic() + END_SECONDS
+        while not all(task.done() for task in self._tasks):
+            await self.watch(0.1)
+            both = zip(self._clients, self._tasks, strict=True)
+            stuck = {str(client): client.trouble for client, task in both if not task.done()}
+            demand(time.monotonic() < deadline, "each client gets one more thing done", stuck=stuck)
 
-async def watch(tasks: list[asyncio.Task[None]], seconds: float) -> None:
-    """Let so much time pass, and raise what a client found."""
-    await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
-    for task in tasks:
-        if task.done():
-            task.result()
+    def abandon(self) -> None:
+        """Leave nothing running, whatever happened."""
+        self._chaos.is_ending = True
+        if self._load is not None:
+            self._load.abandon()
+        self._victim.kill()
 
-
-def _progress(result: Result, chaos: Chaos, cycles: int, cycle: int) -> str:
-    counts = chaos.ledger.counts
-    return (
-        f"{cycle + 1:>3} of {cycles}: up again in {result.start_seconds[-1]:.2f} s,"
-        f" {counts['acknowledged']} acknowledged, {counts['read']} read,"
-        f" {counts['resends']} connections with batches sent again"
-    )
+    def progress(self, cycles: int, cycle: int) -> str:
+        counts = self._chaos.ledger.counts
+        return (
+            f"{cycle + 1:>3} of {cycles}: up again in {self.result.start_seconds[-1]:.2f} s,"
+            f" {counts['acknowledged']} acknowledged, {counts['read']} read,"
+            f" {counts['resends']} connections with batches sent again"
+        )

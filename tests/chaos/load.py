@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from typing import Any, Final
 
 from moldau.ids import Uuid
-from tests.broker.simulation.promises import Ledger, Sent, demand
+from tests.broker.simulation.promises import Ledger, Partition, Sent, demand
 
 WRITER: Final = "idempotent-librdkafka"
 LINGER_MS: Final = 5
@@ -15,6 +16,7 @@ WAITING_MAX: Final = 500
 FLUSH_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 1.0
 WATERMARK_SECONDS: Final = 30.0
+SILENCE_SECONDS: Final = 30.0
 
 
 class LibrdkafkaLoad:
@@ -28,6 +30,7 @@ class LibrdkafkaLoad:
         self._topic = topic
         self._at = ledger.partitions[topic_id, 0]
         self._ending = threading.Event()
+        self._is_abandoned = False
         self._thread = threading.Thread(target=self._run, name="librdkafka")
 
     def start(self) -> None:
@@ -39,6 +42,12 @@ class LibrdkafkaLoad:
         self._thread.join()
         if self.failure is not None:
             raise self.failure
+
+    def abandon(self) -> None:
+        """Nobody waits for anything any more: the thread ends, whether the broker lives or not."""
+        self._is_abandoned = True
+        self._ending.set()
+        self._thread.join()
 
     def _run(self) -> None:
         try:
@@ -52,8 +61,16 @@ class LibrdkafkaLoad:
             producer = self._producer()
             while not self._ending.is_set() and not self.counts["lost track"]:
                 number = self._send(producer, number)
-            producer.flush(FLUSH_SECONDS)
+            self._flush(producer)
             self.counts["fatal errors"] += self.counts.pop("lost track", 0)
+
+    def _flush(self, producer: Any) -> None:
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while left := producer.flush(POLL_SECONDS):
+            if self._is_abandoned:
+                producer.purge()
+                return
+            demand(time.monotonic() < deadline, "librdkafka sends all", left=left)
 
     def _producer(self) -> Any:
         from confluent_kafka import Producer
@@ -109,27 +126,35 @@ def read_with_librdkafka(ledger: Ledger, bootstrap: str) -> int:
             "auto.offset.reset": "error",
         }
     )
-    known = {(each.topic, each.index): each for each in ledger.partitions.values()}
+    unread = {(each.topic, each.index): each for each in ledger.partitions.values()}
     count = 0
     try:
-        for at in known.values():
-            where = TopicPartition(at.topic, at.index)
-            # Records may have been deleted by a request whose answer never came.
-            start, _ = consumer.get_watermark_offsets(where, timeout=WATERMARK_SECONDS)
-            demand(start >= at.start, "a log start that was told is kept", at=at, start=start)
-            consumer.assign([TopicPartition(at.topic, at.index, start)])
-            while True:
-                message: Any = consumer.poll(POLL_SECONDS)
-                if message is None:
-                    continue
-                if message.error():
-                    is_end = message.error().code() == KafkaError._PARTITION_EOF
-                    demand(is_end, "librdkafka reads all", at=at, error=str(message.error()))
-                    break
-                name = dict(message.headers() or [])["name"].decode()
-                found = Sent(name, message.key(), message.value())
-                ledger.on_read(at, message.offset(), found)
-                count += 1
+        consumer.assign([_from_its_start(consumer, at) for at in unread.values()])
+        while unread:
+            message: Any = consumer.poll(SILENCE_SECONDS)
+            demand(message is not None, "librdkafka reads all", unread=[*unread.values()])
+            at = unread[message.topic(), message.partition()]
+            if message.error():
+                is_end = message.error().code() == KafkaError._PARTITION_EOF
+                demand(is_end, "librdkafka reads all", at=at, error=str(message.error()))
+                consumer.incremental_unassign([TopicPartition(at.topic, at.index)])
+                del unread[at.topic, at.index]
+                continue
+            name = dict(message.headers() or [])["name"].decode()
+            found = Sent(name, message.key(), message.value())
+            ledger.on_read(at, message.offset(), found)
+            count += 1
     finally:
         consumer.close()
     return count
+
+
+def _from_its_start(consumer: Any, at: Partition) -> Any:
+    """Where the broker says that it begins: records may have been deleted by a request whose
+    answer never came."""
+    from confluent_kafka import TopicPartition
+
+    where = TopicPartition(at.topic, at.index)
+    start, _ = consumer.get_watermark_offsets(where, timeout=WATERMARK_SECONDS)
+    demand(start >= at.start, "a log start that was told is kept", at=at, start=start)
+    return TopicPartition(at.topic, at.index, start)

@@ -116,8 +116,24 @@ def test_entries_know_their_lines() -> None:
     ]
 
 
-def test_a_long_continuation_takes_linear_time() -> None:
-    assert len(parse_properties("a=" + "1\\\n" * 200_000)[0].value) == 200_000
+@pytest.mark.parametrize("line", ["\\\n", "1\\\n", "\u4e00\\\r\n"])
+def test_a_long_continuation_costs_little_more_than_itself(line: str) -> None:
+    text = "a=" + line * 200_000
+    tracemalloc.start()
+    try:
+        (entry,) = parse_properties(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert entry.value == line.rstrip("\r\n\\") * 200_000
+    assert entry.last_line == 200_000 + text.endswith("\r\n")
+    assert peak < 16 * len(text) + 4096
+
+
+def test_a_bad_escape_is_found_after_many_lines() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_properties("\\\n" + "# no\n" * 3 + "a=1" + "\\\n" * 9 + "  b\\\n\\\n\f\\u00zz")
+    assert caught.value.context == {"file": "<text>", "line": 16, "column": 2}
 
 
 @pytest.mark.parametrize("line", ["k" * (1 << 20), "\\k" * (1 << 19), "k" * (1 << 20) + "=1"])

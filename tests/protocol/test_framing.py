@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from moldau.protocol.framing import (
     MAX_FRAME_BYTES,
     PRIVATE_BUFFER_BYTES,
     FrameReader,
+    Tenancy,
     shared_buffer,
 )
 
@@ -168,3 +170,83 @@ def test_the_limit_can_be_raised_after_login() -> None:
     assert feed(reader, framed(b"1234")) == [b"1234"]
     reader.max_bytes = 5
     assert feed(reader, framed(b"12345")) == [b"12345"]
+
+
+def put(reader: FrameReader, data: bytes) -> list[Any]:
+    """One read; the frames as they lie there."""
+    buffer = reader.get_buffer()
+    buffer[: len(data)] = data
+    return list(reader.received(len(data)))
+
+
+def test_a_cut_frame_stays_in_the_shared_buffer_while_nobody_else_reads() -> None:
+    shared = memoryview(bytearray(64))
+    reader = FrameReader(shared, tenancy=Tenancy())
+    data = framed(b"whole", b"cut in two", b"next")
+    (whole,) = put(reader, data[:14])
+    assert whole == b"whole"
+    assert not reader.is_between_frames
+    assert reader.get_buffer().obj is shared.obj
+    second, third = put(reader, data[14:])
+    assert (second, third) == (b"cut in two", b"next")
+    assert second.obj is shared.obj
+    assert reader.is_between_frames
+
+
+def test_a_cut_frame_moves_out_when_somebody_else_reads() -> None:
+    shared, tenancy = memoryview(bytearray(64)), Tenancy()
+    first, second = (FrameReader(shared, tenancy=tenancy) for _ in range(2))
+    data = framed(b"cut in two")
+    assert put(first, data[:9]) == []
+    assert [bytes(frame) for frame in put(second, framed(b"x" * 60))] == [b"x" * 60]
+    assert tenancy.holder is None
+    assert first.get_buffer().obj is not shared.obj
+    assert len(first.get_buffer()) == len(data) - 9, "and never a byte of the next frame"
+    (frame,) = put(first, data[9:])
+    assert frame == b"cut in two"
+    assert first.is_between_frames
+
+
+def test_a_cut_frame_without_room_moves_to_the_front_when_those_before_were_used() -> None:
+    shared = memoryview(bytearray(32))
+    reader = FrameReader(shared, tenancy=Tenancy())
+    data = framed(b"a" * 20, b"b" * 20)
+    (before,) = put(reader, data[:30])
+    assert before == b"a" * 20, "valid until the next `get_buffer`"
+    (after,) = put(reader, data[30:])
+    assert after == b"b" * 20
+    assert after.obj is shared.obj
+
+
+def test_a_frame_larger_than_the_shared_buffer_never_waits_in_it() -> None:
+    tenancy = Tenancy()
+    reader = FrameReader(memoryview(bytearray(32)), tenancy=tenancy)
+    put(reader, framed(b"x" * 100)[:30])
+    assert tenancy.holder is None
+    assert not reader.is_between_frames
+
+
+@given(
+    st.lists(st.lists(st.binary(max_size=90), max_size=5), min_size=3, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 120)), max_size=40),
+    st.integers(8, 128),
+)
+def test_connections_in_any_turns_never_mix(
+    bodies: list[list[bytes]], turns: list[tuple[int, int]], size: int
+) -> None:
+    shared, tenancy = memoryview(bytearray(size)), Tenancy()
+    readers = [FrameReader(shared, tenancy=tenancy) for _ in bodies]
+    left = [framed(*each) for each in bodies]
+    got: list[list[bytes]] = [[] for _ in bodies]
+    ends = [(number, 1 << 30) for number in range(3) for _ in range(200)]
+    for number, step in [*turns, *ends]:
+        if not left[number]:
+            continue
+        reader = readers[number]
+        buffer = reader.get_buffer()
+        piece = left[number][: min(step, len(buffer))]
+        buffer[: len(piece)] = piece
+        left[number] = left[number][len(piece) :]
+        got[number] += [bytes(frame) for frame in reader.received(len(piece))]
+    assert got == bodies
+    assert all(reader.is_between_frames for reader in readers)

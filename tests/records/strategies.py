@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.records.editions import edition
+
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NOW = 1_700_000_000_000
 
@@ -20,6 +22,21 @@ headers = st.one_of(
     st.lists(st.tuples(st.text(max_size=5), contents), max_size=3).map(tuple),
 )
 rows = st.lists(st.tuples(timestamps, contents, contents, headers), min_size=1, max_size=90)
+damaged = st.tuples(st.integers(0, 2**16), st.integers(0, 2), st.binary(max_size=3))
+"""Where, how much is taken away there, and what is put in its place."""
+
+
+@st.composite
+def damaged_sections(draw: st.DrawFn) -> tuple[bytes, int]:
+    """A good section with a few bytes overwritten, inserted or taken away."""
+    given_rows = draw(st.lists(st.tuples(timestamps, contents, contents, headers), max_size=6))
+    appender = edition("pure")["kernel"].Appender()
+    appender.extend(given_rows)
+    section = appender.take()[61:]
+    for at, cut, put in draw(st.lists(damaged, max_size=3)):
+        at %= len(section) + 1
+        section[at : at + cut] = put
+    return bytes(section), len(given_rows)
 
 
 def section_header(records: Any, size: int, count: int, **claims: int) -> Any:

@@ -19,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.errors import CorruptRecord
-from moldau.records import Codec, compress, decompress
+from moldau.records import Buffer, Codec, codecs, compress, decompress
 from moldau.records.codecs import CODEC_LEVELS
 from tests.records.memory import memory_stays_below
 
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 TEXT = b'{"city": "Praha", "river": "Vltava", "length_km": 430}' * 3000
+INCOMPRESSIBLE = Random(5).randbytes((1 << 20) + 1)
 XERIAL = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
 
 
@@ -135,6 +136,41 @@ def test_lz4_skippable_frames_are_skipped() -> None:
     assert decompress(Codec.LZ4, packed) == TEXT
 
 
+def lz4_block(block: bytes, *, end: bytes = bytes(4), plain: bool = False) -> bytes:
+    """A frame of one block as Java and librdkafka write it."""
+    size = len(block) | plain << 31
+    return b"\x04\x22\x4d\x18\x60\x40\x82" + size.to_bytes(4, "little") + block + end
+
+
+@pytest.mark.parametrize("size", [1, 3000, 65_535, 65_536])
+def test_an_lz4_frame_of_one_block_is_read(size: int) -> None:
+    data = TEXT[:size]
+    packed = lz4.block.compress(data, store_size=False)
+    assert bytes(compress(Codec.LZ4, data))[:7] == lz4_block(packed)[:7]
+    assert decompress(Codec.LZ4, lz4_block(packed)) == data
+    assert decompress(Codec.LZ4, lz4_block(data, plain=True)) == data
+    assert decompress(Codec.LZ4, lz4_block(packed) * 2) == data * 2
+    assert decompress(Codec.LZ4, lz4_block(packed), size) == data
+    with pytest.raises(CorruptRecord, match="limit"):
+        decompress(Codec.LZ4, lz4_block(packed), size - 1)
+
+
+def test_an_lz4_block_that_is_not_right_is_refused() -> None:
+    packed = lz4.block.compress(TEXT[:3000], store_size=False)
+    too_much = lz4.block.compress(TEXT[:65_537], store_size=False)
+    for damage in (
+        lz4_block(packed, end=b"\1\0\0\0"),
+        lz4_block(packed, end=bytes(3)),
+        lz4_block(packed, end=bytes(5)),
+        lz4_block(packed[:-1]),
+        lz4_block(packed + b"\0"),
+        lz4_block(too_much),
+        lz4_block(TEXT[:65_537], plain=True),
+    ):
+        with pytest.raises(CorruptRecord):
+            decompress(Codec.LZ4, damage)
+
+
 @pytest.mark.parametrize("level", [-5, 1, 3, 19])
 @pytest.mark.parametrize("sized", [False, True])
 @pytest.mark.parametrize("checksum", [False, True])
@@ -149,6 +185,49 @@ def test_zstd_frames_are_read_with_and_without_size(
     assert decompress(Codec.ZSTD, frame + frame) == TEXT * 2
     skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
     assert decompress(Codec.ZSTD, skippable + frame + skippable) == TEXT
+
+
+def zstd_stream(data: bytes, block_bytes: int, *, checksum: bool = False) -> bytes:
+    """A frame that does not say how large it gets, with a new block every so many bytes."""
+    writer = zstandard.ZstdCompressor(write_checksum=checksum).compressobj()
+    parts = []
+    for start in range(0, len(data), block_bytes):
+        parts.append(writer.compress(data[start : start + block_bytes]))
+        parts.append(writer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+    return b"".join([*parts, writer.flush()])
+
+
+MANY = TEXT * 8
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("block_bytes", [1000, 100_000, 131_072, 2_000_000])
+@pytest.mark.parametrize("size", [1, 1000, 131_071, 131_072, 131_073, 1 << 20, (1 << 20) + 1])
+def test_zstd_frames_of_few_and_many_blocks_are_read(
+    size: int, block_bytes: int, checksum: bool
+) -> None:
+    for data in (MANY[:size], bytes(size), INCOMPRESSIBLE[:size]):
+        frame = zstd_stream(data, block_bytes, checksum=checksum)
+        assert zstandard.get_frame_parameters(frame).content_size == zstandard.CONTENTSIZE_UNKNOWN
+        assert decompress(Codec.ZSTD, frame) == data
+        assert decompress(Codec.ZSTD, frame, len(data)) == data
+        with pytest.raises(CorruptRecord, match="limit"):
+            decompress(Codec.ZSTD, frame, len(data) - 1)
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+def test_what_follows_a_zstd_frame_without_a_size_is_read_or_refused(checksum: bool) -> None:
+    frame = zstd_stream(TEXT[:3000], 100_000, checksum=checksum)
+    assert decompress(Codec.ZSTD, frame + frame) == TEXT[:3000] * 2
+    for behind in (b"\0", bytes(4), frame[:-1], frame[:4]):
+        with pytest.raises(CorruptRecord):
+            decompress(Codec.ZSTD, frame + behind)
+    for size in range(len(frame)):
+        with pytest.raises(CorruptRecord):
+            decompress(Codec.ZSTD, frame[:size])
+    if checksum:
+        with pytest.raises(CorruptRecord):
+            decompress(Codec.ZSTD, frame[:-1] + bytes([frame[-1] ^ 1]))
 
 
 def test_zstd_windows_beyond_the_limit_are_refused() -> None:
@@ -297,11 +376,8 @@ def test_what_follows_an_empty_frame_is_not_copied_for_each_of_them(codec: Codec
     assert growth(lambda: refuse(codec, little), lambda: refuse(codec, much), 20) < 20
 
 
-INCOMPRESSIBLE = Random(5).randbytes(1 << 20)
-
-
 def incompressible(codec: Codec, mebibytes: int) -> bytes:
-    data = INCOMPRESSIBLE * mebibytes
+    data = INCOMPRESSIBLE[: 1 << 20] * mebibytes
     return zlib.compress(data, 0, 31) if codec is Codec.GZIP else bytes(compress(codec, data))
 
 
@@ -351,6 +427,50 @@ def test_damage_is_refused_or_read(codec: Codec, damage: list[tuple[int, bytes]]
         packed[at : at + len(replacement)] = replacement
     with suppress(CorruptRecord):
         assert len(decompress(codec, packed, 1 << 16)) <= 1 << 16
+
+
+def quick_zstd(data: Buffer, limit: int) -> bytes | None:
+    """None as well where the library itself is at its end."""
+    with suppress(zstandard.ZstdError):
+        return codecs._decompress_zstd_at_once(zstandard.ZstdDecompressor(), data, limit)
+    return None
+
+
+def slow_zstd(data: Buffer, limit: int) -> bytes:
+    return codecs._decompress_zstd_frames(zstandard.ZstdDecompressor(), data, limit)
+
+
+QUICK = {
+    Codec.LZ4: (codecs._decompress_lz4_block, codecs._decompress_lz4_frames),
+    Codec.ZSTD: (quick_zstd, slow_zstd),
+}
+
+
+@given(
+    st.sampled_from(sorted(QUICK)),
+    st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=3)), max_size=3),
+    st.sampled_from((0, 1999, 2000, 1 << 16, 1 << 20)),
+    st.booleans(),
+)
+def test_what_is_opened_at_once_is_what_comes_out_in_pieces(
+    codec: Codec, damage: list[tuple[int, bytes]], limit: int, sized: bool
+) -> None:
+    if codec is Codec.ZSTD and not sized:
+        packed = bytearray(zstd_stream(TEXT[:2000], 700, checksum=bool(limit & 1)))
+    else:
+        packed = bytearray(compress(codec, TEXT[:2000]))
+    for at, replacement in damage:
+        at %= len(packed)
+        packed[at : at + len(replacement)] = replacement
+    at_once, in_pieces = QUICK[codec]
+    try:
+        expected = in_pieces(packed, limit)
+    except (CorruptRecord, zstandard.ZstdError):
+        assert not at_once(packed, limit)
+        return
+    assert at_once(packed, limit) in (None, b"", expected)
+    if not damage:
+        assert at_once(packed, limit) == expected or (codec is Codec.LZ4 and limit < 1 << 16)
 
 
 def test_better_levels_give_fewer_bytes() -> None:

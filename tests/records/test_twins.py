@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moldau.errors import CorruptRecord
 from moldau.records import Record
 from tests.records.editions import KERNEL, edition
-from tests.records.strategies import NOW, contents, headers, rows, section_header, timestamps
+from tests.records.strategies import NOW, damaged_sections, rows, section_header
 
 
 def answer(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -92,20 +92,6 @@ def test_what_was_written_is_read(given_rows: list[Any]) -> None:
 
 def record_front(record: Any) -> tuple[int, int, bytes | None]:
     return record.offset, record.timestamp, record.key
-
-
-@st.composite
-def damaged_sections(draw: st.DrawFn) -> tuple[bytes, int]:
-    """A good section with a few bytes overwritten, inserted or taken away."""
-    given_rows = draw(st.lists(st.tuples(timestamps, contents, contents, headers), max_size=6))
-    appender = edition("pure")["kernel"].Appender()
-    appender.extend(given_rows)
-    section = appender.take()[61:]
-    for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, len(section)))
-        cut = draw(st.integers(0, 2))
-        section[at : at + cut] = draw(st.binary(max_size=3))
-    return bytes(section), len(given_rows)
 
 
 @given(damaged_sections(), st.integers(-1, 1), st.integers(-2, 3), st.integers(0, 3))
@@ -360,27 +346,3 @@ def test_records_are_values(records: Any) -> None:
 def test_records_can_be_sent_to_another_process() -> None:
     record = Record(7, NOW, b"k", None, (("h", None),))
     assert pickle.loads(pickle.dumps(record)) == record  # noqa: S301
-
-
-@given(damaged_sections(), st.integers(-1, 1), st.sampled_from((0, 2)), timestamps, timestamps)
-def test_both_know_a_usual_batch_and_only_one_that_is_valid(
-    damaged: tuple[bytes, int], more: int, rules: int, since: int, until: int
-) -> None:
-    """Damage under a right checksum: what the short cut takes, the long way takes as well."""
-    section, count = damaged
-    records = edition("pure")[""]
-    header = section_header(records, len(section), count + more)
-    with suppress(CorruptRecord):
-        _, newest, _ = edition("pure")["kernel"].scan(section, header, 0)
-        header = header._replace(max_timestamp=newest)
-    batch = bytearray(edition("pure")["header"].LAYOUT.pack(*header)) + section
-    edition("pure")["batch"].seal(batch, 0, len(batch))
-    usual = both("usual_batch", batch, rules, since, until)
-    asked = records.Rules(needs_keys=bool(rules), timestamp_ms_min=since, timestamp_ms_max=until)
-    try:
-        judged = records.validate(batch, asked)
-    except edition("pure")[""].InvalidRecord:
-        assert usual is None
-        return
-    assert usual == (judged.batch.header.last_offset_delta, judged.timestamp_max, -1)
-    assert not judged.claims_wrong_timestamp

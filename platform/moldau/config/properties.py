@@ -16,9 +16,9 @@ UTF-8, and ASCII files are the same in both.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from typing import NoReturn
 
 from moldau.config.given import Given, Layer, Source, SourceKind
@@ -48,30 +48,39 @@ class Entry:
 
 
 class _LogicalLine:
-    """What continues over several lines of the file, put together."""
+    """What continues over several lines of the file, put together. How long they are and where
+    they stand is not kept, since there may be as many of them as letters: `place` counts anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, file_text: str) -> None:
         self.length = 0
+        self.first_line = 0
         self.last_line = 0
-        self._pieces: list[str] = []
-        self._starts: list[int] = []  # where in the text each piece begins
-        self._places: list[tuple[int, int]] = []  # line and column of each piece in the file
+        self._file_text = file_text
+        self._begin = 0
+        self._joined = StringIO()
 
-    def append(self, piece: str, line: int, column: int) -> None:
-        self._starts.append(self.length)
-        self._places.append((line, column))
-        self._pieces.append(piece)
+    def append(self, piece: str, line: int, begin: int) -> None:
+        """`piece` is what counts of the line of that number, which begins at `begin`."""
+        if not self.first_line:
+            self.first_line, self._begin = line, begin
+        self._joined.write(piece)
         self.length += len(piece)
         self.last_line = line
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces)
+        return self._joined.getvalue()
 
     def place(self, position: int) -> tuple[int, int]:
-        piece = bisect_right(self._starts, position) - 1
-        line, column = self._places[piece]
-        return line, column + position - self._starts[piece]
+        """The line and column, from 1, of what stands at `position`."""
+        lines = _LINE.finditer(self._file_text, self._begin)
+        for number, match in enumerate(lines, self.first_line):
+            piece = match[1].lstrip(_BLANKS)
+            size = len(piece) - _goes_on(piece)
+            if position < size or number == self.last_line:
+                return number, len(match[1]) - len(piece) + 1 + position
+            position -= size
+        raise AssertionError("a logical line ends with a line")
 
 
 def parse_properties(text: str, file: str = "<text>") -> list[Entry]:
@@ -88,23 +97,22 @@ def load_properties(text: str, file: str = "<text>") -> Layer:
 
 
 def _logical_lines(text: str) -> Iterator[_LogicalLine]:
-    logical = _LogicalLine()
+    logical = _LogicalLine(text)
     for number, match in enumerate(_LINE.finditer(text), start=1):
         natural, ending = match[1], match[2]
         piece = natural.lstrip(_BLANKS)
         if not logical.length and (not piece or piece[0] in "#!"):
             continue
         goes_on = _goes_on(piece)
-        column = len(natural) - len(piece) + 1
-        logical.append(piece[:-1] if goes_on else piece, number, column)
+        logical.append(piece[:-1] if goes_on else piece, number, match.start())
         # Java's reader hands out a lone backslash at the very end of a file as an empty entry,
         # unless a two-character line ending follows it.
         at_end = match.end() == len(text) and len(ending) < 2
         if not goes_on or at_end:
             yield logical
-            logical = _LogicalLine()
+            logical = _LogicalLine(text)
         elif not logical.length:
-            logical = _LogicalLine()
+            logical = _LogicalLine(text)
     if logical.length:
         yield logical
 
@@ -117,7 +125,7 @@ def _entry(line: _LogicalLine, file: str) -> Entry:
     assert value_match is not None
     key = _unescape(line, text[: key_match.end()], 0, file)
     value = _unescape(line, text[value_match.end() :], value_match.end(), file)
-    return Entry(key, value, line.place(0)[0], line.last_line)
+    return Entry(key, value, line.first_line, line.last_line)
 
 
 def _unescape(line: _LogicalLine, text: str, start: int, file: str) -> str:

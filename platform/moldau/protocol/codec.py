@@ -62,6 +62,14 @@ class Codec:
         except READ_FAILURES as error:
             raise self._malformed(error, version) from None
 
+    def decode_start(self, data: Any, version: int, budget: int) -> Any:
+        """The message at the start of `data`, whatever is behind it; a memoryview of it is flat."""
+        read = self._readers.get(version) or self._reader(version)
+        try:
+            return read(data if type(data) is memoryview else flat_view(data), 0, budget)[0]
+        except READ_FAILURES as error:
+            raise self._malformed(error, version) from None
+
     def encode(self, message: Any, version: int) -> bytes:
         """All bytes, joined."""
         write = self._writers.get(version) or self._writer(version)

@@ -77,8 +77,7 @@ class Arrival:
         topics with four bytes for its null array where one is due, so that three are left.
         """
         assert self.problem is None
-        request: Request
-        request, _ = _request_codec(self.key).decode_from(self.body, 0, self.version, budget)
+        request: Request = _request_codec(self.key).decode_start(self.body, self.version, budget)
         return request
 
     @property
@@ -91,21 +90,6 @@ class Arrival:
     def __repr__(self) -> str:
         problem = f", {self.problem.value}" if self.problem else ""
         return f"<Arrival key={self.key} version={self.version} id={self.correlation_id}{problem}>"
-
-
-def _arrival(
-    key: int, version: int, correlation_id: int, client_id: str | None, body: Any
-) -> Arrival:
-    """A function, because a constructor in Python costs twice as much."""
-    arrival = _new(Arrival)
-    arrival.key = key
-    arrival.version = version
-    arrival.correlation_id = correlation_id
-    arrival.client_id = client_id
-    arrival.body = body
-    arrival.problem = None
-    arrival.frame = None
-    return arrival
 
 
 @cache
@@ -128,10 +112,14 @@ class _Usual(NamedTuple):
 class ServerConnection:
     """The server's end: `served` is what this listener offers, by API key."""
 
-    __slots__ = ("_usual", "served", "unanswered")
+    __slots__ = ("_arrival_class", "_usual", "served", "unanswered")
 
-    def __init__(self, served: Mapping[int, Versions]) -> None:
+    def __init__(
+        self, served: Mapping[int, Versions], arrival_class: type[Arrival] = Arrival
+    ) -> None:
+        """`arrival_class` for who has more to say of a request; its constructor is not called."""
         self.served = served
+        self._arrival_class = arrival_class
         self.unanswered: deque[Arrival] = deque()
         """Oldest first, for reading; one that has its answer waits for one before it."""
         self._usual: _Usual | None = None
@@ -150,7 +138,13 @@ class ServerConnection:
         api, correlation_id, end = unpack(frame)
         if api != usual_api or end != usual_end:
             return self._receive_unusual(frame)
-        arrival = _arrival(key, version, correlation_id, client_id, frame[size:])
+        arrival = _new(self._arrival_class)
+        arrival.key = key
+        arrival.version = version
+        arrival.correlation_id = correlation_id
+        arrival.client_id = client_id
+        arrival.body = frame[size:]
+        arrival.problem = arrival.frame = None
         self.unanswered.append(arrival)
         return arrival
 
@@ -159,7 +153,10 @@ class ServerConnection:
         if len(frame) < _START.size:
             raise MalformedMessage("frame too short for a request header", size=len(frame))
         key, version, correlation_id = _START.unpack_from(frame)
-        arrival = _arrival(key, version, correlation_id, None, frame[_START.size :])
+        arrival = _new(self._arrival_class)
+        arrival.key, arrival.version, arrival.correlation_id = key, version, correlation_id
+        arrival.client_id, arrival.body = None, frame[_START.size :]
+        arrival.problem = arrival.frame = None
         served = self.served.get(key)
         if served is None:
             arrival.problem = Problem.UNKNOWN_API
@@ -201,9 +198,7 @@ class ServerConnection:
         if waiting[0] is not arrival:
             return []
         waiting.popleft()
-        if not waiting:
-            return frame
-        ready = list(frame)
+        ready = frame
         while waiting:
             later = waiting[0].frame
             if later is None:

@@ -4,12 +4,16 @@ Made for `asyncio.BufferedProtocol`, but it does no IO: ask `get_buffer()` where
 shall go, put them there, then go through `received(count)`: it yields the frames that became whole.
 
 Bytes land in a buffer that all connections of a loop share, because an idle connection should cost
-nothing. Only a frame that is not whole yet moves to a buffer of its own. That one grows with what
-has really come, to at most `GROWTH` times as much, so that a size prefix alone allocates nothing.
+nothing. A frame that is not whole yet stays there as long as nobody else reads (its connection is
+the `Tenancy`'s holder), and then moves to a buffer of its own. That one grows with what has really
+come, to at most `GROWTH` times as much, so that a size prefix alone allocates nothing.
 
 Invariants: a frame in the shared buffer is valid until the next `get_buffer()` of any connection;
 who needs it longer copies it. A frame from a private buffer stays valid. Between frames there is
 no private buffer. `received` must be exhausted unless the connection is given up.
+
+Why not a buffer a connection: one that sends frames of 100 KB would need as much for itself, and
+fresh memory for each frame costs more than copying what is there.
 """
 
 from __future__ import annotations
@@ -36,17 +40,35 @@ def shared_buffer() -> memoryview:
     return memoryview(bytearray(SHARED_BUFFER_BYTES))
 
 
+class Tenancy:
+    """Who has an unfinished frame in a shared buffer. One a buffer, given to all its readers."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self) -> None:
+        self.holder: FrameReader | None = None
+
+
 class FrameReader:
     """The receiving side of one connection."""
 
-    __slots__ = ("_filled", "_private", "_shared", "_start", "max_bytes")
+    __slots__ = ("_begin", "_filled", "_private", "_shared", "_start", "_tenancy", "max_bytes")
 
-    def __init__(self, shared: memoryview, max_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self,
+        shared: memoryview,
+        max_bytes: int = MAX_FRAME_BYTES,
+        tenancy: Tenancy | None = None,
+    ) -> None:
+        """Without a `tenancy` unfinished frames move to a private buffer at once."""
         assert len(shared) > _SIZE.size
         self.max_bytes = max_bytes
         self._shared = shared
+        self._tenancy = tenancy
         # An incomplete frame with its size prefix; the bytes before `_filled` are there.
         self._private: memoryview | None = None
+        # In the shared buffer it begins at `_begin`; meant only while we hold the tenancy.
+        self._begin = 0
         self._filled = 0
         # Bytes of a size prefix that were carried over into the shared buffer.
         self._start = b""
@@ -54,17 +76,23 @@ class FrameReader:
     @property
     def is_between_frames(self) -> bool:
         """Would nothing be lost if the connection ended here?"""
-        return self._private is None and not self._start
+        is_tenant = self._tenancy is not None and self._tenancy.holder is self
+        return self._private is None and not self._start and not is_tenant
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes shall be put; never empty."""
         private = self._private
         if private is not None:
             return private[self._filled :]
+        shared, tenancy = self._shared, self._tenancy
+        if tenancy is not None and tenancy.holder is not None:
+            if tenancy.holder is self:
+                return self._room_behind()
+            tenancy.holder._move_out()
         if self._start:
-            self._shared[: len(self._start)] = self._start
-            return self._shared[len(self._start) :]
-        return self._shared
+            shared[: len(self._start)] = self._start
+            return shared[len(self._start) :]
+        return shared
 
     def received(self, count: int) -> Iterator[memoryview]:
         """The frames that are whole now that `count` bytes were put into the buffer.
@@ -73,23 +101,55 @@ class FrameReader:
         behind it nothing can be understood any more.
         """
         if self._private is not None:
-            yield from self._received_private(count)
-            return
+            return self._received_private(count)
+        tenancy = self._tenancy
+        if tenancy is not None and tenancy.holder is self:
+            tenancy.holder = None
+            return self._frames(self._begin, self._filled + count)
+        if self._start:
+            count += len(self._start)
+            self._start = b""
+        elif count >= 4:
+            # One whole frame, as most requests are.
+            (size,) = _unpack_size(self._shared)
+            if 0 <= size == count - 4 <= self.max_bytes:
+                return iter((self._shared[4:count],))
+        return self._frames(0, count)
+
+    def _frames(self, position: int, end: int) -> Iterator[memoryview]:
+        """What lies in that part of the shared buffer."""
         shared = self._shared
-        count += len(self._start)
-        self._start = b""
-        position = 0
-        while count - position >= 4:
+        while end - position >= 4:
             (size,) = _unpack_size(shared, position)
             if not 0 <= size <= self.max_bytes:
                 size = self._checked(size)
-            end = position + 4 + size
-            if end > count:
-                self._keep(shared[position:count], 4 + size)
+            next_position = position + 4 + size
+            if next_position > end:
+                self._begin, self._filled = position, end
+                if self._tenancy is None or 4 + size > len(shared):
+                    self._keep(shared[position:end], 4 + size)
+                else:
+                    self._tenancy.holder = self
                 return
-            yield shared[position + 4 : end]
-            position = end
-        self._start = bytes(shared[position:count])
+            yield shared[position + 4 : next_position]
+            position = next_position
+        self._start = bytes(shared[position:end])
+
+    def _room_behind(self) -> memoryview:
+        """Room for the rest of the frame that is in the shared buffer, and for what follows it."""
+        shared, begin = self._shared, self._begin
+        if begin + 4 + _unpack_size(shared, begin)[0] > len(shared):
+            size = self._filled - begin
+            shared[:size] = shared[begin : self._filled]
+            self._begin, self._filled = 0, size
+        return shared[self._filled :]
+
+    def _move_out(self) -> None:
+        """Somebody else needs the shared buffer."""
+        assert self._tenancy is not None
+        self._tenancy.holder = None
+        shared, begin = self._shared, self._begin
+        self._keep(shared[begin : self._filled], 4 + _unpack_size(shared, begin)[0])
 
     def _received_private(self, count: int) -> Iterator[memoryview]:
         """More of a frame that has its own buffer, and never a byte beyond it."""

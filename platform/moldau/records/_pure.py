@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from crc32c import crc32c
 
 from moldau.errors import CorruptRecord
+from moldau.records.codecs import Codec, codec_of, decompress
 from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_count, explain
 from moldau.records.header import (
     ATTRIBUTES_AT,
+    CODEC_MASK,
     HEADER_BYTES,
     LAYOUT,
+    LEADER_EPOCH_AT,
     LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_ID,
@@ -43,10 +46,13 @@ if TYPE_CHECKING:
 _Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 
+_INT32_MAX: Final = (1 << 31) - 1
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
-_INT32_MAX: Final = (1 << 31) - 1
+_CODEC_MAX: Final = max(Codec)
 _unpack_header: Final = LAYOUT.unpack_from
+_put_offset: Final = struct.Struct(">q").pack_into
+_put_epoch: Final = struct.Struct(">i").pack_into
 _TABLE: Final = 1 << 13
 _BLANK_HEADER: Final = bytes(HEADER_BYTES)
 
@@ -525,43 +531,52 @@ def scan(
 
 
 def _is_usual_header(header: BatchHeader, size: int) -> bool:
-    """Of one plain batch, as long as its bytes, that claims nothing but what a producer may."""
-    if header.batch_length != size - OVERHEAD_BYTES or header.magic != MAGIC:
-        return False
-    if not 0 <= header.base_offset <= _INT64_MAX - _INT32_MAX:
+    """Of one batch as long as its bytes, that claims nothing but what a producer may."""
+    if header.batch_length != size - OVERHEAD_BYTES or header.magic != MAGIC or header.base_offset:
         return False
     producer_id, attributes = header.producer_id, header.attributes
-    if attributes != 0 and (attributes != TRANSACTIONAL or producer_id < 0):
+    if attributes & ~(CODEC_MASK | TRANSACTIONAL) or attributes & CODEC_MASK > _CODEC_MAX:
+        return False
+    if attributes & TRANSACTIONAL and producer_id < 0:
         return False
     if producer_id != NO_PRODUCER_ID and (
         producer_id < 0 or header.producer_epoch < 0 or header.base_sequence < 0
     ):
         return False
-    return header.record_count >= 1 and header.last_offset_delta == header.record_count - 1
+    count = header.record_count
+    return 1 <= count <= OBJECTS_MAX and header.last_offset_delta == count - 1
 
 
-def usual_batch(
-    buffer: Buffer, rules: int, timestamp_min: int, timestamp_max: int
+def admit_usual(
+    buffer: Buffer,
+    rules: int,
+    timestamp_min: int,
+    timestamp_max: int,
+    base_offset: int,
+    leader_epoch: int,
 ) -> tuple[int, int, int] | None:
-    """(last offset delta, greatest timestamp, producer id) of the one batch that `buffer` is, if
-    it is plain and right in all that a leader asks of a producer; None to look closer."""
-    if len(buffer) < HEADER_BYTES:
-        return None
-    header = BatchHeader._make(_unpack_header(buffer))
-    if not _is_usual_header(header, len(buffer)):
-        return None
+    """Stamp the one batch that `buffer` is with its place in a log, if it is right in all that a
+    leader asks of a producer: (last offset, greatest timestamp, producer id).
+
+    None, and nothing has changed, where it takes a closer look."""
     view = memoryview(buffer)
-    if crc32c(view[ATTRIBUTES_AT:]) != header.crc:
+    if view.readonly or len(view) < HEADER_BYTES or base_offset > _INT64_MAX - _INT32_MAX:
+        return None
+    header = BatchHeader._make(_unpack_header(view))
+    if not _is_usual_header(header, len(view)) or crc32c(view[ATTRIBUTES_AT:]) != header.crc:
         return None
     try:
-        oldest, newest, _ = scan(view[HEADER_BYTES:], header, rules | DENSE)
+        section = decompress(codec_of(header.codec_id), view[HEADER_BYTES:])
+        oldest, newest, _ = scan(section, header, rules | DENSE)
     except CorruptRecord:
         return None
     if newest != header.max_timestamp or newest > timestamp_max:
         return None
-    if oldest < NO_TIMESTAMP or (oldest < timestamp_min and oldest != NO_TIMESTAMP):
+    if oldest != NO_TIMESTAMP and oldest < max(timestamp_min, 0):
         return None
-    return header.last_offset_delta, newest, header.producer_id
+    _put_offset(view, 0, base_offset)
+    _put_epoch(view, LEADER_EPOCH_AT, leader_epoch)
+    return base_offset + header.last_offset_delta, newest, header.producer_id
 
 
 def murmur2(key: bytes) -> int:

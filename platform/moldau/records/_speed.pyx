@@ -12,7 +12,13 @@ Invariants that keep memory safe:
 Decoders do not say what is wrong: they stop at the record, and `diagnosis.explain` says it.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_READ,
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.bytes cimport (
     PyBytes_AS_STRING,
@@ -22,6 +28,7 @@ from cpython.bytes cimport (
 )
 from cpython.list cimport PyList_Check, PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_Check
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_Check, PyUnicode_DecodeUTF8
@@ -41,6 +48,8 @@ cimport cython
 
 from crc32c import crc32c
 
+from moldau.errors import CorruptRecord
+from moldau.records.codecs import decompress
 from moldau.records.diagnosis import (
     DENSE as _DENSE,
     KEYED as _KEYED,
@@ -61,8 +70,11 @@ cdef enum:
     HEADER_BYTES = 61
     OVERHEAD_BYTES = 12
     MAGIC = 2
+    LEADER_EPOCH_AT = 12
     ATTRIBUTES_AT = 21
     RECORD_BYTES_MIN = 7
+    CODEC_MASK = 0x07
+    CODEC_MAX = 4
     LOG_APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
     FIRST_RESERVE = 512
@@ -623,30 +635,31 @@ cdef inline int32_t int32_at(const uint8_t* at) noexcept nogil:
 
 
 cdef inline bint is_usual_header(const uint8_t* at, Py_ssize_t size) noexcept nogil:
-    """Of one plain batch, as long as its bytes, that claims nothing but what a producer may."""
+    """Of one batch as long as its bytes, that claims nothing but what a producer may."""
     if size < HEADER_BYTES or int32_at(at + 8) != size - OVERHEAD_BYTES or at[16] != MAGIC:
         return False
-    cdef int64_t base_offset = int64_at(at), producer_id = int64_at(at + 43)
     cdef uint64_t attributes = big_endian(at + ATTRIBUTES_AT, 2)
-    if base_offset < 0 or base_offset > INT64_MAX - INT32_MAX:
+    cdef int64_t producer_id = int64_at(at + 43), count = int32_at(at + 57)
+    if int64_at(at) != 0 or attributes & ~<uint64_t> (CODEC_MASK | TRANSACTIONAL):
         return False
-    if attributes != 0 and (attributes != TRANSACTIONAL or producer_id < 0):
+    if attributes & CODEC_MASK > CODEC_MAX or (attributes & TRANSACTIONAL and producer_id < 0):
         return False
     if producer_id != -1:  # then it has an epoch and a sequence
         if producer_id < 0 or at[51] > 0x7F or at[53] > 0x7F:
             return False
-    cdef int64_t count = int32_at(at + 57)
-    if count < 1 or count * RECORD_BYTES_MIN > size - HEADER_BYTES or count > RECORDS_MAX:
-        return False
-    return int32_at(at + 23) == count - 1
+    return 1 <= count <= RECORDS_MAX and int32_at(at + 23) == count - 1
 
 
 cdef bint are_usual_records(
-    Cursor* cursor, int rules, int64_t count, int64_t base, int64_t* oldest, int64_t* newest
+    Cursor* cursor, const uint8_t* at, int rules, int64_t since, int64_t until
 ) noexcept nogil:
-    """All of them, and their timestamps, which are behind `base` by as much as they say."""
+    """All that the header at `at` tells of, and nothing behind them. Whatever it has come to say
+    while Python code ran, only what is between the cursor's ends is read."""
     cdef Fields fields
-    cdef int64_t index, stamp, room = RECORDS_MAX - count
+    cdef int64_t count = int32_at(at + 57), base = int64_at(at + 27)
+    cdef int64_t index, stamp, oldest = INT64_MAX, newest = INT64_MIN, room = RECORDS_MAX - count
+    if count * RECORD_BYTES_MIN > cursor.end - cursor.position:
+        return False
     for index in range(count):
         if not get_record(cursor, &fields, room) or fields.delta != index:
             return False
@@ -657,38 +670,74 @@ cdef bint are_usual_records(
             return False
         stamp += base
         room -= fields.header_count
-        if index == 0 or stamp < oldest[0]:
-            oldest[0] = stamp
-        if index == 0 or stamp > newest[0]:
-            newest[0] = stamp
-    return cursor.position == cursor.end
+        oldest, newest = min(oldest, stamp), max(newest, stamp)
+    if cursor.position != cursor.end or newest != int64_at(at + 35) or newest > until:
+        return False
+    return oldest == -1 or oldest >= max(since, 0)
 
 
-def usual_batch(buffer, int rules, int64_t timestamp_min, int64_t timestamp_max):
-    """(last offset delta, greatest timestamp, producer id) of the one batch that `buffer` is, if
-    it is plain and right in all that a leader asks of a producer; None to look closer."""
+cdef inline void put_big_endian(uint8_t* at, uint64_t number, int size) noexcept nogil:
+    cdef int index
+    for index in range(size):
+        at[index] = <uint8_t> (number >> 8 * (size - 1 - index))
+
+
+def admit_usual(
+    buffer,
+    int rules,
+    int64_t timestamp_min,
+    int64_t timestamp_max,
+    int64_t base_offset,
+    int32_t leader_epoch,
+):
+    """Stamp the one batch that `buffer` is with its place in a log, if it is right in all that a
+    leader asks of a producer: (last offset, greatest timestamp, producer id).
+
+    None, and nothing has changed, where it takes a closer look."""
     cdef Py_buffer view
-    cdef Cursor cursor
-    cdef const uint8_t* at
-    cdef int64_t count, oldest = 0, newest = 0
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    cdef uint8_t* at
     try:
-        at = <const uint8_t*> view.buf
-        if not is_usual_header(at, view.len):
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE | PyBUF_WRITABLE)
+    except BufferError:
+        return None
+    try:
+        at = <uint8_t*> view.buf
+        if not is_usual_header(at, view.len) or base_offset > INT64_MAX - INT32_MAX:
             return None
-        if <uint32_t> crc32c(memoryview(buffer)[ATTRIBUTES_AT:]) != big_endian(at + 17, 4):
+        covered = PyMemoryView_FromMemory(
+            <char*> at + ATTRIBUTES_AT, view.len - ATTRIBUTES_AT, PyBUF_READ
+        )
+        if <uint32_t> crc32c(covered) != big_endian(at + 17, 4):
             return None
-        count = int32_at(at + 57)
-        cursor.position, cursor.end = at + HEADER_BYTES, at + view.len
-        if not are_usual_records(&cursor, rules, count, int64_at(at + 27), &oldest, &newest):
+        if not is_usual_section(buffer, at, view.len, rules, timestamp_min, timestamp_max):
             return None
-        if newest != int64_at(at + 35) or newest > timestamp_max:
-            return None
-        if oldest < -1 or (oldest < timestamp_min and oldest != -1):
-            return None
-        return count - 1, newest, int64_at(at + 43)
+        put_big_endian(at, base_offset, 8)
+        put_big_endian(at + LEADER_EPOCH_AT, leader_epoch, 4)
+        return base_offset + int32_at(at + 23), int64_at(at + 35), int64_at(at + 43)
     finally:
         PyBuffer_Release(&view)
+
+
+cdef bint is_usual_section(
+    buffer, const uint8_t* at, Py_ssize_t size, int rules, int64_t since, int64_t until
+) except -1:
+    """The records behind a usual header, opened where they are compressed, and their times."""
+    cdef Py_buffer opened
+    cdef Cursor cursor
+    cdef int codec = at[ATTRIBUTES_AT + 1] & CODEC_MASK
+    if codec == 0:
+        cursor.position, cursor.end = at + HEADER_BYTES, at + size
+        return are_usual_records(&cursor, at, rules, since, until)
+    try:
+        section = decompress(codec, memoryview(buffer)[HEADER_BYTES:])
+    except CorruptRecord:
+        return False
+    PyObject_GetBuffer(section, &opened, PyBUF_SIMPLE)
+    cursor.position = <const uint8_t*> opened.buf
+    cursor.end = cursor.position + opened.len
+    cdef bint are_usual = are_usual_records(&cursor, at, rules, since, until)
+    PyBuffer_Release(&opened)
+    return are_usual
 
 
 # Hashing ------------------------------------------------------------------------------------------

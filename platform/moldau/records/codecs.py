@@ -8,6 +8,10 @@ Invariants:
 - Bad input is CorruptRecord, whatever the library underneath makes of it.
 - What `compress` writes, Java's clients read: xerial snappy, lz4 frames of independent blocks.
 
+Clients nearly always send one frame of one block or of few, which is opened by a single call of its
+library into a buffer of a known bound. That is tried first and never says why it failed: all else,
+and all that is wrong, is for the loops that go from piece to piece.
+
 One wheel per format and not one for all (cramjam has four), because a bound must be enforced while
 the bytes come out: `lz4` and `zstandard` can stop there, and `zstandard` limits the window; they
 are also the faster ones (bench/records.py). zlib is Python's own. Raw snappy says its length up
@@ -19,9 +23,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from struct import Struct
+from typing import Final, TypeVar
 
 import cramjam
+import lz4.block
 import lz4.frame
 import zstandard
 
@@ -29,6 +35,8 @@ from moldau.errors import CorruptRecord
 from moldau.records.header import Buffer
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+
+_Content = TypeVar("_Content", bytes, bytearray)
 
 _PIECES_FREE: Final = 1024
 _PIECE_BYTES: Final = 64
@@ -44,12 +52,23 @@ _SNAPPY_RATIO_MAX: Final = 22  # 3 bytes copy at most 64
 
 _LZ4_STEP_BYTES_MIN: Final = 64 << 10
 _LZ4_STEP_BYTES_MAX: Final = 1 << 20
+_LZ4_USUAL_START: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+"""A frame of independent blocks of 64 KiB without sizes or checksums, as Java and librdkafka."""
+_LZ4_BLOCK_BYTES: Final = 64 << 10
+_LZ4_START_BYTES: Final = 11
+_LZ4_END_BYTES: Final = 4
+_lz4_start = Struct("<7sI").unpack_from
+"""The frame's start and the length of its first block."""
+_lz4_end = Struct("<I").unpack_from
 _LZ4_DEFAULT_LEVEL: Final = 9  # Kafka's number for "not the slow compressor"
 _LZ4_LEVEL_MAX: Final = 12  # liblz4's; Kafka's settings go to 17
 
 _ZSTD_DEFAULT_LEVEL: Final = 3
 _ZSTD_WINDOW_BYTES_MAX: Final = 128 << 20
 _ZSTD_RATIO_MAX: Final = 128 << 10 >> 2  # a block of 4 bytes repeats one byte 128 Ki times
+_ZSTD_BLOCK_BYTES: Final = 128 << 10
+_ZSTD_USUAL_BLOCKS: Final = 8
+_zstd_block_start = Struct("<HB").unpack_from
 _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
 _ZSTD_CONTEXTS_MAX: Final = 8  # kept for reuse: making one costs more than a small batch
 
@@ -112,7 +131,7 @@ def _check_pieces(codec: Codec, pieces: int, done_bytes: int) -> None:
         )
 
 
-def _join(parts: list[bytes]) -> bytes:
+def _join(parts: list[_Content]) -> _Content | bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -167,7 +186,7 @@ def _compress_snappy(data: Buffer, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
+def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
     """Raw (librdkafka, kafkajs) or in xerial's framing (Java, Python), told apart by the magic.
 
     Several xerial streams may stand one behind another.
@@ -175,11 +194,11 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, limit, limit)
-    content = bytearray()
-    position, pieces = 0, 0
+    parts: list[bytearray] = []
+    position, room, pieces = 0, limit, 0
     while position < len(view):
         pieces += 1
-        _check_pieces(Codec.SNAPPY, pieces, position + len(content))
+        _check_pieces(Codec.SNAPPY, pieces, position + limit - room)
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             continue
@@ -187,10 +206,13 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
         position = start + int.from_bytes(view[position:start], "big")
         if position > len(view) or start > len(view):
             break
-        content += _decompress_snappy_block(view[start:position], limit - len(content), limit)
+        part = _decompress_snappy_block(view[start:position], room, limit)
+        room -= len(part)
+        if part:
+            parts.append(part)
     if position != len(view):
         raise _cut_short(Codec.SNAPPY)
-    return content
+    return _join(parts)
 
 
 def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> bytearray:
@@ -222,6 +244,29 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> bytes:
+    return _decompress_lz4_block(data, limit) or _decompress_lz4_frames(data, limit)
+
+
+def _decompress_lz4_block(data: Buffer, limit: int) -> bytes | None:
+    """A frame as the clients write it, of one block; None to look closer. With more blocks a frame
+    costs no less apart than as a whole."""
+    end = len(data) - _LZ4_END_BYTES
+    if end < _LZ4_START_BYTES or limit < _LZ4_BLOCK_BYTES:
+        return None
+    start, block_bytes = _lz4_start(data)
+    if start != _LZ4_USUAL_START or block_bytes != end - _LZ4_START_BYTES:
+        return None
+    if _lz4_end(data, end)[0]:
+        return None
+    block = memoryview(data)[_LZ4_START_BYTES:end]
+    try:
+        content: bytes = lz4.block.decompress(block, uncompressed_size=_LZ4_BLOCK_BYTES)
+    except lz4.block.LZ4BlockError:
+        return None
+    return content
+
+
+def _decompress_lz4_frames(data: Buffer, limit: int) -> bytes:
     """Frames one behind another, with whatever their flags ask for.
 
     Not through `LZ4FrameDecompressor`, which copies all that is left of its input at every step.
@@ -279,7 +324,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
     except IndexError:
         decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     try:
-        return _decompress_zstd_sized(decompressor, data, limit) or _decompress_zstd_frames(
+        return _decompress_zstd_at_once(decompressor, data, limit) or _decompress_zstd_frames(
             decompressor, data, limit
         )
     except zstandard.ZstdError as error:
@@ -289,17 +334,40 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
             _zstd_decompressors.append(decompressor)
 
 
-def _decompress_zstd_sized(
+def _decompress_zstd_at_once(
     decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int
 ) -> bytes | None:
-    """A single frame that says how large it gets; None where it takes more to find out."""
-    size = zstandard.get_frame_parameters(data).content_size
-    if size > min(limit, len(data) * _ZSTD_RATIO_MAX):
+    """A single frame that says how large it gets, or has few blocks; None to look closer."""
+    frame = zstandard.get_frame_parameters(data)
+    room = frame.content_size
+    if room == zstandard.CONTENTSIZE_UNKNOWN:
+        blocks = _zstd_blocks(data, 4 if frame.has_checksum else 0)
+        room = min(blocks * _ZSTD_BLOCK_BYTES, limit)
+    elif room > min(limit, len(data) * _ZSTD_RATIO_MAX):
+        return None
+    if not room:
         return None
     try:
-        return decompressor.decompress(data, allow_extra_data=False)
+        return decompressor.decompress(data, max_output_size=room, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
+
+
+def _zstd_blocks(data: Buffer, checksum_bytes: int) -> int:
+    """How many blocks a frame has that all of `data` is; 0 if it is not, or has many.
+
+    The library does not say where a frame ended that had not said how large it gets.
+    """
+    position = zstandard.frame_header_size(data)
+    for blocks in range(1, _ZSTD_USUAL_BLOCKS + 1):
+        if position + 3 > len(data):
+            return 0
+        low, high = _zstd_block_start(data, position)
+        is_repeated_byte = low & 6 == 2
+        position += 3 + (1 if is_repeated_byte else (low | high << 16) >> 3)
+        if low & 1:
+            return blocks if position + checksum_bytes == len(data) else 0
+    return 0
 
 
 def _decompress_zstd_frames(

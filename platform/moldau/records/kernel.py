@@ -12,13 +12,13 @@ __all__ = [
     "KERNEL",
     "Appender",
     "Record",
+    "admit_usual",
     "columns",
     "decode",
     "entries",
     "java_string_hash",
     "murmur2",
     "scan",
-    "usual_batch",
     "varint",
 ]
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from moldau.records._speed import (
         Appender,
         Record,
+        admit_usual,
         columns,
         decode,
         entries,
         java_string_hash,
         murmur2,
         scan,
-        usual_batch,
         varint,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.controller.configs import ALL_BROKERS, DynamicConfigs, Resource, ResourceType
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
 from moldau.protocol.messages.list_config_resources import (
@@ -116,6 +117,19 @@ def test_a_value_that_is_set_already_is_not_written_again(cluster: Cluster) -> N
     assert len(cluster.log) == before
 
 
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_brokers_value_is_written_again_so_that_it_looks_again_at_what_it_names(
+    cluster: Cluster, name: str
+) -> None:
+    change: Changes = [("log.retention.ms", 0, "9")]
+    assert alter(cluster, (4, name, change)) == [0]
+    before = len(cluster.log)
+    assert alter(cluster, (4, name, change)) == [0]
+    assert len(cluster.log) == before + 1
+    assert alter(cluster, (4, name, [("other", 1, None)])) == [0]
+    assert len(cluster.log) == before + 1
+
+
 def test_a_resource_may_be_there_once_and_others_are_changed(cluster: Cluster) -> None:
     cluster.create(topic("other"))
     one: Changes = [("retention.ms", 0, "1")]
@@ -204,3 +218,38 @@ def test_what_brokers_say_is_what_topics_start_from(cluster: Cluster) -> None:
     nothing = DynamicConfigs({}, {})
     assert ask(ResourceType.TOPIC, "min.insync.replicas", nothing) == "1"
     assert ask(ResourceType.TOPIC, "nope", nothing) is None
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_more_records_than_enter_the_log_at_once_are_refused_all_together(
+    cluster: Cluster, validate_only: bool
+) -> None:
+    """BROKER resources take settings of any name."""
+
+    def some(count: int, first: int = 0) -> Changes:
+        return [(f"own.{number}", 0, "1") for number in range(first, first + count)]
+
+    with pytest.raises(KafkaError) as caught:
+        alter(cluster, (4, "1", some(5_001)), (4, "", some(5_000)), validate_only=validate_only)
+    assert caught.value.code == ErrorCode.POLICY_VIOLATION
+    assert caught.value.context == {"records": 10_001, "records_max": 10_000}
+    assert len(cluster.image.configs.of(ALL_BROKERS)) == 1
+    assert alter(cluster, (4, "1", some(5_000)), (4, "", some(5_000))) == [0, 0]
+    assert len(cluster.image.configs.of(ALL_BROKERS)) == 5_001
+    # For a broker also what is there already makes a record.
+    with pytest.raises(KafkaError):
+        alter(cluster, (4, "1", some(10_001)))
+    request = replacing.AlterConfigsRequest(
+        resources=[
+            replacing.AlterConfigsResource(
+                resource_type=4,
+                resource_name="1",
+                configs=[
+                    replacing.AlterableConfig(name=name, value="2") for name, _, _ in some(10_002)
+                ],
+            )
+        ],
+        validate_only=validate_only,
+    )
+    with pytest.raises(KafkaError, match="more than enters the log"):
+        cluster.ask(request, replacing.AlterConfigsResponse)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.shell import ActiveController, Observer
+from moldau.broker.log.shell import rest
 from moldau.broker.raft.quorum import Membership, Quorum
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -126,4 +127,28 @@ def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
     with Simulation(5, Options()) as world:
         world.add_node("a", main)
         world.run_for(5)
+    assert done == [True]
+
+
+def test_it_can_be_closed_while_a_flush_is_under_way_after_which_a_snapshot_is_due() -> None:
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime, snapshot_after_bytes=1)
+        await node.join()
+        await rest(1)
+        asked = asyncio.ensure_future(node.ask(CreateTopicsRequest(topics=[topic("t")])))
+        await rest(0.01)
+        assert not asked.done()
+        node.active.close()
+        answer = await asked
+        assert isinstance(answer, KafkaError)
+        assert answer.code == ErrorCode.NOT_CONTROLLER
+        await rest(1)  # a task that fails ends the simulation
+        assert not node.failures
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main).disk.costs.sync_ns = 100_000_000
+        world.run_for(15)
     assert done == [True]

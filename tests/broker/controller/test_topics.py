@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.errors.codes import ErrorCode
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import METADATA_TOPIC_ID, ZERO_UUID
 from moldau.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -64,7 +64,6 @@ def test_the_answer_describes_the_settings_in_force() -> None:
         (topic("t", 1, 2), 38),
         (topic("t", 1, -2), 38),
         (topic("t", 0, 0), 38),
-        (topic("t", 10_001), 44),
         (topic("t", placed={0: [1], 2: [1]}), 39),
         (topic("t", placed={1: [1]}), 39),
         (topic("t", placed={0: [2]}), 39),
@@ -269,7 +268,20 @@ def test_unknown_and_repeated_topics_do_not_grow() -> None:
     assert grow(cluster, ("t", 3, None), ("t", 4, None)) == [42]
 
 
-def test_one_request_makes_no_more_records_than_fit_a_batch() -> None:
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        [topic("small"), topic("large", 10_001)],
+        [topic("small"), topic("large", 10_000)],
+        [topic("a", 5_000), topic("b", 5_000), topic("small")],
+        [topic("small"), topic("not to be", 10_001, 7)],
+        [topic("small"), topic("t", placed={number: [1] for number in range(10_001)})],
+        [topic("small"), topic("l", 9_996, configs={"retention.ms": "7", "segment.ms": "7"})],
+    ],
+)
+def test_too_many_for_one_request_are_refused_all_together(wanted: list[CreatableTopic]) -> None:
     cluster = Cluster(1)
-    codes = [each.error_code for each in cluster.create(topic("a", 6000), topic("b", 6000))]
-    assert codes == [0, 44]
+    with pytest.raises(KafkaError) as caught:
+        cluster.create(*wanted)
+    assert caught.value.code == ErrorCode.POLICY_VIOLATION
+    assert cluster.image.topics.by_name("small") is None

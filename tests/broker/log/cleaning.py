@@ -11,8 +11,8 @@ from moldau.broker.log.compaction import (
     Compaction,
     LogToClean,
     Replacement,
+    begin_to_put_in_place,
     log_to_clean,
-    put_in_place,
 )
 from moldau.broker.log.compaction_choice import CompactionPolicy, LogEnds, examine
 from moldau.broker.log.compaction_offsets import OffsetMap
@@ -108,6 +108,16 @@ def clean(
         if isinstance(step, Replacement):
             assert put_in_place(log, step, now_ms)
     return compaction
+
+
+def put_in_place(log: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
+    """All of it, without a thread."""
+    swap = begin_to_put_in_place(log, replacement, now_ms)
+    if swap is None:
+        return False
+    while log.go_on_replacing(swap):
+        swap.sync()
+    return True
 
 
 def records_of(log: PartitionLog) -> list[Record]:

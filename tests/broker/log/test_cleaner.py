@@ -83,6 +83,23 @@ def test_it_holds_itself_to_its_rate() -> None:
     simulate(main)
 
 
+def test_it_holds_nobody_up_while_the_disk_syncs() -> None:
+    async def main(runtime: Runtime, node: Node) -> float:
+        keeper = Keeper.open(runtime)
+        dirty(keeper)
+        node.disk.costs.sync_ns = 100_000_000
+        keeper.cleaner.start(CLEANER)
+        longest = 0.0
+        while not lines_with(keeper, "compacted a log"):
+            before = runtime.clock.monotonic()
+            await rest(0.001)
+            longest = max(longest, runtime.clock.monotonic() - before)
+        await keeper.aclose()
+        return longest
+
+    assert simulate(main) < 0.1
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_so_many_at_the_same_time_and_never_one_log_twice(threads: int) -> None:
     async def main(runtime: Runtime, node: Node) -> int:

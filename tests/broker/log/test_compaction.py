@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moldau.broker.log.compaction import Compaction, Replacement, put_in_place
+from moldau.broker.log.compaction import Compaction, Replacement
 from moldau.broker.log.compaction_choice import CompactionPolicy
 from moldau.broker.log.compaction_offsets import SLOT_BYTES, OffsetMap
 from moldau.broker.log.log import Owner, PartitionLog
@@ -28,6 +28,7 @@ from tests.broker.log.cleaning import (
     newest,
     open_log,
     pairs_of,
+    put_in_place,
     random_work,
     records_of,
 )

@@ -86,6 +86,7 @@ def test_who_comes_while_a_sync_runs_gets_the_next_one() -> None:
         log.append_as_leader(batch(), 0, NOW)
         commit.submit(log, first)
         await asyncio.sleep(0)
+        await asyncio.sleep(0)
         log.append_as_leader(batch(), 0, NOW)
         commit.submit(log, second)
         await done.wait()
@@ -93,6 +94,31 @@ def test_who_comes_while_a_sync_runs_gets_the_next_one() -> None:
         return heard
 
     assert run(main) == [("first", 1), ("second", 2)]
+
+
+def test_who_comes_in_the_same_turn_is_in_the_round_and_is_called_once() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        log = open_log(runtime)
+        commit = GroupCommit(runtime)
+        heard: list[int] = []
+        done = asyncio.Event()
+
+        def told(error: KafkaError | None) -> None:
+            heard.append(log.flushed_end_offset)
+            done.set()
+
+        for _ in range(3):
+            log.append_as_leader(batch(), 0, NOW)
+            commit.submit(log, told)
+        await asyncio.sleep(0)
+        log.append_as_leader(batch(), 0, NOW)
+        commit.submit(log, told)
+        await done.wait()
+        await commit.idle()
+        assert commit.sync_count == 1
+        return heard
+
+    assert run(main) == [12]
 
 
 def test_all_who_wait_hear_of_a_failure_and_the_other_log_goes_on() -> None:

@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 
 from moldau.broker.log import names
+from moldau.broker.log.compaction import Replacement
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.segment import Segment
 from moldau.runtime.files import Files
 from moldau.runtime.simulated.incarnation import NodeKilled
+from tests.broker.log.cleaning import put_in_place
 from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
 
 ROUNDS = 2
@@ -80,7 +82,7 @@ def replaced_until(calls: int, seed: int, left_out: int | None) -> tuple[bool, b
         for _ in range(ROUNDS):
             new, old = merge(machine, log)
             log.files = SyncsLeftOut(machine.files, left_out)  # type: ignore[assignment]
-            log.replace_segments(new, old, NOW)
+            assert put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
             log.files = machine.files
             log.remove_deleted(NOW + SMALL.file_delete_delay_ms)
         is_over = True

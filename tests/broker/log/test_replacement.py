@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from moldau.broker.log import names
+from moldau.broker.log.compaction import Replacement, begin_to_put_in_place
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.segment import Segment
 from moldau.runtime.simulated.incarnation import NodeKilled
+from tests.broker.log.cleaning import put_in_place
 from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents
 
 
@@ -48,7 +52,7 @@ def test_a_replaced_log_reads_on() -> None:
     before = contents(log)
     piece = log.read(0, 1 << 20)
     whole = piece.read()
-    log.replace_segments(new, old, NOW)
+    assert put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
     after = contents(log)
     kept = [each for each in before if each[0] >= log.segments[2].base_offset]
     assert after == [(e.header.base_offset, bytes(e.data)) for e in expected] + kept
@@ -75,7 +79,7 @@ def test_a_stop_anywhere_leaves_each_part_old_or_new(is_power: bool) -> None:
         ]
         machine.disk.calls_left = calls
         try:
-            log.replace_segments(new, old, NOW)
+            assert put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
             machine.disk.incarnation.poison()
         except NodeKilled:
             pass
@@ -118,8 +122,91 @@ def test_producer_snapshots_go_with_their_segments() -> None:
     new, old = clean(machine, log)
     gone = old[1].base_offset
     assert gone in log.snapshots.offsets
-    log.replace_segments(new, old, NOW)
+    assert put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
     starts = {each.base_offset for each in log.segments}
     assert gone not in log.snapshots.offsets
     assert set(log.snapshots.offsets) <= starts
     assert f"{gone:020d}.snapshot" not in machine.files.list(DIRECTORY)
+
+
+Act = Callable[[PartitionLog], object]
+
+
+def appended(log: PartitionLog) -> None:
+    for _ in range(10):
+        log.append_as_leader(batch(), 0, NOW)
+
+
+def forgotten(log: PartitionLog) -> None:
+    log.increment_log_start_offset(40)
+    log.drop_expired(NOW)
+
+
+MEANWHILE: dict[str, Act] = {
+    "append and roll": appended,
+    "read": contents,
+    "flush": lambda log: log.flush(),
+    "retention": forgotten,
+    "truncation": lambda log: log.truncate_to(80),
+    "deep truncation": lambda log: log.truncate_to(10),
+    "truncation of all": lambda log: log.truncate_fully_and_start_at(200),
+    "a new name": lambda log: log.move("/data/t-0.x-delete"),
+}
+
+
+@pytest.mark.parametrize("how", MEANWHILE)
+@pytest.mark.parametrize("steps", range(4))
+def test_the_log_is_used_between_two_steps(how: str, steps: int) -> None:
+    once, whole = Machine(), Machine()
+    log, other = filled(once), filled(whole)
+    new, old = clean(once, log)
+    swap = begin_to_put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
+    assert swap is not None
+    for _ in range(steps):
+        assert log.go_on_replacing(swap)
+        swap.sync()
+    MEANWHILE[how](log)
+    while log.go_on_replacing(swap):
+        swap.sync()
+    swap.sync()  # of a thread that was late
+    new, old = clean(whole, other)
+    assert put_in_place(other, Replacement(tuple(new), tuple(old)), NOW)
+    MEANWHILE[how](other)
+    assert contents(log) == contents(other)
+    assert log.log_start_offset == other.log_start_offset
+    log.remove_deleted(NOW + 100_000)
+    files = once.files.list(log.directory)
+    assert not [name for name in files if name.endswith((".swap", ".cleaned", ".deleted"))]
+    log.close()
+    other.close()
+
+
+@pytest.mark.parametrize("is_power", [False, True])
+@pytest.mark.parametrize("how", ["append and roll", "retention", "truncation", "deep truncation"])
+def test_a_stop_after_what_was_done_between_two_steps_leaves_all_of_it(
+    how: str, is_power: bool
+) -> None:
+    for steps in range(4):
+        machine = Machine()
+        log = filled(machine)
+        new, old = clean(machine, log)
+        swap = begin_to_put_in_place(log, Replacement(tuple(new), tuple(old)), NOW)
+        assert swap is not None
+        for _ in range(steps):
+            assert log.go_on_replacing(swap)
+            swap.sync()
+        MEANWHILE[how](log)
+        log.flush()
+        ends = log.log_start_offset, log.log_end_offset
+        while log.go_on_replacing(swap):
+            swap.sync()
+        expected = contents(log)
+        machine.recovery_point = log.persisted_recovery_point
+        if is_power:
+            machine.lose_power()
+        else:
+            machine.kill()
+        again = machine.open()
+        assert again.log_end_offset == ends[1]
+        found = [each for each in contents(again) if each[0] >= ends[0]]
+        assert found == [each for each in expected if each[0] >= ends[0]]

@@ -12,7 +12,6 @@ import pytest
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from tests.broker.main.chaos import chaos
 from tests.broker.main.processes import BrokerProcess, broker_process, finished
 from tests.broker.server.wire import wired
 
@@ -198,9 +197,3 @@ def test_what_makes_no_sense_is_one_line(
     code, _, err = finished("broker", "start", *arguments, home=tmp_path)
 
     assert said in one_line(code, 2, err)
-
-
-def test_a_few_lives_of_chaos_break_no_promise(tmp_path: Path) -> None:
-    story = chaos(lives=3, seed=1, home=tmp_path)
-
-    assert story.ledger.promises

@@ -136,6 +136,45 @@ def test_what_the_metadata_do_not_name_is_set_aside_with_its_files() -> None:
     simulate(main)
 
 
+def test_what_is_known_to_have_been_deleted_is_deleted_and_nothing_else() -> None:
+    async def main(runtime: Runtime) -> None:
+        host = Host.open(runtime)
+        for topic in ("known", "deleted", "made-again", "stray", "torn", "torn-stray"):
+            host.lead(topic).append(batch(), 1, NOW)
+        await host.replicas.aclose()
+        host.directories.close()
+        for directory in host.directories.directories:
+            for name in runtime.files.list(directory.path):
+                if name.startswith("torn"):
+                    runtime.files.remove(f"{directory.path}/{name}/partition.metadata")
+        again = Host.open(runtime)
+        again.replicas.deleted_topics = lambda: {
+            topic_id_of("deleted"): None,
+            topic_id_of("made-again"): "made-again",
+            topic_id_of("torn"): "torn",
+            topic_id_of("known"): "known",  # nobody says so of a topic that lives; it would not do
+        }
+        again.lead("known", is_new=False)
+        assert again.lead("made-again", topic_id=topic_id_of("new")).log_end_offset == 0
+        again.replicas.set_aside_strays()
+        names = {
+            name.rpartition("-")[0].partition("-0.")[0]: name.rpartition("-")[2]
+            for directory in again.directories.directories
+            for name in runtime.files.list(directory.path)
+            if "-0." in name
+        }
+        assert names == {
+            "deleted": "delete",
+            "made-again": "delete",
+            "torn": "delete",
+            "stray": "stray",
+            "torn-stray": "stray",
+        }
+        assert again.replicas.partition("known", 0).log_end_offset == 3
+
+    simulate(main)
+
+
 def test_a_log_of_another_topic_is_not_opened_as_this_one() -> None:
     async def main(runtime: Runtime) -> None:
         host = Host.open(runtime)

@@ -70,6 +70,8 @@ class Client(ABC):
     def __init__(self, world: World) -> None:
         self.world = world
         self.ledger = world.ledger
+        self.trouble = ""
+        """Why it had to begin again the last time."""
 
     async def run(self, runtime: Runtime) -> None:
         is_over = False
@@ -77,9 +79,13 @@ class Client(ABC):
             try:
                 async with channel(runtime, self.world) as connection:
                     is_over = await self.talk(connection)
-            except (*TROUBLE, Refused):
+            except (*TROUBLE, Refused) as error:
+                self.trouble = repr(error)
                 await pause(runtime, RETRY_S)
         self.world.on_ended()
+
+    def __str__(self) -> str:
+        return type(self).__name__
 
     @abstractmethod
     async def talk(self, connection: Channel) -> bool:
@@ -117,8 +123,12 @@ class Writer(Client):
         self.depth = depth
         self.window: deque[InFlight] = deque()
         self.producer: tuple[int, int] | None = None
+        self.generation = 0
         self.sequence = 0
         self.count = 0
+
+    def __str__(self) -> str:
+        return self.name
 
     async def talk(self, connection: Channel) -> bool:
         if not self.is_idempotent:
@@ -183,13 +193,21 @@ class Writer(Client):
                 sequence=self.window[0].sequence,
                 life=connection.life,
             )
-            self.producer = None
-            self.window.clear()
+            self._become_another()
             self.ledger.counts["forgotten writers"] += 1
         checked(code)
         done = self.window.popleft()
         if self.is_current(connection, self.at):
             self.ledger.on_acknowledged(self.at, outcome.base_offset, done.batch)
+
+    def _become_another(self) -> None:
+        """With an id of its own, and a name: what is still on its way under the old ones may be
+        appended later than what comes now, and no epoch keeps it away."""
+        self.producer = None
+        self.window.clear()
+        self.generation += 1
+        how, _, at = self.name.partition("-")
+        self.name = f"{how.rstrip('0123456789')}{self.generation}-{at}"
 
 
 class Reader(Client):
@@ -201,6 +219,9 @@ class Reader(Client):
         self.at = self.ledger.partitions[at]
         self.position = -1
         self.life = -1
+
+    def __str__(self) -> str:
+        return f"reader-{self.at}"
 
     async def talk(self, connection: Channel) -> bool:
         if self.position < 0 or self.life != connection.life:

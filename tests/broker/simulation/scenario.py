@@ -209,7 +209,8 @@ class Run:
         format_if_empty(runtime.files, settings, runtime.random, now_ms, HOST)
         broker = await self._start_broker(runtime, settings)
         try:
-            self._on_started(broker)
+            if broker.failure is None:  # or the disk refused while it was about to be up
+                self._on_started(broker)
             await broker.wait()
         finally:
             self._on_ending(broker)

@@ -186,6 +186,36 @@ def test_a_listener_that_closes_resets_what_it_never_accepted() -> None:
     assert isinstance(ends[0].error, ConnectionResetError)
 
 
+def test_a_connection_that_was_reset_before_it_was_accepted_is_lost_after_it_was_made() -> None:
+    ends: list[Recorder] = []
+
+    def accepted() -> Recorder:
+        ends.append(Recorder())
+        return ends[-1]
+
+    async def server(runtime: Runtime) -> None:
+        await runtime.network.listen(accepted, "", 1)
+        await asyncio.Event().wait()
+
+    async def client(runtime: Runtime) -> None:
+        await asyncio.sleep(2)
+        _, end = await runtime.network.connect(Recorder, "server", 1)
+        end.transport.abort()
+
+    with Simulation(1) as world:
+        node = world.add_node("server", server)
+        world.add_node("client", client)
+        world.run_for(1)
+        node.pause()
+        world.run_for(2)
+        world.network.reset("client", "server")
+        node.resume()
+        world.run_for(1)
+
+    assert [each.calls for each in ends] == [["made", "lost"]]
+    assert isinstance(ends[0].error, ConnectionResetError)
+
+
 def test_a_socket_has_no_descriptor() -> None:
     async def scenario(runtime: Runtime) -> None:
         near, _ = await pair(runtime)

@@ -14,12 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from moldau.broker.api.broker_loggers import alter_loggers
 from moldau.broker.api.describe_configs import check_broker_name
 from moldau.broker.api.forwarding import submit
-from moldau.broker.controller.config_changes import Change, Operation, list_config_resources
+from moldau.broker.controller.config_changes import (
+    DONE,
+    Change,
+    Operation,
+    Verdict,
+    Verdicts,
+    Wanted,
+    incremental_response,
+    list_config_resources,
+    replacing_response,
+    wanted_of,
+)
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.settings import network
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -34,22 +45,7 @@ if TYPE_CHECKING:
     from moldau.protocol.declare import Response
 
 
-class Verdict(NamedTuple):
-    """What came of one resource."""
-
-    error_code: int = ErrorCode.NONE
-    error_message: str | None = None
-
-    @classmethod
-    def of(cls, error: KafkaError) -> Verdict:
-        """It cannot be."""
-        return cls(error.code, error.reason)
-
-
-Wanted: TypeAlias = "Sequence[tuple[Resource, Sequence[Change]]]"
-Answering: TypeAlias = "Callable[[Sequence[tuple[Resource, Verdict]]], Response]"
-
-DONE: Final = Verdict()
+Answering: TypeAlias = "Callable[[Verdicts], Response]"
 
 
 @dataclass(slots=True)
@@ -129,16 +125,7 @@ def serve_list(node: Node, request: ApiRequest) -> None:
 def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
     """Changes the levels of loggers, and passes the rest on."""
     message = cast(changing.IncrementalAlterConfigsRequest, request.decode())
-    alteration = judge(
-        [
-            (
-                Resource(each.resource_type, each.resource_name),
-                [Change(one.name, one.config_operation, one.value) for one in each.configs],
-            )
-            for each in message.resources
-        ],
-        node.node_id,
-    )
+    alteration = judge(wanted_of(message), node.node_id)
     _alter_loggers(node, alteration, validate_only=message.validate_only)
     message.resources = [
         each
@@ -151,54 +138,13 @@ def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
 def serve_alter(node: Node, request: ApiRequest) -> None:
     """Passes it on. Levels of loggers are changed one by one only: they are no resources here."""
     message = cast(replacing.AlterConfigsRequest, request.decode())
-    alteration = judge(
-        [
-            (
-                Resource(each.resource_type, each.resource_name),
-                [Change(one.name, Operation.SET, one.value) for one in each.configs],
-            )
-            for each in message.resources
-        ],
-        node.node_id,
-    )
+    alteration = judge(wanted_of(message), node.node_id)
     message.resources = [
         each
         for each in message.resources
         if alteration.is_open(each.resource_type, each.resource_name)
     ]
     _pass_on(node, request, message, alteration, replacing_response)
-
-
-def incremental_response(verdicts: Sequence[tuple[Resource, Verdict]]) -> Response:
-    """The answer to IncrementalAlterConfigs."""
-    return changing.IncrementalAlterConfigsResponse(
-        throttle_time_ms=0,
-        responses=[
-            changing.AlterConfigsResourceResponse(
-                error_code=verdict.error_code,
-                error_message=verdict.error_message,
-                resource_type=resource.resource_type,
-                resource_name=resource.name,
-            )
-            for resource, verdict in verdicts
-        ],
-    )
-
-
-def replacing_response(verdicts: Sequence[tuple[Resource, Verdict]]) -> Response:
-    """The answer to AlterConfigs."""
-    return replacing.AlterConfigsResponse(
-        throttle_time_ms=0,
-        responses=[
-            replacing.AlterConfigsResourceResponse(
-                error_code=verdict.error_code,
-                error_message=verdict.error_message,
-                resource_type=resource.resource_type,
-                resource_name=resource.name,
-            )
-            for resource, verdict in verdicts
-        ],
-    )
 
 
 def _alter_loggers(node: Node, alteration: Alteration, *, validate_only: bool) -> None:

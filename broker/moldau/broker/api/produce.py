@@ -37,6 +37,7 @@ from moldau.records.codecs import Codec
 from moldau.records.header import CODEC_MASK, MAGIC, MAGIC_AT, PRODUCER_AT, TRANSACTIONAL
 
 if TYPE_CHECKING:
+    from moldau.broker.log.tail import AppendedFields
     from moldau.broker.replication.partition import Partition
 
 NO_OFFSET: Final = -1
@@ -49,7 +50,6 @@ _CODEC_AT: Final = 22
 """The lower byte of the attributes, which has all that is defined of them."""
 _OVERHEAD_BYTES: Final = 12
 _ZSTD: Final = int(Codec.ZSTD)
-_INTERNAL_PREFIX: Final = "__"
 _batch_start = Struct(">qi4xB5xB").unpack_from
 """Base offset, length, magic, and the lower byte of the attributes."""
 _batch_length = Struct(">8xi").unpack_from
@@ -108,14 +108,26 @@ def serve(node: Node, request: ApiRequest) -> None:
 class _Produce:
     """One request while its batches are appended."""
 
-    __slots__ = ("_acks", "_node", "_now_ms", "_request", "_version", "errors", "pending")
+    __slots__ = (
+        "_acks",
+        "_is_usual",
+        "_node",
+        "_now_ms",
+        "_replicas",
+        "_request",
+        "_version",
+        "errors",
+        "pending",
+    )
 
     def __init__(self, node: Node, request: ApiRequest, message: ProduceRequest) -> None:
         self._node = node
+        self._replicas = node.replicas
         self._request = request
         self._version = request.arrival.version
         self._acks = message.acks
         self._now_ms = node.runtime.clock.wall_ms()
+        self._is_usual = message.transactional_id is None and self._version >= _ZSTD_SINCE
         self.errors = 0
         self.pending: list[tuple[Partition, int, PartitionProduceResponse]] = []
 
@@ -126,21 +138,22 @@ class _Produce:
         asked: Partition | None = None
         try:
             if self._version < _TOPIC_IDS_SINCE:
-                partition = self._node.replicas.partition(topic, index)
+                partition = self._replicas.partition(topic, index)
             else:
-                partition = self._node.replicas.partition_by_id(topic_id, index)
-            base_offset = self._check_batch(partition, records)
-            asked = partition
-            if base_offset:
-                raise KafkaError(ErrorCode.INVALID_RECORD, "a produced batch begins at offset 0")
-            appended = partition.append(records, self._acks, self._now_ms)
-            answer = _new_answer(
-                index,
-                0,
-                appended.first_offset,
-                appended.append_time_ms,
-                partition.log.log_start_offset,
-            )
+                partition = self._replicas.partition_by_id(topic_id, index)
+            appended: AppendedFields | None = None
+            if self._is_usual and records is not None and not partition.is_reserved:
+                asked = partition
+                appended = partition.append_usual(records, self._acks, self._now_ms)
+            if appended is None:
+                asked = None
+                base_offset = self._check_batch(partition, records)
+                asked = partition
+                if base_offset:
+                    raise KafkaError(
+                        ErrorCode.INVALID_RECORD, "a produced batch begins at offset 0"
+                    )
+                appended = partition.append(records, self._acks, self._now_ms)
         except KafkaError as error:
             self.errors += 1
             if self._version < _TOPIC_IDS_SINCE:
@@ -148,9 +161,12 @@ class _Produce:
             else:
                 refusal = told_by_id(self._node, topic_id, index, error)
             return self._refused(index, asked, records, refusal)
+        base_offset, last_offset, append_time_ms, _ = appended
+        log = partition.log
+        answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
         # Below the high watermark all is as safe as anybody can ask for.
-        if appended.last_offset >= partition.log.high_watermark:
-            self._wait_if_needed(partition, appended.last_offset, answer)
+        if last_offset >= log.high_watermark:
+            self._wait_if_needed(partition, last_offset, answer)
         return answer
 
     def _wait_if_needed(
@@ -172,7 +188,7 @@ class _Produce:
         base_offset, length, magic, attributes = _batch_start(records)
         if magic != MAGIC or length != len(records) - _OVERHEAD_BYTES:
             _refuse_shape(records)
-        if attributes or partition.topic.startswith(_INTERNAL_PREFIX):
+        if attributes or partition.is_reserved:
             self._check_unusual(partition, records, attributes)
         return base_offset
 
@@ -225,6 +241,8 @@ class DelayedProduce(DelayedAnswer):
         self._pending = pending
 
     def try_complete(self) -> bool:
+        # All are asked each time: one that is not ours any more must not be asked later again, when
+        # it may be ours with other records.
         still = []
         for each in self._pending:
             partition, last_offset, answer = each

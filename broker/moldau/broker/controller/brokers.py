@@ -7,7 +7,7 @@ epochs before it writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -222,19 +222,25 @@ def _broker_of(record: RegisterBrokerRecord) -> Broker:
         broker_id=record.broker_id,
         incarnation_id=record.incarnation_id,
         broker_epoch=record.broker_epoch,
-        endpoints=tuple(
-            Endpoint(at.name, at.host, at.port, at.security_protocol) for at in record.end_points
-        ),
-        features={
-            each.name: LevelRange(each.min_supported_version, each.max_supported_version)
-            for each in record.features
-        },
+        endpoints=_endpoints_of(record.end_points),
+        features=_levels_of(record.features),
         rack=record.rack,
         is_fenced=record.fenced,
         is_in_controlled_shutdown=record.in_controlled_shutdown,
         log_dirs=tuple(record.log_dirs),
         cordoned_log_dirs=_known(record.cordoned_log_dirs),
     )
+
+
+def _endpoints_of(told: Iterable[BrokerEndpoint | ControllerEndpoint]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(at.name, at.host, at.port, at.security_protocol) for at in told)
+
+
+def _levels_of(told: Iterable[BrokerFeature | ControllerFeature]) -> dict[str, LevelRange]:
+    return {
+        each.name: LevelRange(each.min_supported_version, each.max_supported_version)
+        for each in told
+    }
 
 
 def _known(directories: list[Uuid] | None) -> tuple[Uuid, ...] | None:
@@ -277,12 +283,7 @@ def _controller_of(record: RegisterControllerRecord) -> Controller:
     return Controller(
         controller_id=record.controller_id,
         incarnation_id=record.incarnation_id,
-        endpoints=tuple(
-            Endpoint(at.name, at.host, at.port, at.security_protocol) for at in record.end_points
-        ),
-        features={
-            each.name: LevelRange(each.min_supported_version, each.max_supported_version)
-            for each in record.features
-        },
+        endpoints=_endpoints_of(record.end_points),
+        features=_levels_of(record.features),
         is_zk_migration_ready=record.zk_migration_ready,
     )

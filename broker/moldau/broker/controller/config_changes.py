@@ -1,9 +1,11 @@
 """Changing settings: IncrementalAlterConfigs, and the older AlterConfigs that replaces them all.
 
-Each resource of a request succeeds or fails as a whole. Deleting a setting that is not there
-succeeds, whatever its name. Setting one to the value that it has changes nothing and makes no
-record. When the smallest ISR of a topic changes, its eligible leader replicas no longer mean what
-they did, so they are cleared (KIP-966).
+Each resource of a request succeeds or fails as a whole; only what would make more records than
+enter the log at once is refused all together. Deleting a setting that is not there succeeds,
+whatever its name. Setting one to the value that it has changes nothing and makes no record, except
+for brokers, who then look again at what the value names, such as a file (KAFKA-14136). When the
+smallest ISR of a topic changes, its eligible leader replicas no longer mean what they did, so they
+are cleared (KIP-966).
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.elections import MIN_ISR
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Outcome
+from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -48,6 +50,24 @@ class Change(NamedTuple):
     value: str | None
 
 
+class Verdict(NamedTuple):
+    """What came of one resource."""
+
+    error_code: int = ErrorCode.NONE
+    error_message: str | None = None
+
+    @classmethod
+    def of(cls, error: KafkaError) -> Verdict:
+        """It cannot be."""
+        return cls(error.code, error.reason)
+
+
+AlterRequest: TypeAlias = replacing.AlterConfigsRequest | changing.IncrementalAlterConfigsRequest
+Wanted: TypeAlias = Sequence[tuple[Resource, Sequence[Change]]]
+Verdicts: TypeAlias = Sequence[tuple[Resource, Verdict]]
+R = TypeVar("R")
+
+DONE: Final = Verdict()
 _KNOWN_TYPES: Final = frozenset(
     (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 )
@@ -64,62 +84,62 @@ def incremental_alter_configs(
     image: Image, rules: Rules, request: changing.IncrementalAlterConfigsRequest
 ) -> Outcome[changing.IncrementalAlterConfigsResponse]:
     """Set, delete, append to a list, subtract from a list."""
-    records: list[MetadataRecord] = []
-    responses: list[changing.AlterConfigsResourceResponse] = []
 
     def incremental(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
         return _changed(image, rules, resource, changes)
 
-    wanted = [
-        (
-            Resource(each.resource_type, each.resource_name),
-            [Change(one.name, one.config_operation, one.value) for one in each.configs],
-        )
-        for each in request.resources
-    ]
-    for resource, made, error in _alter_all(image, rules, wanted, incremental):
-        records.extend(made)
-        responses.append(
-            changing.AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.reason,
-                resource_type=resource.resource_type,
-                resource_name=resource.name,
-            )
-        )
-    return Outcome(
-        () if request.validate_only else tuple(records),
-        changing.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=responses),
-    )
+    records, verdicts = _alter_all(image, rules, request, incremental)
+    return Outcome(records, incremental_response(verdicts))
 
 
 def alter_configs(
     image: Image, rules: Rules, request: replacing.AlterConfigsRequest
 ) -> Outcome[replacing.AlterConfigsResponse]:
     """What is named is set, what is not goes back to its default."""
-    records: list[MetadataRecord] = []
-    responses: list[replacing.AlterConfigsResourceResponse] = []
-    wanted = [
+    records, verdicts = _alter_all(image, rules, request, _replaced)
+    return Outcome(records, replacing_response(verdicts))
+
+
+def wanted_of(request: AlterRequest) -> list[tuple[Resource, list[Change]]]:
+    """What either request asks for, in its order."""
+    return [
         (
             Resource(each.resource_type, each.resource_name),
-            [Change(one.name, Operation.SET, one.value) for one in each.configs],
+            [_change_of(one) for one in each.configs],
         )
         for each in request.resources
     ]
-    for resource, made, error in _alter_all(image, rules, wanted, _replaced):
-        records.extend(made)
-        responses.append(
-            replacing.AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.reason,
-                resource_type=resource.resource_type,
-                resource_name=resource.name,
-            )
+
+
+def _change_of(config: replacing.AlterableConfig | changing.AlterableConfig) -> Change:
+    if isinstance(config, changing.AlterableConfig):
+        return Change(config.name, config.config_operation, config.value)
+    return Change(config.name, Operation.SET, config.value)
+
+
+def incremental_response(verdicts: Verdicts) -> changing.IncrementalAlterConfigsResponse:
+    """The answer to IncrementalAlterConfigs."""
+    rows = _rows(changing.AlterConfigsResourceResponse, verdicts)
+    return changing.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
+
+
+def replacing_response(verdicts: Verdicts) -> replacing.AlterConfigsResponse:
+    """The answer to AlterConfigs."""
+    rows = _rows(replacing.AlterConfigsResourceResponse, verdicts)
+    return replacing.AlterConfigsResponse(throttle_time_ms=0, responses=rows)
+
+
+def _rows(row: Callable[..., R], verdicts: Verdicts) -> list[R]:
+    """Both answers have the same rows, of two classes."""
+    return [
+        row(
+            error_code=verdict.error_code,
+            error_message=verdict.error_message,
+            resource_type=resource.resource_type,
+            resource_name=resource.name,
         )
-    return Outcome(
-        () if request.validate_only else tuple(records),
-        replacing.AlterConfigsResponse(throttle_time_ms=0, responses=responses),
-    )
+        for resource, verdict in verdicts
+    ]
 
 
 def list_config_resources(
@@ -153,17 +173,16 @@ def _names(image: Image, kind: int) -> Iterable[str]:
     return image.configs.resources(kind)
 
 
-_Wanted = Callable[[Resource, Sequence[Change]], dict[str, str]]
-
-
 def _alter_all(
     image: Image,
     rules: Rules,
-    wanted: Sequence[tuple[Resource, Sequence[Change]]],
-    result_of: _Wanted,
-) -> list[tuple[Resource, list[MetadataRecord], KafkaError | None]]:
+    request: AlterRequest,
+    result_of: Callable[[Resource, Sequence[Change]], dict[str, str]],
+) -> tuple[tuple[MetadataRecord, ...], list[tuple[Resource, Verdict]]]:
+    wanted = wanted_of(request)
     times_named = Counter(resource for resource, _ in wanted)
-    altered: list[tuple[Resource, list[MetadataRecord], KafkaError | None]] = []
+    records: list[MetadataRecord] = []
+    verdicts: list[tuple[Resource, Verdict]] = []
     for resource, changes in wanted:
         try:
             if times_named[resource] > 1:
@@ -172,14 +191,14 @@ def _alter_all(
             if len(set(names)) != len(names):
                 raise _invalid("a setting is named twice")
             _check_resource(image, resource)
-            after = result_of(resource, changes)
-            made = _records(image, rules, resource, after)
+            again = _said_again(resource, changes)
+            records += _records(image, rules, resource, result_of(resource, changes), again)
         except KafkaError as error:
-            altered.append((resource, [], error))
+            verdicts.append((resource, Verdict.of(error)))
         else:
-            altered.append((resource, made, None))
-    assert sum(len(made) for _, made, _ in altered) <= BATCH_RECORDS_MAX, "bounded by the request"
-    return altered
+            verdicts.append((resource, DONE))
+    check_record_count(records)
+    return () if request.validate_only else tuple(records), verdicts
 
 
 def _check_resource(image: Image, resource: Resource) -> None:
@@ -251,18 +270,24 @@ def _replaced(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
     return after
 
 
+def _said_again(resource: Resource, changes: Sequence[Change]) -> set[str]:
+    """What is written down even if it is as it was."""
+    if resource.resource_type != ResourceType.BROKER:
+        return set()
+    return {each.name for each in changes if each.operation != Operation.DELETE}
+
+
 def _records(
-    image: Image, rules: Rules, resource: Resource, after: Mapping[str, str]
+    image: Image, rules: Rules, resource: Resource, after: Mapping[str, str], again: set[str]
 ) -> list[MetadataRecord]:
     before = image.configs.of(resource)
-    if dict(before) == dict(after):
-        rules.configs.check(resource, after, before)
-        return []
     rules.configs.check(resource, after, before)
     if image.features.is_elr_enabled:
         _check_min_isr(resource, before, after)
     changed = sorted(
-        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        name
+        for name in before.keys() | after.keys()
+        if before.get(name) != after.get(name) or name in again
     )
     records: list[MetadataRecord] = [
         ConfigRecord(
@@ -274,7 +299,8 @@ def _records(
         for name in changed
     ]
     has_isr = resource.resource_type == ResourceType.TOPIC or resource == ALL_BROKERS
-    if MIN_ISR in changed and has_isr and image.features.is_elr_enabled:
+    is_isr_new = before.get(MIN_ISR) != after.get(MIN_ISR)
+    if is_isr_new and has_isr and image.features.is_elr_enabled:
         records.append(ClearElrRecord(topic_name=resource.name))
     return records
 

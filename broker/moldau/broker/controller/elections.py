@@ -12,7 +12,7 @@ from dataclasses import replace
 from moldau.broker.controller.configs import ResourceType
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.leadership import Circumstances, Election, change_of
-from moldau.broker.controller.outcome import Outcome
+from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topics import Partition
 from moldau.errors.codes import ErrorCode
@@ -148,6 +148,7 @@ def elect_leaders(
             if request.topic_partitions is not None or not unneeded:
                 outcomes.append(result)
         results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
+    check_record_count(records)
     code = ErrorCode.NONE if election is not None else ErrorCode.INVALID_REQUEST
     return Outcome(
         tuple(records),

@@ -13,8 +13,10 @@ from typing import Final
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.levels import record_version
 from moldau.errors import CorruptLog
+from moldau.ids import Uuid
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.schemas.framed_log import METADATA_LOG
+from moldau.protocol.schemas.metadata_log import RemoveTopicRecord, TopicRecord
 from moldau.records import Batch, BatchBuilder
 
 SNAPSHOT_BATCH_RECORDS: Final = 1024
@@ -49,6 +51,20 @@ def replay_batches(image: Image, batches: Iterable[Batch]) -> None:
     """Everything that the batches say, in their order."""
     for batch in batches:
         image.replay_all(decode_records(batch))
+
+
+def deleted_topics(batches: Iterable[Batch]) -> dict[Uuid, str | None]:
+    """The topics of which the batches say that they were deleted, with their names where these are
+    told too. Ids are never used again, so none of them can live."""
+    names: dict[Uuid, str] = {}
+    deleted: dict[Uuid, str | None] = {}
+    for batch in batches:
+        for record in decode_records(batch):
+            if isinstance(record, TopicRecord):
+                names[record.topic_id] = record.name
+            elif isinstance(record, RemoveTopicRecord):
+                deleted[record.topic_id] = names.get(record.topic_id)
+    return deleted
 
 
 def snapshot_batches(image: Image, timestamp_ms: int) -> Iterator[bytearray]:

@@ -6,9 +6,11 @@ replayed, and only then may the response leave. An outcome without records may b
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord
 
 if TYPE_CHECKING:
@@ -17,7 +19,18 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 BATCH_RECORDS_MAX = 10_000
-"""Records that one decision may make: they enter the log as one batch, all or none."""
+"""Records that a request of a user may make: they enter the log as one batch, all or none."""
+
+
+def check_record_count(records: Sized) -> None:
+    """KafkaError for more of them than that; as Kafka calls it."""
+    if len(records) > BATCH_RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            "the request changes more than enters the log at once",
+            records=len(records),
+            records_max=BATCH_RECORDS_MAX,
+        )
 
 
 @dataclass(frozen=True, slots=True)

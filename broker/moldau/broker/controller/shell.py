@@ -211,7 +211,10 @@ class ActiveController:
                 parked.on_answer(parked.response)
 
     def _snapshot_when_due(self) -> None:
-        """Only while all that is appended is committed: the image knows no other moment."""
+        """Only while all that is appended is committed: the image knows no other moment. And not
+        after the end, which may come while a flush is under way: there is no log any more."""
+        if self.failure is not None:
+            return
         quorum = self._quorum
         is_due = self._bytes_since_snapshot >= self._snapshot_after_bytes
         if is_due and quorum.high_watermark == quorum.log_end_offset:

@@ -1,6 +1,7 @@
 """CreateTopics: which topics come to be, where their replicas go, what they start with.
 
-Each topic of a request succeeds or fails on its own. All that succeed enter the log as one batch.
+Each topic of a request succeeds or fails on its own. All that succeed enter the log as one batch;
+if they are too many for that, none does.
 A name that the request has twice fails as a whole, so that nobody has to guess which was meant.
 """
 
@@ -14,7 +15,7 @@ from moldau.broker.controller.brokers import Broker
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.directories import DIRECTORY_UNASSIGNED
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome
+from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome, check_record_count
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import METADATA_TOPIC, check_topic_name
@@ -37,7 +38,9 @@ UNSAID: Final = -1
 def create_topics(
     image: Image, rules: Rules, request: CreateTopicsRequest, moment: Moment
 ) -> Outcome[CreateTopicsResponse]:
-    """The topics that can be made, and why the others cannot."""
+    """The topics that can be made, and why the others cannot; KafkaError when all of them together
+    are more than one request may make."""
+    _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
@@ -46,19 +49,28 @@ def create_topics(
             continue
         try:
             made, result = _create(image, rules, topic, moment)
-            if len(records) + len(made) > BATCH_RECORDS_MAX:
-                raise too_many_partitions()
         except KafkaError as error:
             results.append(_failure(topic.name, error))
         else:
             records.extend(made)
             results.append(result)
+    check_record_count(records)
     repeated = KafkaError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
     results.extend(_failure(name, repeated) for name, times in named.items() if times > 1)
     return Outcome(
         () if request.validate_only else tuple(records),
         CreateTopicsResponse(throttle_time_ms=0, topics=results),
     )
+
+
+def _check_partition_count(rules: Rules, request: CreateTopicsRequest) -> None:
+    """Before anything is made of them; topics that cannot be count too."""
+    wanted = 0
+    for each in request.topics:
+        said = rules.num_partitions if each.num_partitions == UNSAID else each.num_partitions
+        wanted += len(each.assignments) or max(0, said)
+    if wanted > BATCH_RECORDS_MAX:
+        raise too_many_partitions()
 
 
 def too_many_partitions() -> KafkaError:
@@ -150,8 +162,6 @@ def _partitions_of(
         )
     count = rules.num_partitions if count == UNSAID else count
     factor = rules.replication_factor if factor == UNSAID else factor
-    if count >= BATCH_RECORDS_MAX:
-        raise too_many_partitions()
     placed = place(count, factor, candidates(image), moment.random)
     return [new_partition(image, replicas) for replicas in placed]
 
@@ -166,8 +176,6 @@ def _assigned(image: Image, topic: CreatableTopic) -> list[Partition]:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"with replicas placed by hand the {what} must be -1"
             )
-    if len(topic.assignments) >= BATCH_RECORDS_MAX:
-        raise too_many_partitions()
     by_number: dict[int, list[int]] = {}
     for each in topic.assignments:
         if each.partition_index in by_number:

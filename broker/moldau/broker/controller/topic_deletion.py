@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.outcome import Outcome
+from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.declare import MetadataRecord
@@ -39,6 +39,7 @@ def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteT
         if result.error_code == ErrorCode.NONE:
             records.append(RemoveTopicRecord(topic_id=result.topic_id))
         results.append(result)
+    check_record_count(records)
     return Outcome(tuple(records), DeleteTopicsResponse(throttle_time_ms=0, responses=results))
 
 

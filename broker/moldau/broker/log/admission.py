@@ -30,12 +30,9 @@ from moldau.records import (
     walk,
 )
 from moldau.records.batch import seal
-from moldau.records.diagnosis import KEYED
 from moldau.records.header import CODEC_MASK, LAYOUT, NO_TIMESTAMP, OVERHEAD_BYTES
-from moldau.records.kernel import usual_batch
 
 NO_APPEND_TIME: Final = -1
-_LAST: Final = (1 << 63) - 1
 
 
 Admitted: TypeAlias = tuple[memoryview, int, int, int, int]
@@ -44,33 +41,14 @@ producer id, and append time (-1 unless the topic has LogAppendTime)."""
 
 
 def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
-    """Judge the one batch that a client sent; `rules` are those of `rules_of(config)`.
+    """Judge the one batch that a client sent, and put in the topic's codec and times; `rules` are
+    those of `rules_of(config)`.
 
-    Nearly every batch is plain and right in all, which the kernel tells at once; it has no reasons
-    for a no. Those, and all that has to be changed in a batch, are for the careful way.
+    For what the kernel's `admit_usual` has let go, because it has no reasons for a no and changes
+    nothing but the stamp.
     """
     if len(records) > config.max_message_bytes:
         raise too_large(len(records), config)
-    if config.is_append_time or config.compression:
-        return _admit_carefully(records, config, rules, now_ms)
-    newest_ms = now_ms + config.timestamp_after_max_ms
-    usual = usual_batch(
-        records,
-        KEYED if rules.needs_keys else 0,
-        now_ms - config.timestamp_before_max_ms,
-        newest_ms if newest_ms < _LAST else _LAST,
-    )
-    if usual is None:
-        return _admit_carefully(records, config, rules, now_ms)
-    last_offset_delta, max_timestamp, producer_id = usual
-    data = records if type(records) is memoryview else memoryview(records)
-    if data.readonly:
-        data = memoryview(bytearray(data))
-    return data, last_offset_delta, max_timestamp, producer_id, NO_APPEND_TIME
-
-
-def _admit_carefully(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
-    """Any batch, with the reason why it is refused, and the topic's codec and times put in."""
     try:
         found = validate(records, rules)
     except CorruptRecord as error:

@@ -3,13 +3,14 @@
 Invariants:
 * A log is cleaned by one round at a time, and only while it is in service and compacted: a topic
   that is deleted, or is not compacted any more, ends its round between two steps.
-* What is to be cleaned is durable before new segments take its place.
+* What is to be cleaned is durable before new segments take its place, and none of its files goes
+  while a thread reads it, whatever retention or the end of its topic does to it meanwhile.
 * `cleaner-offset-checkpoint` is never ahead of what was put in place.
 * A log that cannot be cleaned (damaged records) is set aside and told of once; it keeps what it
   has, and the others are cleaned. An error of the disk takes its directory out of service.
 
-Reading and writing happens in threads, a step at a time; the event loop makes the choice and puts
-segments into place. As many rounds run beside each other as `log.cleaner.threads` says, and all of
+Reading, writing and syncing happens in threads, a step at a time; the event loop makes the choice
+and renames. As many rounds run beside each other as `log.cleaner.threads` says, and all of
 them share one rate and one memory.
 """
 
@@ -19,8 +20,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.log import names
-from moldau.broker.log.checkpoint_job import CheckpointWriter
-from moldau.broker.log.compaction import Compaction, Replacement, log_to_clean, put_in_place
+from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
+from moldau.broker.log.compaction import (
+    Compaction,
+    Replacement,
+    begin_to_put_in_place,
+    log_to_clean,
+)
 from moldau.broker.log.compaction_choice import Cleanable, LogEnds, choose, examine
 from moldau.broker.log.compaction_offsets import SLOT_BYTES, OffsetMap
 from moldau.broker.log.group_commit import GroupCommits
@@ -224,11 +230,13 @@ class Cleaner:
         clock = self._runtime.clock
         compaction = Compaction(job, self._map_for(cleanable), clock.wall_ms())
         began = clock.monotonic()
+        target.directory.being_cleaned.add(log)
         try:
             if not await self._take_steps(target, compaction):
                 return
         finally:
             compaction.abandon()
+            target.directory.being_cleaned.discard(log)
         target.directory.cleaned_offsets[target.partition] = compaction.end_offset
         await self._writer.write(target.directory, names.CLEANED_OFFSETS)
         statistics = compaction.statistics
@@ -260,13 +268,20 @@ class Cleaner:
                 return False
 
     async def _put_in_place(self, target: _Target, replacement: Replacement) -> bool:
-        while target.is_current and not all(each.are_indexes_durable for each in replacement.old):
+        log = target.log
+        while target.is_current and not log.can_replace(replacement.old):
             await self._make_durable(target)  # an index was made anew meanwhile
-        if target.is_current:
-            return put_in_place(target.log, replacement, self._runtime.clock.wall_ms())
-        for segment in replacement.new:
-            segment.remove()
-        return False
+            await self._writer.write(target.directory, *POINTS)
+        if not target.is_current:
+            for segment in replacement.new:
+                segment.remove()
+            return False
+        swap = begin_to_put_in_place(log, replacement, self._runtime.clock.wall_ms())
+        if swap is None:
+            return False
+        while log.go_on_replacing(swap):  # to its end, whatever becomes of the round
+            await self._runtime.run_blocking(swap.sync)
+        return True
 
     async def _make_last_batches_durable(self, target: _Target) -> bool:
         """The producers' last batches, by which a round goes, may lie in the active segment: none

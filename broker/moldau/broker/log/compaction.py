@@ -30,6 +30,7 @@ from moldau.broker.log.compaction_transactions import CleanedTransactions
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_state import ProducerStateEntry
+from moldau.broker.log.replacement import Swap
 from moldau.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
 from moldau.records import Batch, Buffer, read_header
@@ -229,7 +230,7 @@ class Compaction:
 def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: int) -> LogToClean:
     """What a round over `log` needs to know; to be called where the log is used.
 
-    What is to be cleaned must be durable: see `PartitionLog.replace_segments`.
+    What is to be cleaned must be durable: see `PartitionLog.begin_replacing`.
     """
     return LogToClean(
         files=log.files,
@@ -243,16 +244,15 @@ def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: i
     )
 
 
-def put_in_place(log: PartitionLog, replacement: Replacement, now_ms: int) -> bool:
+def begin_to_put_in_place(log: PartitionLog, replacement: Replacement, now_ms: int) -> Swap | None:
     """Use the new segments, unless one of the old ones has left the log meanwhile (by retention,
-    a truncation, another round): then False, the new ones are removed and the round is over."""
+    a truncation, another round): then None, the new ones are removed and the round is over."""
     present = set(map(id, log.segments))
     if all(id(segment) in present for segment in replacement.old):
-        log.replace_segments(replacement.new, replacement.old, now_ms)
-        return True
+        return log.begin_replacing(replacement.new, replacement.old, now_ms)
     for segment in replacement.new:
         segment.remove()
-    return False
+    return None
 
 
 def group_by_size(segments: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:

@@ -96,6 +96,8 @@ class LogDirectory:
         """Copies on their way here."""
         self.departing: set[TopicPartition] = set()
         """Logs of which a copy is on its way to another directory: they are not compacted."""
+        self.being_cleaned: set[PartitionLog] = set()
+        """Logs whose segments a thread may be reading: files of theirs stay until it has ended."""
         self.arriving: dict[TopicPartition, PartitionLog] = {}
         """Those of them whose points count already, because they are about to be logs in here."""
         self.are_names_stale = False
@@ -361,14 +363,19 @@ class LogDirectory:
         is for `fail`. What it does not get to goes at the next start."""
         removal = Removal(self.files, [], [])
         if self.failure is None:
-            due = [each for each in self._deleted if each[0] <= now_ms]
-            for _, path, log in due:
+            later = []
+            for each in self._deleted:
+                deadline, path, log = each
+                if deadline > now_ms or log in self.being_cleaned:
+                    later.append(each)
+                    continue
                 if log is not None:
                     log.abandon()
                 removal.trees.append(path)
-            self._deleted = [each for each in self._deleted if each[0] > now_ms]
+            self._deleted = later
         for log in self._in_service():
-            removal.segments += log.take_deleted(now_ms)
+            if log not in self.being_cleaned:
+                removal.segments += log.take_deleted(now_ms)
         return removal
 
     def delete_old_segments(self, now_ms: int) -> int:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.log.flush import FlushJob
 from moldau.broker.log.log import PartitionLog
-from moldau.broker.log.shell import ended, new_future
+from moldau.broker.log.shell import ended, new_future, rest
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 
@@ -51,11 +51,12 @@ class GroupCommit:
         """Rounds so far: each synced every log that somebody waited for."""
 
     def submit(self, log: PartitionLog, on_durable: OnDurable) -> None:
-        """Call `on_durable` when all that is in `log` now is durable, or cannot become so."""
+        """Call `on_durable` when all that is in `log` now is durable, or cannot become so. Who asks
+        again before the round begins is called once."""
         waiting = self._waiting.get(log)
         if waiting is None:
             self._waiting[log] = [on_durable]
-        else:
+        elif waiting[-1] != on_durable:
             waiting.append(on_durable)
         if not self._is_running:
             self._start()
@@ -78,6 +79,8 @@ class GroupCommit:
     async def _run(self) -> None:
         try:
             while self._waiting:
+                # Who is being read from in this turn of the event loop shall be in the round.
+                await rest(0)
                 await self._commit()
         finally:
             self._is_running = False

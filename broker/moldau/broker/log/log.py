@@ -1,4 +1,6 @@
-"""One partition's log: what is appended, what may be read, where it begins and ends.
+"""One partition's log: what may be read, where it begins and ends, what is durable.
+
+What is appended is the business of its `tail`.
 
 Invariants:
 * log_start_offset <= high_watermark <= log_end_offset, last_stable_offset <= high_watermark, and
@@ -20,70 +22,47 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn
 
 from moldau.broker.log import names, retention
-from moldau.broker.log.admission import (
-    NO_APPEND_TIME,
-    admit,
-    as_kafka_error,
-    checked_batches,
-    rules_of,
-    stamped,
-)
+from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.appended import Appended as Appended
 from moldau.broker.log.appended import Owner as Owner
-from moldau.broker.log.appended import new_appended
 from moldau.broker.log.flush import Durability, FlushJob
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.offset_lookup import OffsetAt, find_offset
-from moldau.broker.log.producer_state import Origin
 from moldau.broker.log.recovery import Found, Opening, open_directory, replay
-from moldau.broker.log.replacement import replace as replace_files
+from moldau.broker.log.replacement import Swap
 from moldau.broker.log.segment import Segment
-from moldau.broker.log.segments import Segments
 from moldau.broker.log.slice import LogSlice
+from moldau.broker.log.tail import LogTail
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
 from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.records import Batch, BatchHeader, Buffer, read_header, stamp
+from moldau.records import Batch
 from moldau.runtime.files import Files
 
 NO_TIMESTAMP: Final = -1
 
 
-class PartitionLog:
+class PartitionLog(LogTail):
     """See the module. `segments` and the cores beside it are for reading, by whoever needs them."""
 
     def __init__(
         self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
     ) -> None:
-        self.files = files
-        self.directory = directory
-        self.config = config
-        self.segments = Segments(found.segments)
-        self.producers = found.producers
-        self.snapshots = found.snapshots
-        self.leader_epochs = found.epochs
+        super().__init__(files, directory, config, found, owner)
         self.log_start_offset = found.log_start_offset
-        self.log_end_offset = self.segments.active.next_offset
         self.high_watermark = self.log_start_offset
         self.flushed_end_offset = found.flushed_end_offset
-        self.durability = Durability(-1)
         self._found_end = -1
         self.persisted_recovery_point = 0
         """What the directory's checkpoint says for sure; kept by whoever writes that."""
         self.claimed_recovery_point = 0
         """The most that it may say, while it is being written."""
-        self.failure: Exception | None = None
         self.notes = found.notes
-        self._owner = owner
-        self._rules = rules_of(config)
-        self._usual_age_ms = config.usual_age_ms
-        self._jitter = 0.0
         self._bound = (-1, -1, 0)  # offset, segment's base, position: the last bound looked up
         self._truncations = 0
-        self._oldest_unflushed_ms: int | None = None
-        self._leader_epoch = self.leader_epochs.latest_epoch
         self._deleted: list[tuple[int, Segment]] = []
+        self._swap: tuple[Swap, int] | None = None
 
     @classmethod
     def open(
@@ -110,191 +89,6 @@ class PartitionLog:
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.directory!r}, {self.log_start_offset}-{self.log_end_offset})"
-
-    # Appending.
-
-    def append_as_leader(
-        self,
-        records: Buffer,
-        leader_epoch: int,
-        now_ms: int,
-        *,
-        origin: Origin = Origin.CLIENT,
-        transaction_version: int = 0,
-    ) -> Appended:
-        """Give offsets to batches and write them: one from a client, any number from ourselves.
-
-        Bytes that may be written are stamped in place. KafkaError refuses all of it.
-        """
-        if self.failure is not None:
-            self._refuse_failed()
-        if origin is not Origin.CLIENT:
-            return self._append_own(records, leader_epoch, now_ms, transaction_version)
-        data, delta, max_timestamp, producer_id, append_time_ms = admit(
-            records, self.config, self._rules, now_ms
-        )
-        base = self.log_end_offset
-        last = base + delta
-        append = None
-        if producer_id >= 0:
-            append = self.producers.prepare(origin, transaction_version=transaction_version)
-            batch = Batch(read_header(data), data)
-            duplicate = append.add(batch, base_offset=base, timestamp=max_timestamp)
-            if duplicate is not None:
-                return Appended(
-                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True
-                )
-        stamp(data, base, leader_epoch)
-        try:
-            active = self.segments.active
-            first = active.first_timestamp
-            if (
-                first is None
-                or first < 0
-                or max_timestamp - first > self._usual_age_ms
-                or not active.has_room_for(len(data), last)
-            ):
-                self._make_room(len(data), last, max_timestamp, now_ms)
-                active = self.segments.active
-            if leader_epoch != self._leader_epoch:
-                self._begin_epoch(leader_epoch, base)
-            active.append(data, last, max_timestamp)
-        except OSError as error:
-            self._fail(error)
-        self.log_end_offset = last + 1
-        if append is None:
-            self.producers.end_offset = last + 1
-        else:
-            self.producers.commit(append)
-        if self._oldest_unflushed_ms is None:
-            self._oldest_unflushed_ms = now_ms
-        return new_appended((base, last, append_time_ms, False))
-
-    def _append_own(
-        self, records: Buffer, leader_epoch: int, now_ms: int, transaction_version: int
-    ) -> Appended:
-        """What the broker made itself: coordinators' records, markers, the metadata log's."""
-        append_time_ms = now_ms if self.config.is_append_time else None
-        base = self.log_end_offset
-        data, end = stamped(records, base, leader_epoch, append_time_ms)
-        self._append_stamped(data, Origin.COORDINATOR, now_ms, transaction_version)
-        return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
-
-    def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
-        """Write batches as the leader has them. A batch cut short at the end is left out.
-
-        KafkaError when a checksum is wrong, or when they do not go on where this log ends.
-        """
-        if self.failure is not None:
-            self._refuse_failed()
-        return self._append_stamped(records, Origin.REPLICATION, now_ms, 0)
-
-    def _append_stamped(
-        self, records: Buffer, origin: Origin, now_ms: int, transaction_version: int
-    ) -> Appended:
-        """Write batches that have their offsets; as many at once as fit a segment."""
-        batches = checked_batches(records, self.log_end_offset)
-        if not batches:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
-        append = self.producers.prepare(origin, transaction_version=transaction_version)
-        for batch in batches:
-            append.add(batch)
-        view = memoryview(records)
-        pending: list[Batch] = []
-        size = 0
-        try:
-            for batch in batches:
-                header = batch.header
-                if not self._fits(header, size, now_ms):
-                    self._write(view, pending)
-                    pending, size = [], 0
-                    if self.segments.active.size_bytes:
-                        self.roll(now_ms)
-                pending.append(batch)
-                size += header.size_bytes
-                if header.partition_leader_epoch != self._leader_epoch:
-                    self._begin_epoch(header.partition_leader_epoch, header.base_offset)
-            self._write(view, pending)
-            aborted = self.producers.commit(append)
-            if aborted:
-                self._note_aborted(aborted)
-        except OSError as error:
-            self._fail(error)
-        if self._oldest_unflushed_ms is None:
-            self._oldest_unflushed_ms = now_ms
-        return Appended(batches[0].header.base_offset, self.log_end_offset - 1)
-
-    def _write(self, view: memoryview, batches: Sequence[Batch]) -> None:
-        if batches:
-            self.segments.active.append_all(view[batches[0].position : batches[-1].end], batches)
-            self.log_end_offset = batches[-1].header.next_offset
-
-    def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
-        """Index transactions by the segment that holds their marker."""
-        for each in aborted:
-            segment = self.segments[self.segments.index_of(each.last_offset)]
-            segment.transaction_index.append(each)
-
-    def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Until a flush has saved the epochs, the batches tell them."""
-        if leader_epoch >= 0 and self.leader_epochs.assign(leader_epoch, start_offset):
-            self.durability.epochs_changed()
-        self._leader_epoch = leader_epoch
-
-    # Rolling.
-
-    def _make_room(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
-        active = self.segments.active
-        if size > self.config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                size_bytes=size,
-                segment_bytes=self.config.segment_bytes,
-            )
-        if not active.has_room_for(size, last_offset) or self._is_due(
-            active, max_timestamp, now_ms
-        ):
-            self.roll(now_ms)
-
-    def _fits(self, header: BatchHeader, pending: int, now_ms: int) -> bool:
-        active = self.segments.active
-        return active.has_room_for(
-            header.size_bytes, header.last_offset, pending
-        ) and not self._is_due(active, header.max_timestamp, now_ms)
-
-    def _is_due(self, active: Segment, max_timestamp: int, now_ms: int) -> bool:
-        """Whether the segment has been in use for `segment.ms`, by its records' time if they
-        have one."""
-        config = self.config
-        first = active.first_timestamp
-        if first is not None and first >= 0:
-            age = max_timestamp - first
-        else:
-            age = now_ms - active.created_ms
-        limit = config.segment_ms
-        if config.segment_jitter_ms:
-            limit -= int(self._jitter * min(config.segment_jitter_ms, limit))
-        return age > limit and active.size_bytes > 0
-
-    def roll(self, now_ms: int) -> None:
-        """Go on in a new segment; an empty one is kept."""
-        active = self.segments.active
-        if not active.size_bytes and active.base_offset == self.log_end_offset:
-            active.created_ms = now_ms
-            return
-        active.next_offset = base = self.log_end_offset
-        try:
-            active.seal()
-            if not self.durability.is_home_durable:
-                # Or a loss of power could leave the second segment without the first.
-                self.files.sync_dir(self.directory)
-            self.snapshots.take(self.producers, sync=False)
-            segment = Segment.create(self.files, self.directory, base, self.config)
-        except OSError as error:
-            self._fail(error)
-        segment.created_ms = now_ms
-        self.segments.append(segment)
-        self.durability.names_changed()
 
     # Reading.
 
@@ -472,6 +266,7 @@ class PartitionLog:
         be the name of the segment that is the first then. Were they not, a loss of power could
         bring some of the files back, and the log would begin with a hole.
         """
+        self._finish_replacing()
         count = 0
         while count + 1 < len(self.segments) and self.segments.end_of(count) <= (
             self.log_start_offset
@@ -521,29 +316,61 @@ class PartitionLog:
             segment.forget()
         return due
 
-    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
-        """Put cleaned segments (`.cleaned`, sealed and synced) in the place of sealed ones.
+    def can_replace(self, old: Sequence[Segment]) -> bool:
+        """Whether they are durable, and recovery will not look at them: behind the recovery point
+        a gap would be taken for a lost tail."""
+        is_known = self.persisted_recovery_point >= self.recovery_point
+        return is_known and all(each.are_indexes_durable for each in old)
 
-        `old` must be durable: behind the recovery point, a gap would be taken for a lost tail.
-        """
+    def begin_replacing(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> Swap:
+        """Put cleaned segments (`.cleaned`, sealed and synced) in the place of sealed ones: call
+        `go_on_replacing`, and `sync` in a thread, in turns until the first says that it is done."""
         assert all(each.are_indexes_durable for each in old)
-        if self.persisted_recovery_point < self.recovery_point:
+        assert self._swap is None
+        if not self.can_replace(old):
             self._persist_points()
-        bases = {each.base_offset for each in new}
+        swap = Swap(self.files, self.directory, new, old)
+        self._swap = swap, now_ms
+        return swap
+
+    def go_on_replacing(self, swap: Swap) -> bool:
+        """The next step; False when the new segments are in place."""
+        if self._swap is None or self._swap[0] is not swap:
+            return False  # somebody could not wait
         try:
-            replace_files(self.files, self.directory, new, old)
-            for segment in old:
+            if swap.advance():
+                return True
+        except OSError as error:
+            self._fail(error)
+        self._replaced()
+        return False
+
+    def _finish_replacing(self) -> None:
+        """For whoever is about to do something else to the segments."""
+        if self._swap is not None and self.failure is None:
+            try:
+                self._swap[0].finish()
+            except OSError as error:
+                self._fail(error)
+            self._replaced()
+
+    def _replaced(self) -> None:
+        assert self._swap is not None
+        (swap, now_ms), self._swap = self._swap, None
+        bases = {each.base_offset for each in swap.new}
+        try:
+            for segment in swap.old:
                 if segment.base_offset not in bases:
                     self.snapshots.remove(segment.base_offset)
         except OSError as error:
             self._fail(error)
-        gone = set(map(id, old))
+        gone = set(map(id, swap.old))
         kept = [each for each in self.segments if id(each) not in gone]
-        for segment in new:
+        for segment in swap.new:
             segment.are_indexes_durable = True
-        self.segments.replace_all(sorted([*kept, *new], key=lambda each: each.base_offset))
+        self.segments.replace_all(sorted([*kept, *swap.new], key=lambda each: each.base_offset))
         self._bound = (-1, -1, 0)
-        self._deleted += [(now_ms + self.config.file_delete_delay_ms, each) for each in old]
+        self._deleted += [(now_ms + self.config.file_delete_delay_ms, each) for each in swap.old]
 
     # Truncating.
 
@@ -554,6 +381,7 @@ class PartitionLog:
         """
         if offset >= self.log_end_offset:
             return False
+        self._finish_replacing()
         if offset <= self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
@@ -571,6 +399,7 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Become empty, with `offset` the next one. Durable on return."""
+        self._finish_replacing()
         try:
             self._lower_recovery_point(0)
             self._remove_from(0)
@@ -746,9 +575,7 @@ class PartitionLog:
 
     def configure(self, config: LogConfig) -> None:
         """Other settings from the next append on."""
-        self.config = config
-        self._rules = rules_of(config)
-        self._usual_age_ms = config.usual_age_ms
+        self._learn(config)
         self.producers.expiration_ms = config.producer_expiration_ms
         for segment in self.segments:
             segment.configure(config)
@@ -756,6 +583,7 @@ class PartitionLog:
     def move(self, directory: str, *, sync: bool = True) -> None:
         """Rename its directory, as before it is deleted; durable on return with `sync`, else after
         a sync of the directory above."""
+        self._finish_replacing()
         above = self.directory.rpartition("/")[0]
         try:
             self.files.rename(self.directory, directory)
@@ -781,20 +609,3 @@ class PartitionLog:
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
         )
-
-    def _refuse_failed(self) -> NoReturn:
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, directory=self.directory, error=str(self.failure)
-        ) from self.failure
-
-    def take_out_of_service(self, error: Exception) -> None:
-        """Refuse everything from now on, because the directory has failed elsewhere."""
-        if self.failure is None:
-            self.failure = error
-
-    def _fail(self, error: OSError) -> NoReturn:
-        """The disk refused: out of service."""
-        if self.failure is None:
-            self.failure = error
-            self._owner.on_failure(error)
-        self._refuse_failed()

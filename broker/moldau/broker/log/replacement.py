@@ -6,13 +6,18 @@ leaves the old ones or the new ones.
    lower offset is left, which says that this step was not over.
 3. The old ones become `.deleted`; 4. the new ones get their real names.
 
-Invariant: between two steps the names are synced, so they cannot be overtaken by a later step.
+Invariants: between two steps the names are synced, so they cannot be overtaken by a later step; no
+step is left out, so that the log has its old segments until all are done, and its new ones after.
+The syncs may run in a thread. Meanwhile the log appends, rolls and is read from the old segments,
+whatever their names; before anything else becomes of its segments or its directory, what is left of
+the steps is done on the spot (`finish`).
+
 `finish_replacements` does at start what a crash kept from being done. Names and order are Kafka's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from moldau.broker.log import names
 from moldau.broker.log.log_config import LogConfig
@@ -22,17 +27,50 @@ from moldau.runtime.files import Files
 _KINDS = (*INDEX_KINDS, names.LOG)
 
 
-def replace(files: Files, directory: str, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-    """Steps 2 to 4; `old` are left as `.deleted`, for the caller to remove."""
-    for segment in reversed(new):
-        segment.rename(names.SWAP)
-    files.sync_dir(directory)
-    for segment in old:
-        segment.rename(names.DELETED)
-    files.sync_dir(directory)
-    for segment in new:
-        segment.rename("")
-    files.sync_dir(directory)
+class Swap:
+    """Steps 2 to 4; `old` are left as `.deleted`, for the log to remove."""
+
+    def __init__(
+        self, files: Files, directory: str, new: Sequence[Segment], old: Sequence[Segment]
+    ) -> None:
+        self.new = tuple(new)
+        self.old = tuple(old)
+        self._files = files
+        self._directory = directory
+        self._steps = self._renamings()
+        self._is_over = False
+
+    def _renamings(self) -> Iterator[None]:
+        for segment in reversed(self.new):
+            segment.rename(names.SWAP)
+        yield
+        for segment in self.old:
+            segment.rename(names.DELETED)
+        yield
+        for segment in self.new:
+            segment.rename("")
+        yield
+
+    def advance(self) -> bool:
+        """Do a step, to be followed by `sync`; False when there is none any more."""
+        for _ in self._steps:
+            return True
+        self._is_over = True
+        return False
+
+    def sync(self) -> None:
+        """Make the step durable; may run in a thread."""
+        try:
+            self._files.sync_dir(self._directory)
+        except FileNotFoundError:
+            if not self._is_over:  # somebody finished, and gave the directory another name
+                raise
+
+    def finish(self) -> None:
+        """Do and sync what is left, now."""
+        self.sync()
+        while self.advance():
+            self.sync()
 
 
 def finish_replacements(files: Files, directory: str) -> list[str]:

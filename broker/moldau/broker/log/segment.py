@@ -4,6 +4,9 @@ Invariants: bytes are appended and never changed; offsets in it are at most 2**3
 base; `size_bytes` ends at the end of a whole batch; `next_offset` is behind its last batch. The
 newest entry of an index never leads behind what is in the log.
 
+Up to `_usual_end` and `_usual_timestamp` nothing but a write, and now and then an index entry, is
+to be done for a batch (`append_usual`). They are reckoned anew by whatever moves them.
+
 Indexes are opened when somebody needs them, since most segments of a log are never read. One that
 turns out to be damaged is made anew on the spot by a walk through the log.
 """
@@ -11,6 +14,7 @@ turns out to be damaged is made anew on the spot by a walk through the log.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 _RESERVE_FROM_BYTES: Final = 1 << 20
 _RESERVE_BYTES_MAX: Final = 8 << 20
+_new_newest: Final = partial(tuple.__new__, TimestampOffset)
 INDEX_KINDS: Final = (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
 
 
@@ -37,17 +42,19 @@ class Segment:
     """A segment on disk. `is_sealed` once nothing will be appended."""
 
     __slots__ = (
-        "_bytes_since_index",
         "_config",
         "_directory",
         "_file",
         "_files",
+        "_index_due_at",
         "_is_index_open_to_more",
         "_offset_index",
         "_reserved_bytes",
         "_suffix",
         "_time_index",
         "_transaction_index",
+        "_usual_end",
+        "_usual_timestamp",
         "are_indexes_durable",
         "base_offset",
         "created_ms",
@@ -70,9 +77,11 @@ class Segment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._transaction_index: TransactionIndex | None = None
-        self._bytes_since_index = 0
+        self._index_due_at = config.index_interval_bytes
         self._is_index_open_to_more = False
         self._reserved_bytes = 0
+        self._usual_end = 0
+        self._usual_timestamp = NO_TIMESTAMP
         self.base_offset = base_offset
         self._file: File = files.open(self.log_path, "write")
         self.source = SegmentFile(self._file)
@@ -156,14 +165,35 @@ class Segment:
         self._is_index_open_to_more = not is_full
         return not is_full
 
+    def append_usual(self, data: Buffer, last_offset: int, max_timestamp: int) -> bool:
+        """As `append`, if there is room for one more batch and the segment is not due for its age;
+        otherwise False, and nothing was done: ask `has_room_for`."""
+        position = self.size_bytes
+        end = position + len(data)
+        if end > self._usual_end or max_timestamp > self._usual_timestamp:
+            return False
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return False
+        try:
+            self._file.append(data)
+        except OSError:
+            self._file.truncate(position)
+            raise
+        self.size_bytes = end
+        self.next_offset = last_offset + 1
+        if max_timestamp > self.newest[0]:
+            self.newest = _new_newest((max_timestamp, last_offset))
+        if position > self._index_due_at:
+            self._index(last_offset, position)
+        return True
+
     def append(self, data: Buffer, last_offset: int, max_timestamp: int) -> int:
         """Write one batch, stamped already, that ends with `last_offset`; its position.
 
         After an OSError the file is as before, or the segment must not be used any more.
         """
         position = self.size_bytes
-        size = len(data)
-        end = position + size
+        end = position + len(data)
         if end > self._reserved_bytes and position >= _RESERVE_FROM_BYTES:
             self._reserve(end + min(position, _RESERVE_BYTES_MAX))
         try:
@@ -172,7 +202,8 @@ class Segment:
             self._file.truncate(position)
             raise
         self.size_bytes = end
-        self._note(last_offset, max_timestamp, position, size)
+        self._note(last_offset, max_timestamp, position)
+        self._foresee()
         return position
 
     def append_all(self, data: Buffer, batches_in_it: Sequence[Batch]) -> int:
@@ -186,25 +217,42 @@ class Segment:
         self.size_bytes = position + len(data)
         for batch in batches_in_it:
             header = batch.header
-            self._note(header.last_offset, header.max_timestamp, at, header.size_bytes)
+            self._note(header.last_offset, header.max_timestamp, at)
             at += header.size_bytes
+        self._foresee()
         return position
 
-    def _note(self, last_offset: int, max_timestamp: int, position: int, size: int) -> None:
+    def _note(self, last_offset: int, max_timestamp: int, position: int) -> None:
         """Keep indexes and ends up with a batch that was written at `position`."""
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.newest.timestamp:
             self.newest = TimestampOffset(max_timestamp, last_offset)
-        if self._bytes_since_index > self._config.index_interval_bytes:
-            offset_index, time_index = self.offset_index, self.time_index
-            offset_index.append(last_offset, position)
-            if self.newest.timestamp > time_index.last.timestamp:
-                time_index.append(*self.newest)
-            self._bytes_since_index = 0
-            self._is_index_open_to_more = not (offset_index.is_full or time_index.is_full)
-        self._bytes_since_index += size
+        if position > self._index_due_at:
+            self._index(last_offset, position)
         self.next_offset = last_offset + 1
+
+    def _index(self, last_offset: int, position: int) -> None:
+        """An index entry is due for the batch at `position`, and is made."""
+        offset_index, time_index = self.offset_index, self.time_index
+        offset_index.append(last_offset, position)
+        if self.newest.timestamp > time_index.last.timestamp:
+            time_index.append(*self.newest)
+        self._index_due_at = position + self._config.index_interval_bytes
+        if offset_index.is_full or time_index.is_full:
+            self._is_index_open_to_more = False
+            self._usual_end = 0
+
+    def _foresee(self) -> None:
+        """Reckon up to where appends are usual ones."""
+        config, first = self._config, self.first_timestamp
+        is_open = self._is_index_open_to_more and not self.is_sealed
+        room = max(self._reserved_bytes, _RESERVE_FROM_BYTES)
+        self._usual_end = min(config.segment_bytes, room) if is_open else 0
+        if first is None or first < 0:
+            self._usual_timestamp = NO_TIMESTAMP - 1
+        else:
+            self._usual_timestamp = first + config.usual_age_ms
 
     def _reserve(self, end: int) -> None:
         """Take disk space in large pieces: an append into it costs less."""
@@ -224,6 +272,7 @@ class Segment:
         self.time_index.trim()
         self._give_back()
         self.is_sealed = True
+        self._foresee()
 
     def _give_back(self) -> None:
         if self._reserved_bytes:
@@ -248,6 +297,7 @@ class Segment:
         self._reserved_bytes = 0
         self.size_bytes = found.position
         self.load_end()
+        self._foresee()
 
     # Reading.
 
@@ -282,15 +332,13 @@ class Segment:
         newest = self.time_index.last
         position = self.offset_index.last_position
         self.next_offset = self.base_offset
-        since_index = 0
         for batch in self.batches(position):
             header = batch.header
             self.next_offset = header.next_offset
             if header.max_timestamp > newest.timestamp:
                 newest = TimestampOffset(header.max_timestamp, header.last_offset)
-            since_index += header.size_bytes
         self.newest = newest
-        self._bytes_since_index = since_index
+        self._index_due_at = position + self._config.index_interval_bytes
         self.first_timestamp = None
         self.load_first_timestamp()
 
@@ -328,7 +376,7 @@ class Segment:
     def recover_batch(self, batch: Batch) -> None:
         """The next batch has been found good."""
         header = batch.header
-        self._note(header.last_offset, header.max_timestamp, batch.position, header.size_bytes)
+        self._note(header.last_offset, header.max_timestamp, batch.position)
 
     def cut(self, position: int) -> None:
         """Recovery found nothing good behind `position`; durable on return.
@@ -354,7 +402,9 @@ class Segment:
 
     def configure(self, config: LogConfig) -> None:
         """Other settings from the next append on; an index keeps the size that it has."""
+        self._index_due_at += config.index_interval_bytes - self._config.index_interval_bytes
         self._config = config
+        self._foresee()
 
     def forget(self) -> None:
         """Let go of the files, as they are."""
@@ -412,6 +462,7 @@ class Segment:
                 index.close()
         self._offset_index = self._time_index = self._transaction_index = None
         self._is_index_open_to_more = False
+        self._usual_end = 0
 
     def _let_go(self) -> None:
         """The file closes when the last slice of it has gone."""
@@ -423,4 +474,4 @@ class Segment:
         self.next_offset = self.base_offset
         self.newest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self.first_timestamp = None
-        self._bytes_since_index = 0
+        self._index_due_at = self._config.index_interval_bytes

@@ -75,7 +75,8 @@ class Outbox:
         """About the next `size` bytes: at least one part of them, and buffers never in pieces."""
         parts = self._parts
         if self.held_bytes == self.size <= size and not self._next:
-            self.clear()
+            self._parts = []
+            self.size = self.held_bytes = 0
             return parts  # type: ignore[return-value]
         taken: list[Buffer] = []
         room = size

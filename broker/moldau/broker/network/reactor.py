@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.network.idle import IdleWheel
 from moldau.broker.network.memory import RequestMemory
-from moldau.protocol.framing import shared_buffer
+from moldau.protocol.framing import Tenancy, shared_buffer
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,6 +49,7 @@ class Reactor:
         self.metrics = metrics
         self.log = log
         self.buffer = shared_buffer()
+        self.tenancy = Tenancy()
         self.memory = RequestMemory(options.queued_request_bytes_max)
         self.now = clock.monotonic()
         self._loop = loop

@@ -18,27 +18,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from moldau.protocol.connection import Arrival
 from moldau.protocol.limits import DECODE_BUDGET
 
 if TYPE_CHECKING:
     from moldau.broker.network.shell import Connection
-    from moldau.protocol.connection import Arrival
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
     from moldau.protocol.versions import Versions
 
 
-_new = object.__new__
+class Request(Arrival):
+    """One request, from its arrival to its answer. Made by `ServerConnection.receive`, finished by
+    the `Connection` that it came through: one object, because every request pays for each."""
 
-
-class Request:
-    """One request, from its arrival to its answer."""
-
-    __slots__ = ("_kept_bytes", "arrival", "connection")
+    __slots__ = ("_kept_bytes", "connection")
 
     connection: Connection
-    arrival: Arrival
     _kept_bytes: int
+
+    @property
+    def arrival(self) -> Arrival:
+        """Key, version and who sent it."""
+        return self
 
     @property
     def is_gone(self) -> bool:
@@ -47,21 +49,21 @@ class Request:
 
     def decode(self, budget: int = DECODE_BUDGET) -> Message:
         """The message. MalformedMessage may be let through: the connection is closed for it."""
-        assert self.arrival.body is not None, "decoded after `serve` returned, and not kept"
-        return self.arrival.decode(budget)
+        assert self.body is not None, "decoded after `serve` returned, and not kept"
+        return super().decode(budget)
 
     def keep(self) -> None:
         """Lets the body live until the answer. To be called before `decode` and within `serve`:
         views of what was decoded earlier do not move."""
         if not self._kept_bytes:
-            self._kept_bytes = self.connection.keep(self.arrival)
+            self._kept_bytes = self.connection.keep(self)
 
     def answer(self, response: Response) -> None:
         """Sends the answer, when it is its turn."""
-        connection, arrival = self.connection, self.arrival
+        connection = self.connection
         if not connection.is_lost:
-            connection.send(connection.protocol.answer(arrival, response))
-        arrival.body = None
+            connection.send(connection.protocol.answer(self, response))
+        self.body = None
         if self._kept_bytes:
             self._give_back()
 
@@ -69,31 +71,22 @@ class Request:
         """The request gets no answer (a produce with acks=0)."""
         connection = self.connection
         if not connection.is_lost:
-            connection.send(connection.protocol.answer_nothing(self.arrival))
-        self.arrival.body = None
+            connection.send(connection.protocol.answer_nothing(self))
+        self.body = None
         if self._kept_bytes:
             self._give_back()
 
     def release(self) -> None:
         """`serve` has returned without an answer: the bytes are gone unless they were kept."""
         if not self._kept_bytes:
-            self.arrival.body = None
+            self.body = None
 
     def _give_back(self) -> None:
         self.connection.give_back(self._kept_bytes)
         self._kept_bytes = 0
 
     def __repr__(self) -> str:
-        return f"<Request {self.arrival!r} of {self.connection!r}>"
-
-
-def new_request(connection: Connection, arrival: Arrival) -> Request:
-    """A function, because a constructor in Python costs twice as much."""
-    request = _new(Request)
-    request.connection = connection
-    request.arrival = arrival
-    request._kept_bytes = 0
-    return request
+        return f"<Request {super().__repr__()} of {self.connection!r}>"
 
 
 class Service(Protocol):

@@ -105,6 +105,8 @@ class Sender:
                     parts = outbox.take(self._chunk_bytes)
                     if len(parts) == 1:
                         transport.write(parts[0])
+                    elif before - outbox.size <= self._joined_max:
+                        transport.write(b"".join(parts))
                     else:
                         transport.writelines(parts)
                 room -= before - outbox.size

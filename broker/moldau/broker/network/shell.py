@@ -23,7 +23,7 @@ from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.memory import LARGE_BYTES_MIN
 from moldau.broker.network.outbox import Part
 from moldau.broker.network.reason import Reason
-from moldau.broker.network.request import new_request
+from moldau.broker.network.request import Request
 from moldau.broker.network.sender import Sender
 from moldau.errors import MalformedMessage
 from moldau.protocol.connection import Arrival, Problem, ServerConnection
@@ -83,7 +83,9 @@ class Connection(asyncio.BufferedProtocol):
         self._service = acceptor.service
         self._received_bytes = acceptor.metrics.received_bytes
         self._requests = acceptor.metrics.requests
-        self._frames = FrameReader(acceptor.reactor.buffer, acceptor.options.request_bytes_max)
+        self._frames = FrameReader(
+            acceptor.reactor.buffer, acceptor.options.request_bytes_max, acceptor.reactor.tenancy
+        )
         self._sender = Sender(
             acceptor.reactor, acceptor.metrics.sent_bytes, acceptor.chunk_bytes(), self._wake
         )
@@ -99,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_draining = False
         self._is_woken = False
         self._reason: Reason | None = None
-        self.protocol = ServerConnection(acceptor.service.served)
+        self.protocol = ServerConnection(acceptor.service.served, Request)
         self.listener = acceptor.options.name
         self.address = ""
         self.peer_port = 0
@@ -165,12 +167,13 @@ class Connection(asyncio.BufferedProtocol):
         """Puts what an answer released behind everything that waits to be written."""
         if self.is_ending:
             return
-        self._sender.outbox.add(parts)
+        outbox = self._sender.outbox
+        outbox.add(parts)
         if self._in_turn:
             return
-        if self._sender.outbox.held_bytes > self._reactor.options.unsent_bytes_max:
+        if outbox.held_bytes > self._reactor.options.unsent_bytes_max:
             self._cut_off("client does not read its answers", Reason.SLOW_READER)
-        else:
+        elif not self._is_woken:
             self._wake()
 
     # Called by the transport
@@ -261,6 +264,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_lost:
             return
         self._flush()
+        if self._flows():
+            return
         while self._aside and not self._is_busy():
             self._serve_aside()
             self._flush()
@@ -307,15 +312,16 @@ class Connection(asyncio.BufferedProtocol):
     # Serving
 
     def _serve(self, frame: Any) -> None:
-        arrival = self.protocol.receive(frame)
+        arrival: Request = self.protocol.receive(frame)  # type: ignore[assignment] # it makes those
         if arrival.problem is not None:
             self._answer_problem(arrival)
             return
         self._requests.value += 1
-        request = new_request(self, arrival)
-        self._service.serve(request)
+        arrival.connection = self
+        arrival._kept_bytes = 0
+        self._service.serve(arrival)
         if arrival.frame is None:
-            request.release()
+            arrival.release()
 
     def _serve_aside(self) -> None:
         """Serves what was put aside, as far as that may be."""
@@ -359,6 +365,18 @@ class Connection(asyncio.BufferedProtocol):
             or len(self.protocol.unanswered) >= self._in_flight_max
             or self._sender.outbox.size >= self._reactor.options.unsent_bytes_pause
             or self._is_draining
+        )
+
+    def _flows(self) -> bool:
+        """Whether nothing at all stands in the way of the next read: no hold (who drains has one),
+        nothing aside, nothing unsent."""
+        sender = self._sender
+        return not (
+            self._holds
+            or sender.is_blocked
+            or sender.outbox.size
+            or self._aside
+            or len(self.protocol.unanswered) >= self._in_flight_max
         )
 
     def _put_aside(self, frame: Any) -> None:
@@ -413,7 +431,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end_turn(self) -> None:
         if self._sender.outbox.size or self.is_ending:
             self._flush()
-        if not (self._holds or self._aside or self._is_busy()):
+        if self._flows():
             return
         if self._aside and not self._is_busy():
             # The write made room at once; the turn of others comes first.

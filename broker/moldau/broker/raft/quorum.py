@@ -215,6 +215,13 @@ class Quorum:
             if batch.header.base_offset >= start and not batch.header.is_control:
                 yield batch
 
+    def history(self) -> Iterator[Batch]:
+        """All that is left of the log, also what the newest snapshot has summed up: at least
+        everything since the snapshot before it."""
+        for batch in self.log.batches(self.log.log_start_offset):
+            if not batch.header.is_control:
+                yield batch
+
     # Forgetting.
 
     def write_snapshot(

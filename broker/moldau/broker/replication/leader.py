@@ -28,7 +28,9 @@ class Leader:
         "_ends",
         "_is_alone",
         "_is_held",
+        "end_offset",
         "high_watermark",
+        "in_sync_count",
         "isr",
         "replica_count",
         "replica_id",
@@ -43,30 +45,42 @@ class Leader:
         self.isr = frozenset(isr)
         self.replica_count = replica_count
         self.high_watermark = high_watermark
-        self._is_alone = len(self.isr) == 1
+        self.in_sync_count = len(self.isr)
+        self.end_offset = UNKNOWN_END
+        """Below it the leader itself vouches for what it has."""
+        self._is_alone = self.in_sync_count == 1
         self._is_held = False
         self._ends: dict[int, int] = {}
 
     def __repr__(self) -> str:
         return f"Leader({self.replica_id}, isr={sorted(self.isr)}, at={self.high_watermark})"
 
-    @property
-    def end_offset(self) -> int:
-        """Below it the leader itself vouches for what it has."""
-        return self._ends.get(self.replica_id, UNKNOWN_END)
-
-    def on_end(self, replica_id: int, end_offset: int) -> bool:
-        """The replica holds all below `end_offset`; whether the high watermark moved."""
-        if self._is_alone and replica_id == self.replica_id:
-            self._ends[replica_id] = end_offset
-        else:
-            if self._is_held and replica_id == self.replica_id:
-                return False
-            self._ends[replica_id] = end_offset
-            end_offset = min(self._ends.get(each, UNKNOWN_END) for each in self.isr)
+    def on_own_end(self, end_offset: int) -> bool:
+        """The leader vouches for all below `end_offset`; whether the high watermark moved."""
+        if not self._is_alone:
+            return not self._is_held and self.on_end(self.replica_id, end_offset)
+        self.end_offset = end_offset
         if end_offset <= self.high_watermark:
             return False
         self.high_watermark = end_offset
+        return True
+
+    def on_end(self, replica_id: int, end_offset: int) -> bool:
+        """The replica holds all below `end_offset`; whether the high watermark moved."""
+        if replica_id != self.replica_id:
+            self._ends[replica_id] = end_offset
+        elif self._is_held:
+            return False
+        else:
+            self.end_offset = end_offset
+        ends = self._ends
+        held = min(
+            self.end_offset if each == self.replica_id else ends.get(each, UNKNOWN_END)
+            for each in self.isr
+        )
+        if held <= self.high_watermark:
+            return False
+        self.high_watermark = held
         return True
 
     def hold(self) -> None:
@@ -75,11 +89,11 @@ class Leader:
 
     def carry_on(self) -> None:
         """The end of `hold`; `on_end` tells what it vouches for now."""
-        self._is_held, self._is_alone = False, len(self.isr) == 1
+        self._is_held, self._is_alone = False, self.in_sync_count == 1
 
     def check_acks(self, acks: int, min_insync_replicas: int) -> None:
         """Refuse an append that could not be acknowledged as it asks to be."""
-        if acks == ALL_IN_SYNC and len(self.isr) < self._least(min_insync_replicas):
+        if acks == ALL_IN_SYNC and self.in_sync_count < self._least(min_insync_replicas):
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS, min_insync_replicas)
 
     def is_acknowledged(self, last_offset: int, acks: int, min_insync_replicas: int) -> bool:
@@ -91,7 +105,7 @@ class Leader:
             return last_offset < self.end_offset
         if last_offset >= self.high_watermark:
             return False
-        if len(self.isr) < self._least(min_insync_replicas):
+        if self.in_sync_count < self._least(min_insync_replicas):
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, min_insync_replicas)
         return True
 

@@ -18,6 +18,7 @@ from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
 from moldau.broker.log.log import Appended, PartitionLog
 from moldau.broker.log.slice import LogSlice
+from moldau.broker.log.tail import AppendedFields
 from moldau.broker.replication.leader import Leader
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
@@ -26,6 +27,7 @@ from moldau.ids import Uuid
 from moldau.records import Buffer
 
 READ_COMMITTED: Final = 1
+_RESERVED_PREFIX: Final = "__"
 TO_HIGH_WATERMARK: Final = -1
 """As the offset of DeleteRecords: all that consumers may have read."""
 
@@ -57,6 +59,7 @@ class Partition:
         "_purgatory",
         "_refusal",
         "index",
+        "is_reserved",
         "leader_epoch",
         "log",
         "topic",
@@ -74,6 +77,8 @@ class Partition:
         self.topic = leadership.topic
         self.index = leadership.index
         self.topic_id = leadership.topic_id
+        self.is_reserved = leadership.topic.startswith(_RESERVED_PREFIX)
+        """Its name may be one of those that the cluster keeps to itself."""
         self.leader_epoch = leadership.leader_epoch
         self.log = log
         self._commit = commit
@@ -122,6 +127,19 @@ class Partition:
         if self._leader is None:
             raise self._refused()
 
+    def append_usual(self, records: Buffer, acks: int, now_ms: int) -> AppendedFields | None:
+        """As `append`, if there is nothing to say against the batch as it is; None: nothing was
+        done, it needs a closer look."""
+        leader = self._leader
+        if leader is None:
+            raise self._refused()
+        if acks < 0:
+            leader.check_acks(acks, self._acks_min)
+        fields = self.log.append_usual(records, self.leader_epoch, now_ms)
+        if fields is not None:
+            self._on_appended(leader)
+        return fields
+
     def append(self, records: Buffer, acks: int, now_ms: int) -> Appended:
         """Append the one batch of a client, stamped in place where it may be written.
 
@@ -133,15 +151,19 @@ class Partition:
             raise self._refused()
         if acks < 0:
             leader.check_acks(acks, self._acks_min)
+        fields = self.log.append_batch(records, self.leader_epoch, now_ms)
+        self._on_appended(leader)
+        return Appended(*fields)
+
+    def _on_appended(self, leader: Leader) -> None:
+        """The log is longer."""
         log = self.log
-        appended = log.append_as_leader(records, self.leader_epoch, now_ms)
         end = log.log_end_offset
-        if end - log.flushed_end_offset >= log.config.flush_messages:
+        if end - log.flushed_end_offset >= log.flush_messages:
             self._commit.submit(log, self._on_durable)
-        elif leader.on_end(leader.replica_id, end):
+        elif leader.on_own_end(end):
             log.update_high_watermark(leader.high_watermark)
             self._purgatory.moved(self)
-        return appended
 
     def is_acknowledged(self, last_offset: int, acks: int) -> bool:
         """Whether an append that ended with `last_offset` may be answered as `acks` asks.
@@ -262,10 +284,10 @@ class Partition:
         """What is in the log counts as ours, when it is as safe as the topic asks for."""
         log = self.log
         end = log.log_end_offset
-        if end - log.flushed_end_offset >= log.config.flush_messages:
+        if end - log.flushed_end_offset >= log.flush_messages:
             end = log.flushed_end_offset
             self._commit.submit(log, self._on_durable)
-        leader.on_end(leader.replica_id, end)
+        leader.on_own_end(end)
         log.update_high_watermark(leader.high_watermark)
         self._purgatory.moved(self)
 
@@ -275,7 +297,7 @@ class Partition:
         if error is not None or leader is None:
             return
         log = self.log
-        if leader.on_end(leader.replica_id, log.flushed_end_offset):
+        if leader.on_own_end(log.flushed_end_offset):
             log.update_high_watermark(leader.high_watermark)
         self._purgatory.moved(self)
 

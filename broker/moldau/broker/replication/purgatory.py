@@ -176,10 +176,11 @@ class Purgatory:
         moved, self._moved = self._moved, {}
         left = list(moved)
         left.reverse()
+        attempt, watchers = self._try, self._watchers
         try:
             while left:
-                for operation in list(self._watchers.get(left[-1], ())):
-                    self._try(operation)
+                for operation in list(watchers.get(left[-1], ())):
+                    attempt(operation)
                 left.pop()
         finally:
             if left:

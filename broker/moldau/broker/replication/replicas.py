@@ -7,12 +7,13 @@ Invariants:
   hears KAFKA_STORAGE_ERROR. An empty log is never made in place of one that lies in a directory
   that is out of service.
 * A log whose topic has another id than the metadata say is not opened as that topic's: it is set
-  aside with its files.
+  aside with its files, or removed with them if its topic is known to have been deleted. It may be
+  back after that: the new name of a deleted log is durable a little later than the deletion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -57,6 +58,9 @@ class Replicas:
         self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
         """Whom to tell, after the partitions of the directory are out of service. What the failure
         of the last one means is the owner's to say: ask `directories.in_service()`."""
+        self.deleted_topics: Callable[[], Mapping[Uuid, str | None]] = dict
+        """Which topics are known to have been deleted, lately at least, with the names that they
+        had if known. Asked when a log is found that belongs to no topic."""
         self._runtime = runtime
         self._node_id = node_id
         self._log = log
@@ -196,7 +200,8 @@ class Replicas:
 
     def set_aside_strays(self) -> None:
         """Once, at start, after every partition of the metadata was told, by `lead` or `resign`:
-        logs that nobody knows are renamed to `-stray` and kept for a person to look at."""
+        logs that nobody knows are renamed to `-stray` and kept for a person to look at; those of
+        topics that were deleted are deleted."""
         self.moves.call_off_unknown(lambda place: (place.topic, place.partition) in self._ids)
         for directory in self.directories.in_service():
             for place in list(directory.logs):
@@ -271,6 +276,9 @@ class Replicas:
 
     def _set_aside(self, directory: LogDirectory, place: TopicPartition) -> None:
         try:
+            if self._was_deleted(place, directory.topic_ids.get(place)):
+                directory.delete(place, self._unique(), self._now_ms())
+                return
             directory.set_aside(place, self._unique())
         except KafkaError as error:
             self._log.failure("a stray log cannot be set aside", error, partition=str(place))
@@ -280,6 +288,12 @@ class Replicas:
             partition=str(place),
             directory=directory.path,
         )
+
+    def _was_deleted(self, place: TopicPartition, topic_id: Uuid | None) -> bool:
+        """Of a log that was never flushed, power can take the id; then its name has to do."""
+        if topic_id is not None:
+            return topic_id not in self._names and topic_id in self.deleted_topics()
+        return place.topic not in self._topics and place.topic in self.deleted_topics().values()
 
     def _on_failure(self, directory: LogDirectory) -> None:
         """Called once for each directory, wherever the disk refused."""

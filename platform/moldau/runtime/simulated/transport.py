@@ -82,8 +82,12 @@ class SimulatedTransport(asyncio.Transport):
         self.context = copy_context()
         self.set_protocol(protocol)
         self._started = True
+        was_reset = self._lost
         self._call("connection_made", self)
-        if not self._lost:
+        if was_reset:  # before it was accepted; as with a real one, the first read finds out
+            error = ConnectionResetError(ECONNRESET, "connection reset by peer")
+            self._loop.call_soon(protocol.connection_lost, error, context=self.context)
+        elif not self._lost:
             self.inbound.attach(self.context)
             self._set_receiving()
 

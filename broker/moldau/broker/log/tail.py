@@ -1,0 +1,325 @@
+"""The end of a log: what is appended there, and when a new segment begins.
+
+Invariants:
+* An append is one write of the bytes that came in, stamped in place. What is refused (KafkaError)
+  leaves no trace but the stamp in the caller's bytes.
+* Every batch belongs to the epoch that `leader_epochs` tells for its offset, and lies whole in the
+  one segment that the offsets lead to.
+* After an OSError from the disk nothing is appended again (`failure`).
+
+Nearly every batch of a client is right in all and finds room where the last one ended: that is
+`append_usual`, one call of the kernel and one of the segment. Whatever else may be is the business
+of `admit` (what to think of the batch) and `_append_at_edge` (where it goes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn, TypeAlias
+
+from moldau.broker.log.admission import (
+    NO_APPEND_TIME,
+    Admitted,
+    admit,
+    checked_batches,
+    rules_of,
+    stamped,
+)
+from moldau.broker.log.appended import Appended, Owner
+from moldau.broker.log.flush import Durability
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.producer_state import Origin
+from moldau.broker.log.recovery import Found
+from moldau.broker.log.segment import Segment
+from moldau.broker.log.segments import Segments
+from moldau.broker.log.transaction_index import AbortedTransaction
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.records import Batch, BatchHeader, Buffer, read_header, stamp
+from moldau.records.diagnosis import KEYED
+from moldau.records.kernel import admit_usual
+from moldau.runtime.files import Files
+
+_NEVER = -1
+"""As a size: no batch is as small."""
+_LAST = (1 << 63) - 1
+
+AppendedFields: TypeAlias = tuple[int, int, int, bool]
+"""Those of an `Appended`, which costs more to make than a plain tuple."""
+
+
+class LogTail:
+    """What `PartitionLog` is made of as far as appends go."""
+
+    def __init__(
+        self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.segments = Segments(found.segments)
+        self.producers = found.producers
+        self.snapshots = found.snapshots
+        self.leader_epochs = found.epochs
+        self.log_end_offset = self.segments.active.next_offset
+        self.durability = Durability(-1)
+        self.failure: Exception | None = None
+        self._owner = owner
+        self._jitter = 0.0
+        self._oldest_unflushed_ms: int | None = None
+        self._leader_epoch = self.leader_epochs.latest_epoch
+        self._learn(config)
+
+    def _learn(self, config: LogConfig) -> None:
+        """Keep at hand what every append asks of the settings."""
+        self.config = config
+        self.flush_messages = config.flush_messages
+        self._rules = rules_of(config)
+        self._kernel_rules = KEYED if self._rules.needs_keys else 0
+        self._before_max_ms = config.timestamp_before_max_ms
+        self._after_max_ms = min(config.timestamp_after_max_ms, _LAST >> 1)
+        is_changed = config.is_append_time or config.compression is not None
+        self._usual_bytes_max = _NEVER if is_changed or self.failure else config.max_message_bytes
+        """Of a batch that is appended as it came; larger ones are looked at first."""
+
+    # A client's batch.
+
+    def append_usual(
+        self, records: Buffer, leader_epoch: int, now_ms: int
+    ) -> AppendedFields | None:
+        """As `append_batch`, if the kernel finds nothing to say against the batch as it is; None:
+        nothing was done, it needs a closer look."""
+        if len(records) > self._usual_bytes_max:
+            return None
+        base = self.log_end_offset
+        usual = admit_usual(
+            records,
+            self._kernel_rules,
+            now_ms - self._before_max_ms,
+            now_ms + self._after_max_ms,
+            base,
+            leader_epoch,
+        )
+        if usual is None:
+            return None
+        last, max_timestamp, producer_id = usual
+        if producer_id >= 0:
+            data = records if type(records) is memoryview else memoryview(records)
+            admitted = data, last - base, max_timestamp, producer_id, NO_APPEND_TIME
+            return self._append_admitted(admitted, leader_epoch, now_ms)
+        self._write_one(records, last, max_timestamp, leader_epoch, now_ms)
+        self.producers.end_offset = last + 1
+        return base, last, NO_APPEND_TIME, False
+
+    def append_batch(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendedFields:
+        """Give offsets to the one batch of a client, and write it; the fields of an `Appended`.
+
+        Bytes that may be written are stamped in place. KafkaError refuses it.
+        """
+        fields = self.append_usual(records, leader_epoch, now_ms)
+        if fields is not None:
+            return fields
+        if self.failure is not None:
+            self._refuse_failed()
+        admitted = admit(records, self.config, self._rules, now_ms)
+        return self._append_admitted(admitted, leader_epoch, now_ms)
+
+    def _append_admitted(
+        self, admitted: Admitted, leader_epoch: int, now_ms: int
+    ) -> AppendedFields:
+        data, delta, max_timestamp, producer_id, append_time_ms = admitted
+        base = self.log_end_offset
+        append = None
+        if producer_id >= 0:
+            append = self.producers.prepare(Origin.CLIENT)
+            batch = Batch(read_header(data), data)
+            known = append.add(batch, base_offset=base, timestamp=max_timestamp)
+            if known is not None:
+                return known.first_offset, known.last_offset, known.timestamp, True
+        stamp(data, base, leader_epoch)
+        self._write_one(data, base + delta, max_timestamp, leader_epoch, now_ms)
+        if append is None:
+            self.producers.end_offset = self.log_end_offset
+        else:
+            self.producers.commit(append)
+        return base, base + delta, append_time_ms, False
+
+    def _write_one(
+        self, data: Buffer, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
+    ) -> None:
+        """Write a batch that is stamped."""
+        try:
+            if leader_epoch != self._leader_epoch or not self.segments.active.append_usual(
+                data, last_offset, max_timestamp
+            ):
+                self._append_at_edge(data, last_offset, max_timestamp, leader_epoch, now_ms)
+        except OSError as error:
+            self._fail(error)
+        self.log_end_offset = last_offset + 1
+        if self._oldest_unflushed_ms is None:
+            self._oldest_unflushed_ms = now_ms
+
+    def _append_at_edge(
+        self, data: Buffer, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
+    ) -> None:
+        """Append where more is due than a write: an epoch begins, a segment, or an index entry."""
+        if len(data) > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                size_bytes=len(data),
+                segment_bytes=self.config.segment_bytes,
+            )
+        active = self.segments.active
+        if not active.has_room_for(len(data), last_offset) or self._is_due(
+            active, max_timestamp, now_ms
+        ):
+            self.roll(now_ms)
+        if leader_epoch != self._leader_epoch:
+            self._begin_epoch(leader_epoch, self.log_end_offset)
+        self.segments.active.append(data, last_offset, max_timestamp)
+
+    # Other batches.
+
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Give offsets to batches and write them: one from a client, any number from ourselves.
+
+        Bytes of a client that may be written are stamped in place. KafkaError refuses all of it.
+        """
+        if origin is Origin.CLIENT:
+            return Appended(*self.append_batch(records, leader_epoch, now_ms))
+        if self.failure is not None:
+            self._refuse_failed()
+        append_time_ms = now_ms if self.config.is_append_time else None
+        base = self.log_end_offset
+        data, end = stamped(records, base, leader_epoch, append_time_ms)
+        self._append_stamped(data, Origin.COORDINATOR, now_ms, transaction_version)
+        return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
+
+    def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
+        """Write batches as the leader has them. A batch cut short at the end is left out.
+
+        KafkaError when a checksum is wrong, or when they do not go on where this log ends.
+        """
+        if self.failure is not None:
+            self._refuse_failed()
+        return self._append_stamped(records, Origin.REPLICATION, now_ms, 0)
+
+    def _append_stamped(
+        self, records: Buffer, origin: Origin, now_ms: int, transaction_version: int
+    ) -> Appended:
+        """Write batches that have their offsets; as many at once as fit a segment."""
+        batches = checked_batches(records, self.log_end_offset)
+        if not batches:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
+        append = self.producers.prepare(origin, transaction_version=transaction_version)
+        for batch in batches:
+            append.add(batch)
+        view = memoryview(records)
+        pending: list[Batch] = []
+        size = 0
+        try:
+            for batch in batches:
+                header = batch.header
+                if not self._fits(header, size, now_ms):
+                    self._write(view, pending)
+                    pending, size = [], 0
+                    if self.segments.active.size_bytes:
+                        self.roll(now_ms)
+                pending.append(batch)
+                size += header.size_bytes
+                if header.partition_leader_epoch != self._leader_epoch:
+                    self._begin_epoch(header.partition_leader_epoch, header.base_offset)
+            self._write(view, pending)
+            aborted = self.producers.commit(append)
+            if aborted:
+                self._note_aborted(aborted)
+        except OSError as error:
+            self._fail(error)
+        if self._oldest_unflushed_ms is None:
+            self._oldest_unflushed_ms = now_ms
+        return Appended(batches[0].header.base_offset, self.log_end_offset - 1)
+
+    def _write(self, view: memoryview, batches: Sequence[Batch]) -> None:
+        if batches:
+            self.segments.active.append_all(view[batches[0].position : batches[-1].end], batches)
+            self.log_end_offset = batches[-1].header.next_offset
+
+    def _note_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """Index transactions by the segment that holds their marker."""
+        for each in aborted:
+            segment = self.segments[self.segments.index_of(each.last_offset)]
+            segment.transaction_index.append(each)
+
+    def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Until a flush has saved the epochs, the batches tell them."""
+        if leader_epoch >= 0 and self.leader_epochs.assign(leader_epoch, start_offset):
+            self.durability.epochs_changed()
+        self._leader_epoch = leader_epoch
+
+    # Rolling.
+
+    def _fits(self, header: BatchHeader, pending: int, now_ms: int) -> bool:
+        active = self.segments.active
+        return active.has_room_for(
+            header.size_bytes, header.last_offset, pending
+        ) and not self._is_due(active, header.max_timestamp, now_ms)
+
+    def _is_due(self, active: Segment, max_timestamp: int, now_ms: int) -> bool:
+        """Whether the segment has been in use for `segment.ms`, by its records' time if they
+        have one."""
+        config = self.config
+        first = active.first_timestamp
+        if first is not None and first >= 0:
+            age = max_timestamp - first
+        else:
+            age = now_ms - active.created_ms
+        limit = config.segment_ms
+        if config.segment_jitter_ms:
+            limit -= int(self._jitter * min(config.segment_jitter_ms, limit))
+        return age > limit and active.size_bytes > 0
+
+    def roll(self, now_ms: int) -> None:
+        """Go on in a new segment; an empty one is kept."""
+        active = self.segments.active
+        if not active.size_bytes and active.base_offset == self.log_end_offset:
+            active.created_ms = now_ms
+            return
+        active.next_offset = base = self.log_end_offset
+        try:
+            active.seal()
+            if not self.durability.is_home_durable:
+                # Or a loss of power could leave the second segment without the first.
+                self.files.sync_dir(self.directory)
+            self.snapshots.take(self.producers, sync=False)
+            segment = Segment.create(self.files, self.directory, base, self.config)
+        except OSError as error:
+            self._fail(error)
+        segment.created_ms = now_ms
+        self.segments.append(segment)
+        self.durability.names_changed()
+
+    # Trouble.
+
+    def take_out_of_service(self, error: Exception) -> None:
+        """Refuse everything from now on, because the directory has failed elsewhere."""
+        if self.failure is None:
+            self.failure = error
+            self._usual_bytes_max = _NEVER
+
+    def _refuse_failed(self) -> NoReturn:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, directory=self.directory, error=str(self.failure)
+        ) from self.failure
+
+    def _fail(self, error: OSError) -> NoReturn:
+        """The disk refused: out of service."""
+        if self.failure is None:
+            self.take_out_of_service(error)
+            self._owner.on_failure(error)
+        self._refuse_failed()
