@@ -22,6 +22,7 @@ _NAMING: Final = (
     *("name", "topic", "topic_name", "topic_id", "resource_type", "resource_name"),
     *("partition_index", "partition", "index", "node_id", "broker_id", "api_key", "feature"),
     *("log_dir", "producer_id", "batch_index", "replica_id", "source", "offsets"),
+    *("group_id", "member_id"),
 )
 
 

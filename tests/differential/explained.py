@@ -17,6 +17,7 @@ _ANYWHERE: Final = "every API"
 _PRODUCE: Final = "Produce"
 _READING: Final = "Fetch, ListOffsets"
 _ADMIN: Final = "Topics, settings, cluster"
+_GROUPS: Final = "Groups"
 _FILES: Final = "Files"
 _NOT_YET: Final = "Not built yet"
 _NO_WORDS: Final = (None, "")
@@ -41,6 +42,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         cases=(
             *("produce/*", "list_offsets/*", "delete_records/*", "producers/*", "log_dirs/*"),
             *("administration/*", "quorum/*", "topics/*", "replica_moves/*", "recorded_*"),
+            *("group_*/*", "limits/*"),
             "fetch/an unknown id beside others",
         ),
         paths=(f"*{ORDER}",),
@@ -225,8 +227,13 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     OnPurpose(
         "CreatePartitions beyond 10,000 partitions: POLICY_VIOLATION.",
-        "One request shall not make the controller write without bounds.",
+        "Kafka refuses as many, and calls it UNKNOWN_SERVER_ERROR; of other requests that are too "
+        "large it says POLICY_VIOLATION, as we do.",
         _ADMIN,
+        cases=("limits/grown to 10002*",),
+        paths=("*.error_code",),
+        kafka=-1,
+        ours=44,
     ),
     OnPurpose(
         "Unknown names in server.properties are refused, with the nearest known name; broker id -1 "
@@ -238,6 +245,13 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "A process that is broker and controller may register again at once after a crash.",
         "Broker and controller are one process: when it comes again, the old one is gone.",
         _ADMIN,
+    ),
+    OnPurpose(
+        "A member of a consumer group takes a new regular expression, which matches no topic: the "
+        "group's epoch rises, and others get the partitions.",
+        "Kafka takes no topics for not looked up yet, so that nobody reads the partitions until "
+        "something else moves the group.",
+        _GROUPS,
     ),
     OnPurpose(
         "A batch that compaction shortens keeps its base timestamp.",
@@ -283,7 +297,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _FILES,
     ),
     OnPurpose(
-        "ApiVersions leaves out the APIs of groups, transactions, security, quotas and the rest "
+        "ApiVersions leaves out the APIs of transactions, security, quotas and the rest "
         "that later versions bring.",
         "What is not served is not offered.",
         _NOT_YET,
@@ -292,21 +306,10 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=ABSENT,
     ),
     OnPurpose(
-        "FindCoordinator answers COORDINATOR_NOT_AVAILABLE, and makes no internal topic.",
-        "Groups come later; clients wait and try again.",
+        "FindCoordinator for a transaction: COORDINATOR_NOT_AVAILABLE, and no internal topic.",
+        "Transactions come later; clients wait and try again.",
         _NOT_YET,
-        cases=(
-            *("coordinators/a group", "coordinators/several groups", "coordinators/a transaction"),
-            "recorded_librdkafka/* FindCoordinator",
-        ),
-    ),
-    OnPurpose(
-        "There is no topic `__consumer_offsets` as long as there are no groups.",
-        "See FindCoordinator.",
-        _NOT_YET,
-        cases=("recorded_librdkafka/* Metadata",),
-        paths=("topics",),
-        ours=ABSENT,
+        cases=("coordinators/a transaction",),
     ),
     OnPurpose(
         "InitProducerId and Produce with a transactional id: COORDINATOR_NOT_AVAILABLE.",

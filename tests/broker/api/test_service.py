@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from moldau.broker.api.error_response import error_response
 from moldau.broker.api.handlers import HANDLERS
 from moldau.broker.api.node import Node
 from moldau.broker.api.request import ApiRequest, Handler
-from moldau.broker.api.service import BrokerService, error_response, served_versions
+from moldau.broker.api.service import BrokerService, served_versions
 from moldau.broker.network import Service
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.differential.group_requests import coordinated
 from tests.differential.talk import Talk, versions
 
 _KEYS_SINCE = 4
@@ -31,6 +32,7 @@ async def scenario(talk: Talk) -> None:
     await talk.ask("the first transaction", find("x", kind=1), 1)
     for _ in range(5):
         await talk.settled()
+    await coordinated(talk)
     await talk.ask("a group", find("g"), every)
     await talk.ask("several groups", find("g", "h", ""), every[_KEYS_SINCE:])
     await talk.ask("a transaction", find("x", kind=1), every[1:])

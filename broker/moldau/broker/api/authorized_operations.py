@@ -1,4 +1,4 @@
-"""What a client may do with a topic or the cluster, as KIP-430 tells it: a bit for each operation.
+"""What a client may do with a topic, a group or the cluster (KIP-430): a bit for each operation.
 
 No authorizer is built yet, so whoever can connect may do all that there is to do. `NOT_ASKED` is
 told to those who did not ask.
@@ -53,5 +53,14 @@ ALL_OF_CLUSTER: Final = _bits(
         Operation.DESCRIBE_CONFIGS,
         Operation.ALTER_CONFIGS,
         Operation.IDEMPOTENT_WRITE,
+    )
+)
+ALL_OF_GROUP: Final = _bits(
+    (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
     )
 )

@@ -25,6 +25,7 @@ from moldau.broker.api.refusal import UNKNOWN_TOPICS, Lead, lead_of, told, told_
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -50,6 +51,14 @@ _LEADERS_SINCE: Final = 16
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _NS_PER_MS: Final = 1_000_000
+
+_new_data = maker_of(
+    PartitionData,
+    *("partition_index", "error_code", "high_watermark", "last_stable_offset"),
+    *("log_start_offset", "aborted_transactions", "records"),
+)
+_new_topic = maker_of(FetchableTopicResponse, "topic", "topic_id", "partitions")
+_new_response = maker_of(FetchResponse, "throttle_time_ms", "session_id", "responses")
 
 Row = tuple[Key, Wanted, PartitionData]
 
@@ -110,7 +119,9 @@ class _Reader:
         else:
             partition = replicas.partition(wanted.topic, asked.partition)
         # Any negative epoch is none here, as in Kafka; elsewhere -1 alone is.
-        current_leader_epoch = max(asked.current_leader_epoch, NO_EPOCH)
+        current_leader_epoch: int = asked.current_leader_epoch
+        if current_leader_epoch < NO_EPOCH:
+            current_leader_epoch = NO_EPOCH
         partition.check_epoch(current_leader_epoch)
         if self.is_follower:
             self._check_follower(partition, current_leader_epoch)
@@ -216,7 +227,7 @@ class Fetch(DelayedAnswer):
                 continue
             if size:
                 is_first = False
-                left = max(0, left - size)
+                left = left - size if left > size else 0
                 self._size += size
             watched.append(_Watched(wanted, partition, bound, size))
             rows.append((key, wanted, data))
@@ -239,7 +250,9 @@ class Fetch(DelayedAnswer):
         wanted.is_diverging = diverging is not None
         if diverging is None:
             max_bytes = asked.partition_max_bytes
-            slice_ = partition.read(offset, min(max_bytes, left), bound, is_first)
+            if left < max_bytes:
+                max_bytes = left
+            slice_ = partition.read(offset, max_bytes, bound, is_first)
             if slice_.size_bytes:
                 records = slice_
                 if not _is_newest(partition, slice_):
@@ -249,14 +262,14 @@ class Fetch(DelayedAnswer):
         aborted: list[AbortedTransaction] | None = None
         if isolation_level == _READ_COMMITTED and not reader.is_follower:
             aborted = [] if records == b"" else _aborted(partition, offset, slice_)
-        data = PartitionData(
-            partition_index=asked.partition,
-            error_code=0,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=aborted,
-            records=records,
+        data = _new_data(
+            asked.partition,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            aborted,
+            records,
         )
         if diverging is not None:
             data.diverging_epoch = diverging
@@ -315,9 +328,7 @@ class Fetch(DelayedAnswer):
             refusal.session_id = cast(int, error.context["session_id"])
             self.answer(refusal)
             return
-        response = FetchResponse(
-            throttle_time_ms=0, session_id=session_id, responses=_by_topic(told_rows)
-        )
+        response = _new_response(0, session_id, _by_topic(told_rows))
         if self._is_urgent and self._reader.version >= _LEADERS_SINCE:
             _name_leaders(node, self.request, response)
         self.answer(response)
@@ -370,9 +381,7 @@ def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
         if wanted.topic != name or wanted.topic_id != topic_id:
             name, topic_id = wanted.topic, wanted.topic_id
             partitions = [data]
-            topics.append(
-                FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
-            )
+            topics.append(_new_topic(name, topic_id, partitions))
         else:
             partitions.append(data)
     return topics

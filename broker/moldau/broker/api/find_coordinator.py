@@ -1,15 +1,23 @@
 """FindCoordinator: which broker keeps a group, a transaction or a share partition.
 
-No broker has coordinators yet, so nobody is available for any key. It is served all the same:
-librdkafka takes a broker without FindCoordinator for one from before Kafka 0.8.2, and then sends
-uncompressed what it was told to compress with lz4, without a word. An error that clients do not
-retry would be heard by librdkafka's consumers that only have partitions assigned.
+The coordinator of a group is who leads the partition of `__consumer_offsets` that the group's id
+hashes to. The first who asks makes the topic, and hears COORDINATOR_NOT_AVAILABLE meanwhile, as
+from Kafka. Transactions and share partitions have no coordinators yet, so nobody is available.
+
+It is served whatever becomes of groups: librdkafka takes a broker without FindCoordinator for one
+from before Kafka 0.8.2, and then sends uncompressed what it was told to compress with lz4, without
+a word. An error that clients do not retry would be heard by librdkafka's consumers that only have
+partitions assigned.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, cast
 
+from moldau.broker.api.internal_topics import OFFSETS_TOPIC
+from moldau.broker.api.listener_view import ListenerView
+from moldau.broker.api.metadata import create_topics
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
@@ -21,31 +29,77 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
 
-# Groups, transactions, share partitions.
-_KEY_TYPES: Final = range(3)
 _NOBODY: Final = -1
+_MANY_SINCE: Final = 4
+_SHARES_SINCE: Final = 6
+
+
+class KeyType(IntEnum):
+    """What is coordinated."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """The same answer for each key, in the form of either generation of versions."""
+    """An answer for each key, in the form of either generation of versions."""
     asked = cast(FindCoordinatorRequest, request.decode())
-    code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no coordinators"
-    if asked.key_type not in _KEY_TYPES:
-        code, message = ErrorCode.INVALID_REQUEST, f"no such key type: {asked.key_type}"
+    version = request.arrival.version
+    view = ListenerView.of(node, request)
+    keys = asked.coordinator_keys if version >= _MANY_SINCE else [asked.key]
+    found = [_find(node, view, asked.key_type, key, version) for key in keys]
     response = FindCoordinatorResponse(throttle_time_ms=0)
-    if request.arrival.version < 4:
-        response.error_code, response.error_message = code, message
-        response.node_id = response.port = _NOBODY
+    if version >= _MANY_SINCE:
+        response.coordinators = found
     else:
-        response.coordinators = [
-            Coordinator(
-                key=key,
-                node_id=_NOBODY,
-                host="",
-                port=_NOBODY,
-                error_code=code,
-                error_message=message,
-            )
-            for key in asked.coordinator_keys
-        ]
+        (only,) = found
+        response.error_code = only.error_code
+        response.error_message = only.error_message or ErrorCode.NONE.name
+        response.node_id, response.host, response.port = only.node_id, only.host, only.port
     request.answer(response)
+    if keys and asked.key_type == KeyType.GROUP:
+        _make_topic(node)
+
+
+def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int) -> Coordinator:
+    if key_type not in KeyType.__members__.values() or (
+        key_type == KeyType.SHARE and version < _SHARES_SINCE
+    ):
+        return _nobody(key, ErrorCode.INVALID_REQUEST, f"no such key type: {key_type}")
+    if key_type != KeyType.GROUP:
+        text = f"this broker has no coordinators of {KeyType(key_type).name.lower()}s"
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+    topic = node.image.topics.by_name(OFFSETS_TOPIC)
+    index = node.groups.partition_of(key)
+    if topic is None or index is None:
+        return _nobody(
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created"
+        )
+    at = view.address(topic.partitions[index].leader)
+    if at is None or at.is_fenced:
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody leads the partition")
+    return Coordinator(
+        key=key,
+        node_id=at.broker_id,
+        host=at.host,
+        port=at.port,
+        error_code=ErrorCode.NONE,
+        error_message="",
+    )
+
+
+def _nobody(key: str, code: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=_NOBODY,
+        host="",
+        port=_NOBODY,
+        error_code=code,
+        error_message=message,
+    )
+
+
+def _make_topic(node: Node) -> None:
+    if node.image.topics.by_name(OFFSETS_TOPIC) is None:
+        create_topics(node, (OFFSETS_TOPIC,))

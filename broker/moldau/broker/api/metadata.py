@@ -61,7 +61,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     given = answer(ListenerView.of(node, request), message, version, auto_create=auto_create)
     request.answer(given.response)
     if given.missing:
-        _create(node, given.missing)
+        create_topics(node, given.missing)
 
 
 def answer(
@@ -230,7 +230,7 @@ def _missing_topic(
     )
 
 
-def _create(node: Node, names: Sequence[str]) -> None:
+def create_topics(node: Node, names: Sequence[str]) -> None:
     """Asks for what nobody has asked for yet."""
     fresh = [name for name in names if name not in node.topics_in_creation]
     if not fresh:

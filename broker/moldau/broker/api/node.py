@@ -13,8 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from moldau.broker.api.coordination import NodeHome
 from moldau.broker.api.fetch_session_cache import FetchSessions
 from moldau.broker.api.producer_id_block import ProducerIdBlocks
+from moldau.broker.coordinator.group.coordinator import GroupCoordinator
+from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings import topic_settings
 from moldau.errors.codes import KafkaError
@@ -76,6 +79,7 @@ class Node:
     request goes out meanwhile."""
     producer_ids: ProducerIdBlocks = field(init=False)
     fetch_sessions: FetchSessions = field(init=False)
+    groups: GroupCoordinator = field(init=False)
     _topic_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = field(
         init=False, default_factory=dict
     )
@@ -85,6 +89,7 @@ class Node:
         slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
         self.fetch_sessions = FetchSessions(slots, self.runtime.random)
         self.producer_ids = ProducerIdBlocks(self)
+        self.groups = GroupCoordinator(self.runtime, self.replicas, NodeHome(self), Kinds())
 
     def topic_settings(self, name: str) -> ResourceSettings:
         """What the topic sets over what the broker does, as of now. Cheap to ask again."""

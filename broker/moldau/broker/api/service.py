@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.broker.api.delayed_answer import end_session
+from moldau.broker.api.error_response import error_response
 from moldau.broker.api.handlers import HANDLERS
 from moldau.broker.api.node import Node
 from moldau.broker.api.request import ApiRequest, Handler, Peer
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.declare import Response
-from moldau.protocol.messages import API, response_class
+from moldau.protocol.messages import API
 from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.versions import Versions
 
@@ -80,16 +80,3 @@ class BrokerService:
             client=arrival.client_id,
             peer=request.connection.address,
         )
-
-
-def error_response(key: int, version: int, error: KafkaError) -> Response | None:
-    """An answer that is nothing but the error; None where the API has no place for it."""
-    cls = response_class(key)
-    fields = {field.name: field for field in cls.spec.fields if field.is_present(version)}
-    if "error_code" not in fields:
-        return None
-    values = {name: field.make_default() for name, field in fields.items() if field.is_required}
-    values["error_code"] = error.code
-    if "error_message" in fields:
-        values["error_message"] = error.reason
-    return cls(**values)

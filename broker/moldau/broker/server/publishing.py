@@ -1,10 +1,11 @@
-"""What was committed becomes this node's: its image, its settings, its replicas.
+"""What was committed becomes this node's: its image, its settings, its replicas, its groups.
 
 Order of one publication: the records change the image; broker settings are laid over anew if theirs
 changed; replicas of topics that are gone go; new and changed partitions are led or given up; logs
-are told of changed topic settings; then the offset. All of it within one turn of the event loop,
-between two requests, so nobody sees half of it. A whole image (at the start, and after the
-controller was opened anew) is published as if every partition had changed.
+are told of changed topic settings; then the offset; then the group coordinator is told which
+partitions it has to load or to leave, and which topics changed. All of it within one turn of the
+event loop, between two requests, so nobody sees half of it. A whole image (at the start, and after
+the controller was opened anew) is published as if every partition had changed.
 
 A replica that cannot be led, because its directory failed, is no reason to stop: the others are
 published, and the log says which one was not.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.directories import is_reserved
 from moldau.broker.controller.image import Image
+from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import TopicConfig, topic_config
 from moldau.broker.server.changes import Changes, RemovedTopic
@@ -128,6 +130,32 @@ class Publisher:
                 self._place(node, topic, index, is_new=is_new)
         self._configure(node, changes, every_topic=are_defaults_new)
         node.metadata_offset = self.metadata_offset
+        self._tell_groups(node, changes)
+
+    def _tell_groups(self, node: Node, changes: Changes) -> None:
+        """Who leads a partition of the offsets' topic coordinates its groups; and groups read
+        topics, which came, went or grew."""
+        topics = node.image.topics
+        gone = [each for each in changes.removed if each.topic_id not in topics.by_id]
+        for each in gone:
+            if each.name == OFFSETS_TOPIC:
+                for index in each.partitions:
+                    node.groups.resign(index)
+        grown: dict[str, None] = {}
+        for (topic_id, index), is_new in changes.partitions.items():
+            topic = topics.by_id.get(topic_id)
+            if topic is None or index not in topic.partitions:
+                continue
+            if is_new:
+                grown[topic.name] = None
+            if topic.name == OFFSETS_TOPIC:
+                if topic.partitions[index].leader == node.node_id:
+                    node.groups.elect(index)
+                else:
+                    node.groups.resign(index)
+        names = dict.fromkeys(each.name for each in gone)
+        if names or grown:
+            node.groups.on_topics_changed((names | grown).keys(), names.keys())
 
     def _update_settings(self, node: Node, changes: Changes) -> bool:
         own = Resource(ResourceType.BROKER, str(node.node_id))

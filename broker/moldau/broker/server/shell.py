@@ -21,11 +21,13 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from errno import EADDRNOTAVAIL
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.api.node import Node
 from moldau.broker.api.service import BrokerService
 from moldau.broker.controller.levels import SUPPORTED
+from moldau.broker.controller.metadata_batches import deleted_topics
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
@@ -171,7 +173,9 @@ class Broker:
         node = self._make_node(cluster_id, directories, controller)
         self._placement = placement = Placement(node)
         node.replicas.on_placed = placement.note
+        node.replicas.deleted_topics = cache(lambda: deleted_topics(controller.quorum.history()))
         self._publisher.begin(node, self._log)
+        node.replicas.deleted_topics = dict  # the logs are placed; nobody asks again
         self._refuse_failed(directories)
         await self._listen(node, host_name)
         membership = await self._join(node, controller, host_name)
@@ -413,6 +417,8 @@ class Broker:
         """Its partitions are out of service already."""
         error, membership = directory.failure, self._membership
         assert error is not None
+        if self._node is not None:
+            self._node.groups.drop_unled()
         if directory.path == self._places.metadata:
             self._end(BrokerFailed("the directory of the metadata log failed", why=str(error)))
         elif not self.node.directories.in_service():
@@ -441,6 +447,7 @@ class Broker:
         if self._is_closed:
             return
         self._is_closed = True
+        is_quiet = False
         try:
             if self._sockets is not None:
                 self._sockets.stop_listening()
@@ -449,20 +456,23 @@ class Broker:
             if self._placement is not None:
                 await self._placement.aclose()
             if self._node is not None:
+                self._node.groups.close()
                 self._node.replicas.purgatory.close()
             if self._sockets is not None:
                 await self._sockets.aclose(DRAIN_SECONDS)
             if self._node is not None:
                 await self._node.replicas.aclose()
+            is_quiet = True
         finally:
-            await self._close_files()
+            await self._close_files(is_quiet=is_quiet)
 
     async def _leave(self, membership: Membership) -> None:
         await membership.rest()
         if self._settings[node_settings.controlled_shutdown_enable] and self.failure is None:
             await membership.leave(LEAVE_SECONDS)
 
-    async def _close_files(self) -> None:
+    async def _close_files(self, *, is_quiet: bool) -> None:
+        """After an end that was cut short threads may still write: then nothing is called clean."""
         if self._controller is not None:
             with suppress(KafkaError, OSError):
                 self._controller.close()
@@ -470,13 +480,13 @@ class Broker:
         membership = self._membership
         epoch = NO_EPOCH if membership is None else membership.lifecycle.broker_epoch
         if directories is not None:
-            if self._is_loaded:
+            if self._is_loaded and is_quiet:
                 await self._runtime.run_blocking(directories.close, epoch)
             else:
                 directories.release()
         if metadata is not None:
             metadata.release()
-        if self._is_loaded:
+        if self._is_loaded and is_quiet:
             self._log.info("broker is closed")
 
 

@@ -1,0 +1,132 @@
+"""The group coordinator on this node, and callers as it knows them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.controller.configs import Resource, ResourceType
+from moldau.broker.coordinator.group.contract import Caller, TopicFacts
+from moldau.broker.settings import group_settings
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.controller.topics import Topic
+    from moldau.broker.settings import ResourceSettings
+    from moldau.config import Settings
+    from moldau.ids import Uuid
+    from moldau.logging import Logger
+    from moldau.runtime import Clock
+
+_HOSTS_KEPT: Final = 4096
+
+
+def caller_of(request: ApiRequest) -> Caller:
+    """Who sent it."""
+    arrival, connection = request.arrival, request.connection
+    return Caller(
+        arrival.client_id or "",
+        shown_host(connection.address),
+        arrival.version,
+        connection.listener,
+    )
+
+
+@lru_cache(_HOSTS_KEPT)
+def shown_host(address: str) -> str:
+    """As the JVM shows an address that it has not looked up, which is what Kafka stores."""
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return f"/{address}"
+    if isinstance(known, ipaddress.IPv4Address):
+        return f"/{known}"
+    if known.ipv4_mapped is not None:
+        return f"/{known.ipv4_mapped}"
+    return "/" + ":".join(f"{int(part, 16):x}" for part in known.exploded.split(":"))
+
+
+class NodeHome:
+    """The node, as groups see it. Satisfies `coordinator.group.world.Home`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.cluster = TopicsOfNode(node)
+        self._group_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = {}
+
+    @property
+    def settings(self) -> Settings:
+        return self._node.settings
+
+    @property
+    def random(self) -> Random:
+        return self._node.runtime.random
+
+    @property
+    def clock(self) -> Clock:
+        return self._node.runtime.clock
+
+    @property
+    def log(self) -> Logger:
+        return self._node.log
+
+    def group_settings(self, group_id: str) -> ResourceSettings:
+        """Made anew only when the group's or the broker's settings changed."""
+        node = self._node
+        values = node.image.configs.of(Resource(ResourceType.GROUP, group_id))
+        name = group_id if values else ""
+        known = self._group_settings.get(name)
+        if known is not None and known[0] == values and known[1].broker is node.settings:
+            return known[1]
+        found = group_settings(name, values, node.settings, is_stored=True)
+        if len(self._group_settings) > 2 * len(node.image.configs.by_resource) + 1:
+            self._group_settings.clear()  # of groups that have none any more
+        self._group_settings[name] = dict(values), found
+        return found
+
+
+class TopicsOfNode:
+    """The image's topics. Satisfies `coordinator.group.contract.Cluster`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._known: dict[Uuid, tuple[int, int, TopicFacts]] = {}
+
+    @property
+    def version(self) -> int:
+        return self._node.metadata_offset
+
+    def names(self) -> Iterable[str]:
+        return self._node.image.topics.names()
+
+    def by_name(self, name: str) -> TopicFacts | None:
+        topic = self._node.image.topics.by_name(name)
+        return None if topic is None else self._facts(topic)
+
+    def by_id(self, topic_id: Uuid) -> TopicFacts | None:
+        topic = self._node.image.topics.by_id.get(topic_id)
+        return None if topic is None else self._facts(topic)
+
+    def _facts(self, topic: Topic) -> TopicFacts:
+        """Racks change when replicas move or brokers come back elsewhere, so they are as of some
+        metadata; while that stands, so does what was found."""
+        image = self._node.image
+        known = self._known.get(topic.topic_id)
+        version, count = self._node.metadata_offset, len(topic.partitions)
+        if known is not None and known[0] == version and known[1] == count:
+            return known[2]
+        brokers = image.brokers.by_id
+        racks = []
+        for index in range(count):
+            found = (brokers.get(each) for each in topic.partitions[index].replicas)
+            racks.append(frozenset(each.rack for each in found if each is not None and each.rack))
+        facts = TopicFacts(topic.name, topic.topic_id, tuple(racks))
+        if len(self._known) > 2 * len(image.topics.by_id) + 1:
+            self._known.clear()
+        self._known[topic.topic_id] = version, count, facts
+        return facts

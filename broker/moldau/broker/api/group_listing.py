@@ -1,0 +1,223 @@
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups: groups from outside.
+
+A request that names several groups goes to the shard of each; its answer leaves when all have
+answered, in the order in which they were named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from moldau.broker.api.authorized_operations import ALL_OF_GROUP
+from moldau.broker.api.group_membership import serves_consumer_groups
+from moldau.broker.coordinator.group.commits import delete_group
+from moldau.broker.coordinator.outcome import answered
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages import consumer_group_describe as consumers
+from moldau.protocol.messages import describe_groups as classics
+from moldau.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from moldau.protocol.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.coordinator.group.contract import Group
+    from moldau.broker.coordinator.group.groups import Groups
+    from moldau.broker.coordinator.outcome import Outcome, Ticket
+
+T = TypeVar("T")
+
+_UNKNOWN_IS_ERROR_SINCE: Final = 6
+_DEAD: Final = "Dead"
+
+
+class Together(Generic[T]):
+    """Answers to parts of one request; `then` gets them all, in order."""
+
+    def __init__(self, count: int, then: Callable[[Sequence[T]], None]) -> None:
+        self._found: dict[int, T] = {}
+        self._count = count
+        self._then = then
+        self._end()
+
+    def put(self, number: int, found: T) -> None:
+        """The answer to that part."""
+        assert number not in self._found
+        self._found[number] = found
+        self._end()
+
+    def _end(self) -> None:
+        if len(self._found) == self._count:
+            self._then([self._found[number] for number in range(self._count)])
+
+
+def serve_list_groups(node: Node, request: ApiRequest) -> None:
+    """Of this broker; the filters do not care for case. A shard that loads fails all of it, because
+    a list that lacks some is worse."""
+    message = cast(ListGroupsRequest, request.decode())
+    states = {each.lower() for each in message.states_filter}
+    types = {each.lower() for each in message.types_filter}
+    listed = [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type,
+            group_state=group.state_name,
+            group_type=group.kind.value,
+        )
+        for groups in node.groups.tables()
+        for group in groups
+        if _passes(group, states, types)
+    ]
+    request.answer(ListGroupsResponse(error_code=ErrorCode.NONE, groups=listed))
+
+
+def _passes(group: Group, states: set[str], types: set[str]) -> bool:
+    is_state = not states or group.state_name.lower() in states
+    return is_state and (not types or group.kind.value in types)
+
+
+def serve_describe_groups(node: Node, request: ApiRequest) -> None:
+    """Classic groups. One that does not exist is described as dead; since version 6 with an error
+    beside it (KIP-1043)."""
+    message = cast(classics.DescribeGroupsRequest, request.decode())
+    version = request.arrival.version
+
+    def finish(found: Sequence[classics.DescribedGroup]) -> None:
+        if message.include_authorized_operations:
+            for each in found:
+                if each.error_code == ErrorCode.NONE:
+                    each.authorized_operations = ALL_OF_GROUP
+        request.answer(classics.DescribeGroupsResponse(groups=list(found)))
+
+    together = Together[classics.DescribedGroup](len(message.groups), finish)
+    for number, group_id in enumerate(message.groups):
+
+        def answer(
+            response: Response | KafkaError, number: int = number, group_id: str = group_id
+        ) -> None:
+            if isinstance(response, KafkaError):
+                together.put(number, _not_described(group_id, response, version))
+            else:
+                (found,) = cast(classics.DescribeGroupsResponse, response).groups
+                together.put(number, found)
+
+        node.groups.submit(group_id, _describe_classic(group_id, answer), answer)
+
+
+def _describe_classic(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
+    def decide(groups: Groups, now_ms: int) -> Outcome:
+        described = groups.classic(group_id).describe()
+        return answered(ticket, classics.DescribeGroupsResponse(groups=[described]))
+
+    return decide
+
+
+def _not_described(group_id: str, error: KafkaError, version: int) -> classics.DescribedGroup:
+    described = classics.DescribedGroup(
+        error_code=error.code,
+        group_id=group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+    if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        described.group_state = _DEAD
+        if version >= _UNKNOWN_IS_ERROR_SINCE:
+            described.error_message = error.reason
+        else:
+            described.error_code = ErrorCode.NONE
+    return described
+
+
+def serve_consumer_group_describe(node: Node, request: ApiRequest) -> None:
+    message = cast(consumers.ConsumerGroupDescribeRequest, request.decode())
+
+    def finish(found: Sequence[consumers.DescribedGroup]) -> None:
+        if message.include_authorized_operations:
+            for each in found:
+                if each.error_code == ErrorCode.NONE:
+                    each.authorized_operations = ALL_OF_GROUP
+        request.answer(
+            consumers.ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=list(found))
+        )
+
+    together = Together[consumers.DescribedGroup](len(message.group_ids), finish)
+    for number, group_id in enumerate(message.group_ids):
+
+        def answer(
+            response: Response | KafkaError, number: int = number, group_id: str = group_id
+        ) -> None:
+            if isinstance(response, KafkaError):
+                together.put(number, _no_consumers(group_id, response))
+            else:
+                (found,) = cast(consumers.ConsumerGroupDescribeResponse, response).groups
+                together.put(number, found)
+
+        if not serves_consumer_groups(node):
+            answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+        elif not group_id:
+            answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        else:
+            node.groups.submit(group_id, _describe_consumer(group_id, answer), answer)
+
+
+def _describe_consumer(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
+    def decide(groups: Groups, now_ms: int) -> Outcome:
+        described = groups.consumer(group_id).describe()
+        response = consumers.ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[described])
+        return answered(ticket, response)
+
+    return decide
+
+
+def _no_consumers(group_id: str, error: KafkaError) -> consumers.DescribedGroup:
+    is_unknown = error.code is ErrorCode.GROUP_ID_NOT_FOUND
+    return consumers.DescribedGroup(
+        error_code=error.code,
+        error_message=error.reason if is_unknown else None,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
+
+
+def serve_delete_groups(node: Node, request: ApiRequest) -> None:
+    """Each by itself. Who is named twice is deleted once."""
+    message = cast(DeleteGroupsRequest, request.decode())
+
+    def finish(found: Sequence[DeletableGroupResult]) -> None:
+        request.answer(DeleteGroupsResponse(throttle_time_ms=0, results=list(found)))
+
+    names = list(dict.fromkeys(message.groups_names))
+    together = Together[DeletableGroupResult](len(names), finish)
+    for number, group_id in enumerate(names):
+
+        def answer(
+            response: Response | KafkaError, number: int = number, group_id: str = group_id
+        ) -> None:
+            if isinstance(response, KafkaError):
+                result = DeletableGroupResult(group_id=group_id, error_code=response.code)
+                together.put(number, result)
+            else:
+                (found,) = cast(DeleteGroupsResponse, response).results
+                together.put(number, found)
+
+        node.groups.submit(group_id, _delete(group_id, answer), answer)
+
+
+def _delete(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
+    return lambda groups, now_ms: delete_group(groups, group_id, ticket)

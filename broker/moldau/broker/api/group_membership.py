@@ -1,0 +1,195 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat: members of groups.
+
+What can be judged without the group is judged here, in Kafka's order; then the group's shard
+decides, and its answer comes back as an answer of the request's version.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.api.coordination import caller_of
+from moldau.broker.api.error_response import error_response
+from moldau.broker.controller.levels import GROUP_VERSION
+from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
+from moldau.broker.coordinator.group.consumer.validation import check_heartbeat
+from moldau.broker.settings.coordinator import group_coordinator_rebalance_protocols
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from moldau.protocol.messages.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.coordinator.parked import OnAnswer
+
+_NULL_PROTOCOL_SINCE: Final = 7
+_MEMBERS_SINCE: Final = 3
+
+
+def serve_join_group(node: Node, request: ApiRequest) -> None:
+    message = cast(JoinGroupRequest, request.decode())
+    version = request.arrival.version
+
+    def answer(response: Response | KafkaError) -> None:
+        if isinstance(response, KafkaError):
+            response = _join_refusal(message, response)
+        assert isinstance(response, JoinGroupResponse)
+        if version < _NULL_PROTOCOL_SINCE:
+            response.protocol_name = response.protocol_name or ""
+        elif response.protocol_name == "":
+            response.protocol_name = None
+        request.answer(response)
+
+    if not message.group_id:
+        answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        return
+    refused = check_join(message, node.settings)
+    if refused is not None:
+        answer(refused)
+        return
+    caller = caller_of(request)
+    node.groups.submit(
+        message.group_id,
+        lambda groups, now_ms: groups.on_join_group(message, caller, answer, now_ms),
+        answer,
+    )
+
+
+def _join_refusal(message: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error.code,
+        protocol_name=None,
+        leader="",
+        member_id=message.member_id,
+        members=[],
+    )
+
+
+def serve_sync_group(node: Node, request: ApiRequest) -> None:
+    message = cast(SyncGroupRequest, request.decode())
+    answer = _answering(request)
+    refused = check_sync(message, request.arrival.version)
+    if refused is not None:
+        answer(refused)
+    elif not message.group_id:
+        answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
+    else:
+        caller = caller_of(request)
+        node.groups.submit(
+            message.group_id,
+            lambda groups, now_ms: groups.on_sync_group(message, caller, answer, now_ms),
+            answer,
+        )
+
+
+def serve_heartbeat(node: Node, request: ApiRequest) -> None:
+    message = cast(HeartbeatRequest, request.decode())
+
+    def answer(response: Response | KafkaError) -> None:
+        if isinstance(response, KafkaError):
+            # Nobody can say yet whether the member is known; it need not fear, and waits.
+            code = response.code
+            is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            response = HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
+        request.answer(response)
+
+    if not message.group_id:
+        answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        return
+    caller = caller_of(request)
+    node.groups.submit(
+        message.group_id,
+        lambda groups, now_ms: groups.on_heartbeat(message, caller, answer, now_ms),
+        answer,
+    )
+
+
+def serve_leave_group(node: Node, request: ApiRequest) -> None:
+    """Groups know only the form of version 3, which names several members."""
+    message = cast(LeaveGroupRequest, request.decode())
+    version = request.arrival.version
+    if version < _MEMBERS_SINCE:
+        message.members = [MemberIdentity(member_id=message.member_id)]
+
+    def answer(response: Response | KafkaError) -> None:
+        if isinstance(response, KafkaError):
+            response = _leave_refusal(message, response)
+        assert isinstance(response, LeaveGroupResponse)
+        if version < _MEMBERS_SINCE:
+            code = response.error_code
+            if not code and response.members:
+                code = response.members[0].error_code
+            response = LeaveGroupResponse(error_code=code)
+        request.answer(response)
+
+    if not message.group_id:
+        answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        return
+    caller = caller_of(request)
+    node.groups.submit(
+        message.group_id,
+        lambda groups, now_ms: groups.on_leave_group(message, caller, answer, now_ms),
+        answer,
+    )
+
+
+def _leave_refusal(message: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
+    """That there is no such group is an error of each member."""
+    if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+        return LeaveGroupResponse(error_code=error.code)
+    return LeaveGroupResponse(
+        error_code=ErrorCode.NONE,
+        members=[
+            MemberResponse(
+                member_id=each.member_id,
+                group_instance_id=each.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for each in message.members
+        ],
+    )
+
+
+def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
+    message = cast(ConsumerGroupHeartbeatRequest, request.decode())
+    answer = _answering(request)
+    if not serves_consumer_groups(node):
+        answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+        return
+    check_heartbeat(message, request.arrival.version, node.settings)
+    caller = caller_of(request)
+    node.groups.submit(
+        message.group_id,
+        lambda groups, now_ms: groups.on_consumer_group_heartbeat(message, caller, answer, now_ms),
+        answer,
+    )
+
+
+def serves_consumer_groups(node: Node) -> bool:
+    """Whether the cluster has agreed on KIP-848, and this broker has it switched on."""
+    protocols = node.settings[group_coordinator_rebalance_protocols]
+    return node.image.features.levels.get(GROUP_VERSION, 0) >= 1 and "consumer" in protocols
+
+
+def _answering(request: ApiRequest) -> OnAnswer:
+    return partial(_answer, request)
+
+
+def _answer(request: ApiRequest, response: Response | KafkaError) -> None:
+    if isinstance(response, KafkaError):
+        arrival = request.arrival
+        refusal = error_response(arrival.key, arrival.version, response)
+        assert refusal is not None, "each of these has a place for an error"
+        response = refusal
+    request.answer(response)

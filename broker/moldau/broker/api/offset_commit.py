@@ -1,0 +1,181 @@
+"""OffsetCommit and OffsetDelete: topics and partitions that do not exist are answered here, the
+rest is the group's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.api.coordination import caller_of
+from moldau.broker.coordinator.group.commits import commit, commit_refusal, delete_offsets
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.controller.topics import Topic
+
+_IDS_SINCE: Final = 10
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """Commits of one turn of the event loop share a write."""
+    message = cast(OffsetCommitRequest, request.decode())
+    unknown, known = _sorted(node, message, request.arrival.version)
+    message.topics = known
+
+    def answer(response: Response | KafkaError) -> None:
+        if isinstance(response, KafkaError):
+            response = commit_refusal(message, response)
+        assert isinstance(response, OffsetCommitResponse)
+        request.answer(OffsetCommitResponse(topics=_merged(unknown, response.topics)))
+
+    if not known:
+        request.answer(OffsetCommitResponse(topics=unknown))
+        return
+    caller = caller_of(request)
+    node.groups.gather(
+        message.group_id,
+        lambda groups, now_ms: commit(groups, message, caller, answer, now_ms),
+        answer,
+    )
+
+
+def _sorted(
+    node: Node, message: OffsetCommitRequest, version: int
+) -> tuple[list[OffsetCommitResponseTopic], list[OffsetCommitRequestTopic]]:
+    """What can be refused at once, and what exists, by name."""
+    topics = node.image.topics
+    unknown: list[OffsetCommitResponseTopic] = []
+    known: list[OffsetCommitRequestTopic] = []
+    for asked in message.topics:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if version >= _IDS_SINCE:
+            topic = topics.by_id.get(asked.topic_id)
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            else:
+                asked.name = topic.name
+        else:
+            topic = topics.by_name(asked.name)
+            if topic is not None:
+                asked.topic_id = topic.topic_id  # kept with the offset, whatever the version
+        refused = _refused(asked, topic, code)
+        if refused.partitions:
+            unknown.append(refused)
+        if asked.partitions:
+            known.append(asked)
+    return unknown, known
+
+
+def _refused(
+    asked: OffsetCommitRequestTopic, topic: Topic | None, code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    """Takes the partitions that do not exist out of what is asked."""
+    there = () if topic is None else topic.partitions
+    missing = [each for each in asked.partitions if each.partition_index not in there]
+    if missing:
+        asked.partitions = [each for each in asked.partitions if each.partition_index in there]
+    return OffsetCommitResponseTopic(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in missing
+        ],
+    )
+
+
+def _merged(
+    unknown: list[OffsetCommitResponseTopic], found: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """Refusals come first, as with Kafka; a topic stands once."""
+    if not unknown:
+        return found
+    by_name = {(each.name, each.topic_id): each for each in unknown}
+    for each in found:
+        known = by_name.get((each.name, each.topic_id))
+        if known is None:
+            unknown.append(each)
+        else:
+            known.partitions.extend(each.partitions)
+    return unknown
+
+
+def serve_delete(node: Node, request: ApiRequest) -> None:
+    """OffsetDelete."""
+    message = cast(OffsetDeleteRequest, request.decode())
+    unknown, message.topics = _sorted_deletes(node, message)
+
+    def answer(response: Response | KafkaError) -> None:
+        if isinstance(response, KafkaError):
+            response = OffsetDeleteResponse(error_code=response.code, throttle_time_ms=0, topics=[])
+        assert isinstance(response, OffsetDeleteResponse)
+        if not response.error_code:
+            response.topics = _merged_deletes(unknown, response.topics)
+        request.answer(response)
+
+    if not message.group_id:
+        answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
+    else:
+        node.groups.submit(
+            message.group_id,
+            lambda groups, now_ms: delete_offsets(groups, message, answer),
+            answer,
+        )
+
+
+def _sorted_deletes(
+    node: Node, message: OffsetDeleteRequest
+) -> tuple[list[OffsetDeleteResponseTopic], list[OffsetDeleteRequestTopic]]:
+    unknown: list[OffsetDeleteResponseTopic] = []
+    known: list[OffsetDeleteRequestTopic] = []
+    for asked in message.topics:
+        topic = node.image.topics.by_name(asked.name)
+        there = () if topic is None else topic.partitions
+        missing = [each for each in asked.partitions if each.partition_index not in there]
+        asked.partitions = [each for each in asked.partitions if each.partition_index in there]
+        if missing:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown.append(
+                OffsetDeleteResponseTopic(
+                    name=asked.name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(
+                            partition_index=each.partition_index, error_code=code
+                        )
+                        for each in missing
+                    ],
+                )
+            )
+        if asked.partitions:
+            known.append(asked)
+    return unknown, known
+
+
+def _merged_deletes(
+    unknown: list[OffsetDeleteResponseTopic], found: list[OffsetDeleteResponseTopic]
+) -> list[OffsetDeleteResponseTopic]:
+    by_name = {each.name: each for each in unknown}
+    merged = list(unknown)
+    for each in found:
+        known = by_name.get(each.name)
+        if known is None:
+            merged.append(each)
+        else:
+            known.partitions.extend(each.partitions)
+    return merged

@@ -1,0 +1,115 @@
+"""Records of a coordinator as batches of its log, and back.
+
+Invariant: the records of one outcome are in one batch, which the log holds whole or not at all.
+What another version of Kafka wrote and we have no schema for is left out, not refused: it stays in
+the log until somebody compacts it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from moldau.broker.coordinator.outcome import LogRecord
+from moldau.broker.coordinator.shard import NO_PRODUCER
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import LogKey, LogValue
+from moldau.protocol.schemas import UnknownRecordType
+from moldau.protocol.schemas.coordinator_log import CoordinatorLog
+from moldau.records import (
+    BatchBuilder,
+    Buffer,
+    Codec,
+    ControlType,
+    control_records,
+    walk,
+)
+
+_ENDS: Final[dict[int, bool]] = {ControlType.ABORT: False, ControlType.COMMIT: True}
+
+
+class Stored(NamedTuple):
+    """A record as it lies in the log."""
+
+    offset: int
+    producer_id: int
+    key: LogKey
+    value: LogValue | None
+
+
+class Ended(NamedTuple):
+    """A transaction marker."""
+
+    offset: int
+    producer_id: int
+    is_commit: bool
+
+
+class Piece(NamedTuple):
+    """What a part of the log says, and where the next part begins."""
+
+    entries: list[Stored | Ended]
+    next_offset: int
+    unknown: int
+    """Records that we have no schema for."""
+
+
+def encode_batch(
+    log: CoordinatorLog,
+    records: Iterable[LogRecord],
+    timestamp_ms: int,
+    codec: Codec,
+    size_bytes_max: int,
+) -> bytearray:
+    """One batch; KafkaError MESSAGE_TOO_LARGE when it is larger than the log takes."""
+    builder = BatchBuilder(codec=codec)
+    for record in records:
+        key = log.encode_key(record.key)
+        value = None
+        if record.value is not None:
+            version = record.version
+            if version is None:
+                version = type(record.value).spec.versions.last
+            value = log.encode_value(record.value, version)
+        taken = builder.append(timestamp_ms, key, value)
+        if taken is None:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, topic=log.topic)
+    batch = builder.build()
+    if len(batch) > size_bytes_max:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, topic=log.topic, size_bytes=len(batch))
+    return batch
+
+
+def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
+    """The whole batches in `data`, from `offset` on. MalformedMessage and CorruptRecord say that
+    the log cannot be read."""
+    entries: list[Stored | Ended] = []
+    unknown = 0
+    next_offset = offset
+    for batch in walk(data):
+        header = batch.header
+        batch.check_crc()
+        if header.is_control:
+            for control in control_records(batch):
+                is_commit = _ENDS.get(control.type)
+                if is_commit is not None and control.offset >= offset:
+                    entries.append(Ended(control.offset, header.producer_id, is_commit))
+        else:
+            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+            for record in batch.records():
+                if record.offset < offset or record.key is None:
+                    continue
+                try:
+                    key, value = log.decode(record.key, record.value)
+                except UnknownRecordType:
+                    unknown += 1
+                    continue
+                entries.append(Stored(record.offset, producer_id, key, value))
+        next_offset = max(next_offset, header.last_offset + 1)
+    return Piece(entries, next_offset, unknown)
+
+
+def chunks(entries: list[Stored | Ended], size: int) -> Iterator[list[Stored | Ended]]:
+    """Parts of at most `size`."""
+    for start in range(0, len(entries), size):
+        yield entries[start : start + size]

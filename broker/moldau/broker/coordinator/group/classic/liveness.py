@@ -1,0 +1,103 @@
+"""Who is alive: heartbeats, sessions that end, members that leave.
+
+A session ends when the member has been silent for its session timeout. While it waits for an
+answer of ours it is not silent, unless it is new: then it knows no id yet with which to leave, and
+`NEW_MEMBER_TIMEOUT_MS` bounds its wait. A session that ends in vain (its member waits) starts anew
+when the wait ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.coordinator.group.classic.rebalance import (
+    end_joins,
+    end_joins_if_all_are_there,
+    expel,
+    rebalance_or_go_on,
+)
+from moldau.broker.coordinator.group.classic.states import State
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.heartbeat import HeartbeatResponse
+from moldau.protocol.messages.leave_group import (
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.group.classic.membership import Membership
+    from moldau.broker.coordinator.group.classic.step import Step
+    from moldau.broker.coordinator.outcome import Ticket
+    from moldau.protocol.messages.heartbeat import HeartbeatRequest
+    from moldau.protocol.messages.leave_group import LeaveGroupRequest
+
+
+def on_heartbeat(group: Membership, step: Step, message: HeartbeatRequest, ticket: Ticket) -> None:
+    """A sign of life; the answer says whether to join again."""
+    member = group.check_member(message.member_id, message.group_instance_id)
+    if message.generation_id != group.generation_id:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    group.restart_session(member, step.now_ms)
+    is_preparing = group.state is State.PREPARING_REBALANCE
+    code = ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
+    step.answer(ticket, HeartbeatResponse(error_code=code))
+
+
+def on_session_end(group: Membership, step: Step, member_id: str) -> None:
+    """A member, or who was given an id and never joined with it, has been silent too long."""
+    member = group.members.get(member_id)
+    if member is not None and member.keeps_its_session:
+        return
+    step.world.log.info("member is silent", group=group.group_id, member=member_id)
+    was_member = member is not None
+    expel(group, step, member_id)
+    if was_member and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        rebalance_or_go_on(group, step, f"session of {member_id} has ended")
+    elif group.state is State.PREPARING_REBALANCE and group.have_all_joined:
+        end_joins(group, step)
+
+
+def on_leave_group(
+    group: Membership, step: Step, message: LeaveGroupRequest, ticket: Ticket
+) -> None:
+    """Members leave by themselves, or an admin removes static ones by their instance ids. Requests
+    and answers of versions below 3, with one member, are translated by who reads and writes them.
+    """
+    results = [_left(group, step, each) for each in message.members]
+    count = sum(each.error_code == 0 for each in results)
+    if count and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        rebalance_or_go_on(group, step, f"{count} members left")
+    elif count:
+        end_joins_if_all_are_there(group, step)
+    step.answer(
+        ticket,
+        LeaveGroupResponse(error_code=0, members=results),
+        if_refused=lambda code: LeaveGroupResponse(error_code=code),
+    )
+
+
+def _left(group: Membership, step: Step, identity: MemberIdentity) -> MemberResponse:
+    code = ErrorCode.NONE
+    try:
+        expel(group, step, _leaving_id(group, identity))
+    except KafkaError as error:
+        code = error.code
+    return MemberResponse(
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        error_code=code,
+    )
+
+
+def _leaving_id(group: Membership, identity: MemberIdentity) -> str:
+    """The id of who leaves; KafkaError if there is nobody by that name."""
+    if identity.member_id in group.pending_joins:
+        return identity.member_id
+    if identity.member_id:
+        group.check_member(identity.member_id, identity.group_instance_id)
+        return identity.member_id
+    member_id = group.static_ids.get(identity.group_instance_id or "")
+    if member_id is None or identity.group_instance_id is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member_id

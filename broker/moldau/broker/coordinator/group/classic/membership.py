@@ -1,0 +1,252 @@
+"""The state of a classic group: who is in it, who waits, which generation.
+
+Invariants (`check` asserts them):
+* the leader is a member; where there are members of a generation there is a leader;
+* a static id belongs to one member, and that member has it;
+* who waits in a join waits in PreparingRebalance, who waits in a sync in CompletingRebalance, so
+  nobody waits for what will not come;
+* the generation only grows;
+* counts that are kept (who joins, who knows which protocol) are what a recount gives.
+
+Everything here is volatile as far as the log is concerned: the log has a generation when its
+leader has synced, so after a failover the group is as of the last sync, and members that have a
+newer generation are told so and join again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from moldau.broker.coordinator.group.classic.deadlines import Deadlines
+from moldau.broker.coordinator.group.classic.member import Member, MemberProtocol
+from moldau.broker.coordinator.group.classic.protocols import select_protocol, subscribed_topics
+from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+class Timer(Enum):
+    """What a group waits for as a whole."""
+
+    JOIN = "join"
+    SYNC = "sync"
+
+
+DeadlineKey: TypeAlias = "Timer | str"
+"""A timer of the group, or the id of a member, whose session it is."""
+
+
+@dataclass(slots=True)
+class InitialDelay:
+    """An empty group waits for more members before its first generation, again and again while
+    new ones come, for `left_ms` more at most."""
+
+    delay_ms: int
+    left_ms: int
+    has_newcomer: bool = False
+
+
+@dataclass(slots=True)
+class Membership:
+    """One group. Changed only by its methods and by the modules of the event families."""
+
+    group_id: str
+    state: State = State.EMPTY
+    state_since_ms: int | None = None
+    """Wall time; None where an old record did not say."""
+    generation_id: int = 0
+    protocol_type: str = ""
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    pending_joins: set[str] = field(default_factory=set)
+    """KIP-394: ids that were handed out and have not joined yet."""
+    pending_syncs: set[str] = field(default_factory=set)
+    """Members of this generation that have not asked for their assignment yet."""
+    topics: frozenset[str] | None = None
+    initial_delay: InitialDelay | None = None
+    """In the rebalance that follows Empty."""
+    deadlines: Deadlines[DeadlineKey] = field(default_factory=Deadlines)
+    joining_count: int = 0
+    supported: Counter[str] = field(default_factory=Counter)
+
+    # Who is in.
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """A member comes in, maybe with a ticket that waits for the next generation."""
+        assert member.member_id not in self.members
+        if not self.members:
+            self.protocol_type = protocol_type
+        assert self.protocol_type == protocol_type, "the group speaks another protocol"
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_ids, "replace the static member instead"
+            self.static_ids[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self.supported.update(member.protocol_names)
+        self.joining_count += member.is_joining
+        self.pending_joins.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """A member, or who was about to be one, is out, and its session with it. The tickets of
+        the member that is given back are the caller's to answer."""
+        self.deadlines.cancel(member_id)
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._uncount(member)
+        if member.instance_id is not None:
+            del self.static_ids[member.instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def replace(self, old: Member, new: Member) -> None:
+        """A static member has come back under a new id. The tickets of `old` are the caller's."""
+        assert old.instance_id is not None
+        assert old.instance_id == new.instance_id
+        del self.members[old.member_id]
+        self._uncount(old)
+        self.deadlines.cancel(old.member_id)
+        self.pending_syncs.discard(old.member_id)
+        self.static_ids[old.instance_id] = new.member_id
+        if self.leader_id == old.member_id:
+            self.leader_id = new.member_id
+        self.members[new.member_id] = new
+        self.supported.update(new.protocol_names)
+        self.joining_count += new.is_joining
+
+    def renew(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
+        """A member says anew which protocols it knows."""
+        self._forget_protocols(member)
+        member.protocols = protocols
+        self.supported.update(member.protocol_names)
+
+    def set_join_ticket(self, member: Member, ticket: object | None) -> object | None:
+        """Parks a ticket with a member until the next generation; gives back the one before."""
+        before = member.take_join()
+        member.join_ticket = ticket
+        self.joining_count += (ticket is not None) - (before is not None)
+        return before
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member of that id; KafkaError if it is unknown, or if another one has taken over
+        its static id."""
+        if instance_id is not None:
+            holder = self.static_ids.get(instance_id)
+            if holder is not None and holder != member_id:
+                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
+            if holder is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    # What holds for all.
+
+    @property
+    def have_all_joined(self) -> bool:
+        return self.joining_count == len(self.members) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The most patient member decides."""
+        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
+
+    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether somebody who offers this can be a member beside the present ones."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and bool(names)
+        return protocol_type == self.protocol_type and any(
+            self.supported[name] == len(self.members) for name in names
+        )
+
+    def restart_session(self, member: Member, now_ms: int) -> None:
+        """The member has been heard from."""
+        self.deadlines.set(member.member_id, now_ms + member.session_timeout_ms)
+
+    # Where it stands.
+
+    def enter(self, state: State, wall_ms: int) -> None:
+        """The group goes over to that state."""
+        assert state in TRANSITIONS[self.state], f"{self.state} cannot become {state}"
+        self.state = state
+        self.state_since_ms = wall_ms
+
+    def elect_joined_leader(self) -> bool:
+        """Makes sure that the leader is among those who have joined; False if nobody has."""
+        leader = None if self.leader_id is None else self.members.get(self.leader_id)
+        if leader is not None and leader.is_joining:
+            return True
+        for member in self.members.values():
+            if member.is_joining:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """The next generation of the members that are left; Empty if there are none."""
+        self.generation_id += 1
+        self.pending_syncs.clear()
+        if self.members:
+            self.protocol_name = select_protocol(self.members.values())
+            self.enter(State.COMPLETING_REBALANCE, wall_ms)
+        else:
+            self.protocol_name = None
+            self.enter(State.EMPTY, wall_ms)
+        self.recount_topics()
+
+    def begin_anew(self) -> None:
+        """As it was made: nobody has ever joined. Tickets are the caller's to answer."""
+        fresh = Membership(self.group_id, state_since_ms=self.state_since_ms)
+        for each in fields(self):
+            setattr(self, each.name, getattr(fresh, each.name))
+
+    def recount_topics(self) -> None:
+        """Reads anew what the members of this generation subscribe to."""
+        self.topics = subscribed_topics(
+            self.protocol_type, self.protocol_name, self.members.values()
+        )
+
+    def check(self) -> None:
+        """The invariants, counted anew: for tests."""
+        joining = [each for each in self.members.values() if each.is_joining]
+        syncing = [each for each in self.members.values() if each.sync_ticket is not None]
+        known = Counter(name for each in self.members.values() for name in each.protocol_names)
+        assert self.joining_count == len(joining)
+        assert self.supported == known
+        assert (self.leader_id in self.members) if self.members else self.leader_id is None
+        assert {
+            each.instance_id: each.member_id for each in self.members.values() if each.is_static
+        } == self.static_ids
+        assert self.pending_joins.isdisjoint(self.members)
+        assert self.pending_syncs <= self.members.keys()
+        assert not joining or self.state is State.PREPARING_REBALANCE
+        assert not syncing or self.state is State.COMPLETING_REBALANCE
+        if self.state not in (State.COMPLETING_REBALANCE, State.STABLE):
+            assert not self.pending_syncs
+            assert Timer.SYNC not in self.deadlines
+        assert bool(self.members) or self.state in (State.EMPTY, State.PREPARING_REBALANCE)
+        assert not self.members or self.state is not State.EMPTY
+        assert (self.initial_delay is None) or self.state is State.PREPARING_REBALANCE
+        assert (Timer.JOIN in self.deadlines) == (self.state is State.PREPARING_REBALANCE)
+
+    def _uncount(self, member: Member) -> None:
+        self._forget_protocols(member)
+        self.joining_count -= member.is_joining
+
+    def _forget_protocols(self, member: Member) -> None:
+        for name in member.protocol_names:
+            self.supported[name] -= 1
+            if not self.supported[name]:
+                del self.supported[name]

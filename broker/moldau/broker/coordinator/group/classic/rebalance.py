@@ -1,0 +1,164 @@
+"""A rebalance, from the first news of a change to the next generation.
+
+Whatever changes who is in the group, or what they want, ends here: `rebalance` sends everybody
+back to the start (PreparingRebalance), and the join phase ends when all have joined or the time is
+up. An empty group's first rebalance is different: its members come one by one (a deployment), so
+it waits for `group.initial.rebalance.delay.ms`, and again for as long as new ones come, but no
+longer than the rebalance timeout.
+
+Dynamic members that did not join are out. Static ones stay, for they are expected back, until
+their session or the sync phase ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.coordinator.group.classic import answers
+from moldau.broker.coordinator.group.classic.membership import InitialDelay, Membership, Timer
+from moldau.broker.coordinator.group.classic.records import group_metadata
+from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
+from moldau.broker.settings import coordinator
+from moldau.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.group.classic.step import Step
+
+
+def rebalance_or_go_on(group: Membership, step: Step, reason: str) -> None:
+    """Something changed: a rebalance begins, or the one that is under way may have all it needs."""
+    if State.PREPARING_REBALANCE in TRANSITIONS[group.state]:
+        rebalance(group, step, reason)
+    else:
+        end_joins_if_all_are_there(group, step)
+
+
+def rebalance(group: Membership, step: Step, reason: str) -> None:
+    """All members are to join again."""
+    if group.state is State.COMPLETING_REBALANCE:
+        for member in group.members.values():
+            member.assignment = b""
+        refuse_syncs(group, step, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_syncs.clear()
+    group.deadlines.cancel(Timer.SYNC)
+    is_first = group.state is State.EMPTY
+    group.enter(State.PREPARING_REBALANCE, step.wall_ms)
+    step.world.log.info(
+        "rebalances", group=group.group_id, generation=group.generation_id, reason=reason
+    )
+    if is_first:
+        _delay_the_first(group, step)
+    elif group.have_all_joined:
+        end_joins(group, step)
+    else:
+        group.deadlines.set(Timer.JOIN, step.now_ms + group.rebalance_timeout_ms)
+
+
+def _delay_the_first(group: Membership, step: Step) -> None:
+    delay_ms = step.world.settings[coordinator.group_initial_rebalance_delay_ms]
+    left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+    group.initial_delay = InitialDelay(delay_ms, left_ms)
+    group.deadlines.set(Timer.JOIN, step.now_ms + delay_ms)
+
+
+def end_joins_if_all_are_there(group: Membership, step: Step) -> None:
+    """The first rebalance after Empty ends by its delay alone: who comes next is not known yet."""
+    if (
+        group.state is State.PREPARING_REBALANCE
+        and group.initial_delay is None
+        and group.have_all_joined
+    ):
+        end_joins(group, step)
+
+
+def on_join_deadline(group: Membership, step: Step) -> None:
+    """The time to join is up; in a first rebalance, if nobody has come since it was last up (with
+    no time left the next time is at once, and then nobody has)."""
+    delay = group.initial_delay
+    if delay is None or not delay.has_newcomer:
+        end_joins(group, step)
+        return
+    limit_ms = step.world.settings[coordinator.group_initial_rebalance_delay_ms]
+    next_ms = min(limit_ms, delay.left_ms)
+    group.initial_delay = InitialDelay(next_ms, max(delay.left_ms - delay.delay_ms, 0))
+    group.deadlines.set(Timer.JOIN, step.now_ms + next_ms)
+
+
+def end_joins(group: Membership, step: Step) -> None:
+    """The next generation begins with those who have joined, and is Empty if nobody is left."""
+    assert group.state is State.PREPARING_REBALANCE
+    late = [each for each in group.members.values() if not (each.is_joining or each.is_static)]
+    for member in late:
+        group.remove(member.member_id)
+    if group.members and not group.elect_joined_leader():
+        # only static members are left, and none of them has come back: their sessions decide
+        patience_ms = max(group.rebalance_timeout_ms, 1)
+        group.initial_delay = None
+        group.deadlines.set(Timer.JOIN, step.now_ms + patience_ms)
+        return
+    group.deadlines.cancel(Timer.JOIN)
+    group.initial_delay = None
+    group.begin_generation(step.wall_ms)
+    step.world.log.info(
+        "new generation",
+        group=group.group_id,
+        generation=group.generation_id,
+        members=len(group.members),
+        late=len(late),
+    )
+    if group.members:
+        _answer_joins(group, step)
+    else:
+        _append_empty(group, step)
+
+
+def _answer_joins(group: Membership, step: Step) -> None:
+    for member in group.members.values():
+        if member.is_joining:
+            told = group.members.values() if member.member_id == group.leader_id else ()
+            response = answers.joined(group, member.member_id, told)
+            step.answer(group.set_join_ticket(member, None), response)
+        group.restart_session(member, step.now_ms)
+        member.is_new = False
+        group.pending_syncs.add(member.member_id)
+    group.deadlines.set(Timer.SYNC, step.now_ms + group.rebalance_timeout_ms)
+
+
+def _append_empty(group: Membership, step: Step) -> None:
+    """The log need not have it: a generation without members that is lost with a failover brings
+    back the members before it, whose sessions then end as they did here."""
+
+    def on_refused(code: ErrorCode, step: Step) -> None:
+        step.world.log.warn("empty group not recorded", group=group.group_id, error=code.name)
+
+    step.append(group_metadata(group), lambda: None, on_refused)
+
+
+def on_sync_deadline(group: Membership, step: Step) -> None:
+    """Members that never asked for their assignment are out, and the others start again. Fine if
+    all have asked."""
+    missing = [each for each in group.members if each in group.pending_syncs]
+    if missing:
+        for member_id in missing:
+            expel(group, step, member_id)
+        rebalance(group, step, f"{len(missing)} members did not ask for their assignment")
+
+
+def refuse_syncs(group: Membership, step: Step, code: ErrorCode) -> None:
+    """Whoever waits for an assignment hears why there is none; sessions start anew, as nobody
+    sends heartbeats while waiting."""
+    for member in group.members.values():
+        ticket = member.take_sync()
+        if ticket is not None:
+            step.answer(ticket, answers.refused_sync(code))
+            group.restart_session(member, step.now_ms)
+
+
+def expel(group: Membership, step: Step, member_id: str) -> None:
+    """Somebody is out, and hears so where it waits: if it is still alive it joins anew."""
+    member = group.members.get(member_id)
+    if member is not None:
+        code = ErrorCode.UNKNOWN_MEMBER_ID
+        step.answer(group.set_join_ticket(member, None), answers.refused_join(code))
+        step.answer(member.take_sync(), answers.refused_sync(code))
+    group.remove(member_id)

@@ -1,0 +1,81 @@
+"""SyncGroup: the leader brings the assignment, everybody else waits for it.
+
+The assignment goes into the log before any member has it; so a generation that members work in
+survives a failover. Who syncs later, in a stable group, has its share at once. If the log refuses
+the record, all who wait hear why and the group rebalances.
+
+A ticket that waits here is answered when the assignment is in the log, or when something makes the
+generation void; when its member syncs again before (its connection broke) the older ticket hears
+REBALANCE_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.coordinator.group.classic import answers
+from moldau.broker.coordinator.group.classic.rebalance import rebalance
+from moldau.broker.coordinator.group.classic.records import group_metadata
+from moldau.broker.coordinator.group.classic.states import State
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.group.classic.membership import Membership
+    from moldau.broker.coordinator.group.classic.step import Step
+    from moldau.broker.coordinator.outcome import Ticket
+    from moldau.protocol.messages.sync_group import SyncGroupRequest
+
+
+def on_sync_group(group: Membership, step: Step, message: SyncGroupRequest, ticket: Ticket) -> None:
+    """A member wants its share; KafkaError if it is not of this generation."""
+    member = group.check_member(message.member_id, message.group_instance_id)
+    if message.generation_id != group.generation_id:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    if _differs(message.protocol_type, group.protocol_type) or _differs(
+        message.protocol_name, group.protocol_name
+    ):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is State.PREPARING_REBALANCE:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_syncs.discard(member.member_id)
+    if group.state is State.STABLE:
+        step.answer(ticket, answers.assigned(group, member.assignment))
+        return
+    step.answer(member.take_sync(), answers.refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
+    member.sync_ticket = ticket
+    if member.member_id == group.leader_id:
+        given = {each.member_id: each.assignment for each in message.assignments}
+        _assign(group, step, given)
+
+
+def _differs(told: str | None, known: str | None) -> bool:
+    return told is not None and known is not None and told != known
+
+
+def _assign(group: Membership, step: Step, given: dict[str, bytes]) -> None:
+    """The leader has spoken; members that it forgot get nothing."""
+    waiting = [
+        (member, ticket)
+        for member in group.members.values()
+        if (ticket := member.take_sync()) is not None
+    ]
+
+    def on_replayed() -> None:
+        for member in group.members.values():
+            member.assignment = given.get(member.member_id, b"")
+        restart_sessions(step)
+        group.enter(State.STABLE, step.wall_ms)
+
+    def on_refused(code: ErrorCode, step: Step) -> None:
+        restart_sessions(step)
+        rebalance(group, step, f"{code.name} when the assignment was recorded")
+
+    def restart_sessions(step: Step) -> None:
+        for member, _ticket in waiting:
+            group.restart_session(member, step.now_ms)
+
+    record = group_metadata(group, assignment=lambda member: given.get(member.member_id, b""))
+    step.append(record, on_replayed, on_refused)
+    for member, ticket in waiting:
+        share = answers.assigned(group, given.get(member.member_id, b""))
+        step.answer(ticket, share, if_refused=answers.refused_sync)

@@ -1,0 +1,34 @@
+"""What is wrong with a request whatever its group is: asked before any group is looked up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.coordinator.group.classic.answers import refused_join, refused_sync
+from moldau.broker.settings import coordinator
+from moldau.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+    from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+    from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_SYNC_NAMES_PROTOCOL_SINCE: Final = 5
+
+
+def check_join(message: JoinGroupRequest, settings: Settings) -> JoinGroupResponse | None:
+    """Why it is refused. The broker bounds how long a member may be silent."""
+    least = settings[coordinator.group_min_session_timeout_ms]
+    most = settings[coordinator.group_max_session_timeout_ms]
+    if least <= message.session_timeout_ms <= most:
+        return None
+    return refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, message.member_id)
+
+
+def check_sync(message: SyncGroupRequest, api_version: int) -> SyncGroupResponse | None:
+    """Why it is refused. KIP-559: members say in which protocol they believe themselves to be."""
+    if api_version < _SYNC_NAMES_PROTOCOL_SINCE:
+        return None
+    if message.protocol_type is not None and message.protocol_name is not None:
+        return None
+    return refused_sync(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

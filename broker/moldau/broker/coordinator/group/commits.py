@@ -1,0 +1,197 @@
+"""Offsets are committed and deleted: decisions over the table.
+
+What is no longer a group's business is done before: topics go by names that exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.coordinator.group.contract import GroupKind
+from moldau.broker.coordinator.group.offsets import NO_EXPIRY, tombstone
+from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
+from moldau.broker.coordinator.parked import as_answer
+from moldau.broker.settings.offset import offset_metadata_max_bytes
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.group.contract import Caller, PartitionCheck
+    from moldau.broker.coordinator.group.groups import Groups
+    from moldau.protocol.messages.offset_commit import (
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+_GROUP_NOT_FOUND_SINCE: Final = 9
+_BROKER_RETENTION: Final = -1
+_VALUE_VERSION: Final = 4
+_VALUE_VERSION_WITH_EXPIRY: Final = 1
+
+
+def commit(
+    groups: Groups, message: OffsetCommitRequest, caller: Caller, ticket: Ticket, now_ms: int
+) -> Outcome:
+    """OffsetCommit of a member, or of somebody who reads without a group."""
+    check = _check(groups, message, caller.api_version)
+    group = groups.get(message.group_id)
+    if group is not None and group.kind is GroupKind.CLASSIC:
+        group.on_commit(message.member_id, now_ms)
+        groups.touch(message.group_id)
+    wall_ms = groups.world.wall_ms(now_ms)
+    metadata_max: int = groups.world.settings[offset_metadata_max_bytes]
+    records: list[LogRecord] = []
+    answer = OffsetCommitResponse(topics=[])
+    for topic in message.topics:
+        answered = OffsetCommitResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=[]
+        )
+        answer.topics.append(answered)
+        for partition in topic.partitions:
+            code = _refusal(check, topic, partition, metadata_max)
+            if code is ErrorCode.NONE:
+                records.append(_record(message, topic, partition, wall_ms))
+            answered.partitions.append(
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=code
+                )
+            )
+
+    def on_failure(error: KafkaError, now_ms: int) -> Outcome:
+        return Outcome(answers=((ticket, commit_refusal(message, _of_append(error))),))
+
+    return Outcome(tuple(records), ((ticket, answer),), on_failure)
+
+
+def commit_refusal(message: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+    """The error at each partition: the answer has no other place for one."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=error.code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _check(groups: Groups, message: OffsetCommitRequest, version: int) -> PartitionCheck | None:
+    epoch = message.generation_id_or_member_epoch
+    group = groups.get(message.group_id)
+    if group is None:
+        if epoch < 0:
+            return None  # an administrator, or a consumer that assigns its partitions itself
+        if version >= _GROUP_NOT_FOUND_SINCE:
+            groups.existing(message.group_id)
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    return group.check_commit(
+        message.member_id, message.group_instance_id, epoch, version, is_txn=False
+    )
+
+
+def _refusal(
+    check: PartitionCheck | None,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    metadata_max: int,
+) -> ErrorCode:
+    if check is not None:
+        try:
+            check(topic.name, topic.topic_id, partition.partition_index)
+        except KafkaError as error:
+            return error.code
+    metadata = partition.committed_metadata
+    if metadata is not None and len(metadata) > metadata_max:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _record(
+    message: OffsetCommitRequest,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    wall_ms: int,
+) -> LogRecord:
+    retention_ms = message.retention_time_ms
+    expires_ms = NO_EXPIRY if retention_ms == _BROKER_RETENTION else wall_ms + retention_ms
+    return LogRecord(
+        OffsetCommitKey(
+            group=message.group_id, topic=topic.name, partition=partition.partition_index
+        ),
+        OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp=wall_ms,
+            expire_timestamp=expires_ms,
+            topic_id=topic.topic_id,
+        ),
+        _VALUE_VERSION if expires_ms == NO_EXPIRY else _VALUE_VERSION_WITH_EXPIRY,
+    )
+
+
+def _of_append(error: KafkaError) -> KafkaError:
+    """A commit that the log does not take is too large, not our fault."""
+    if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+    return as_answer(error)
+
+
+def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket) -> Outcome:
+    """OffsetDelete: for partitions that no member reads."""
+    group_id = message.group_id
+    group = groups.existing(group_id)
+    group.check_offset_delete()
+    records: list[LogRecord] = []
+    answer = OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=[])
+    for topic in message.topics:
+        is_read = group.is_subscribed_to(topic.name)
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+        indexes = [each.partition_index for each in topic.partitions]
+        answer.topics.append(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                    for index in indexes
+                ],
+            )
+        )
+        if is_read:
+            continue
+        for index in indexes:
+            is_there = groups.offsets.get(group_id, topic.name, index) is not None
+            if is_there or groups.offsets.is_pending(group_id, topic.name, index):
+                records.append(tombstone(group_id, topic.name, index))
+    return Outcome(tuple(records), ((ticket, answer),))
+
+
+def delete_group(groups: Groups, group_id: str, ticket: Ticket) -> Outcome:
+    """DeleteGroups, one of them: it goes with all its offsets."""
+    group = groups.existing(group_id)
+    group.check_delete()
+    groups.forget_if_bare(group_id)
+    records = (*groups.offsets.tombstones(group_id), *group.tombstones())
+    result = DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE)
+    answer = DeleteGroupsResponse(throttle_time_ms=0, results=[result])
+    return Outcome(records, ((ticket, answer),))

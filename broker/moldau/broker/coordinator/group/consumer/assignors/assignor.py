@@ -1,0 +1,42 @@
+"""What an assignor is given, and what it gives back.
+
+Contract: every partition of every subscribed topic goes to exactly one member that subscribes to
+the topic, and a member gets nothing else. The same input gives the same output, so that two
+coordinators with the same log agree. An assignor runs on the broker's event loop: near-linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, Partitions
+from moldau.ids import Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """One member, as an assignor sees it."""
+
+    topics: frozenset[Uuid]
+    """Topics that it subscribes to and that exist. Members with the same wishes share one set."""
+    assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
+    """Its target so far."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+
+class Assignor(Protocol):
+    """A function of members (by id) and how many partitions each topic has."""
+
+    def __call__(
+        self, members: Mapping[str, MemberSpec], partition_counts: Mapping[Uuid, int]
+    ) -> dict[str, Partitions]: ...
+
+
+def want_the_same(members: Mapping[str, MemberSpec]) -> bool:
+    """Whether all members subscribe to the same topics."""
+    specs = iter(members.values())
+    first = next(specs).topics
+    return all(spec.topics is first or spec.topics == first for spec in specs)

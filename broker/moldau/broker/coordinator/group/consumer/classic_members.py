@@ -1,0 +1,312 @@
+"""Classic members inside a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+Such a member gets its assignment from the broker, over the requests that it knows: JoinGroup takes
+it one step towards its target (what it says it still owns is in its subscription), its generation
+is its member epoch, SyncGroup brings the partitions, and Heartbeat says REBALANCE_IN_PROGRESS when
+another step is due. Nobody waits for anybody: each answer is given at once.
+
+Invariant: whoever was told to join again does so within its rebalance timeout, and whoever joined
+syncs within it, or is removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from moldau.broker.coordinator.group.consumer.deadlines import Due
+from moldau.broker.coordinator.group.consumer.departure import records_without
+from moldau.broker.coordinator.group.consumer.downgrade import (
+    classic_record,
+    may_downgrade,
+    tombstones,
+)
+from moldau.broker.coordinator.group.consumer.embedded_protocol import (
+    PROTOCOL_TYPE,
+    assignment_bytes,
+    by_id,
+    subscription_of,
+)
+from moldau.broker.coordinator.group.consumer.member import Member, Profile
+from moldau.broker.coordinator.group.consumer.member_state import MemberState
+from moldau.broker.coordinator.group.consumer.membership import (
+    check_instance,
+    check_room,
+    dynamic_member,
+    joining_static_member,
+    known_static_member,
+)
+from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, without_epochs
+from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.steps import advance
+from moldau.broker.coordinator.group.consumer.subscription import apply_profile, renewed_epoch
+from moldau.broker.coordinator.group.contract import Caller
+from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
+from moldau.broker.settings.coordinator import group_consumer_migration_policy
+from moldau.errors import MalformedMessage
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import format_uuid, new_uuid
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.protocol.schemas.consumer_group_log import ClassicMemberMetadata, ClassicProtocol
+from moldau.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
+
+_MEMBER_ID_REQUIRED_SINCE: Final = 4
+
+
+def on_join_group(
+    state: State, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+) -> Outcome:
+    """A classic member takes its next step."""
+    if state.world.settings[group_consumer_migration_policy].upper() == "DISABLED":
+        raise _inconsistent("group.consumer.migration.policy keeps classic members out")
+    is_unknown = not message.member_id
+    member_id = message.member_id or format_uuid(new_uuid(state.world.random))
+    check_room(state, member_id)
+    _check_protocols(state, message)
+    instance_id = message.group_instance_id
+    if is_unknown and instance_id is None and caller.api_version >= _MEMBER_ID_REQUIRED_SINCE:
+        return answered(ticket, _refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    try:
+        subscription = subscription_of(message.protocols[0].metadata)
+    except MalformedMessage as malformed:
+        raise _inconsistent("the subscription does not follow the schema") from malformed
+    records: list[LogRecord] = []
+    if instance_id is None:
+        before = dynamic_member(state, member_id, joins=True)
+    elif is_unknown:
+        before = joining_static_member(state, member_id, instance_id, records, by_classic=True)
+    else:
+        before = known_static_member(state, member_id, instance_id)
+    after = replace(before, profile=_renewed(before.profile, message, subscription, caller))
+    replaced = state.static_member(instance_id)
+    if (
+        replaced is not None
+        and not replaced.speaks_classic
+        and may_downgrade(state, (replaced,), come=1)
+    ):
+        return _downgrade(state, before, after, ticket, now_ms, records)
+    reported = by_id(subscription.owned_partitions, state.world.cluster)
+    member = advance(state, before, after, reported, now_ms, records)
+    deadlines = state.volatile.deadlines
+    deadlines.cancel(Due.JOIN, member_id)
+    deadlines.set(Due.SESSION, member_id, now_ms + message.session_timeout_ms)
+    deadlines.set(Due.SYNC, member_id, now_ms + member.profile.rebalance_timeout_ms)
+    return Outcome(tuple(records), ((ticket, _joined(member, member.epoch)),))
+
+
+def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    """A classic member asks for what its last JoinGroup gave it."""
+    member = _classic_member(state, message.member_id, message.group_instance_id)
+    _check_generation(member, message.generation_id)
+    offered = member.classic_protocols[0]
+    if message.protocol_type not in (None, PROTOCOL_TYPE):
+        raise _inconsistent("the group is one of consumers")
+    if message.protocol_name not in (None, offered.name):
+        raise _inconsistent("JoinGroup answered with another protocol")
+    moved_on = state.target_epoch > member.epoch
+    if moved_on and member.progress.state is not MemberState.UNREVOKED_PARTITIONS:
+        _must_join(state, member, now_ms)
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    state.volatile.deadlines.cancel(Due.SYNC, member.member_id)
+    _begin_session(state, member, now_ms)
+    partitions = without_epochs(member.progress.assigned)
+    response = SyncGroupResponse(
+        error_code=0,
+        protocol_type=message.protocol_type,
+        protocol_name=message.protocol_name,
+        assignment=assignment_bytes(partitions, offered.metadata, state.world.cluster),
+    )
+    return answered(ticket, response)
+
+
+def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    """A classic member is there; it is told when it has to join again."""
+    member = _classic_member(state, message.member_id, message.group_instance_id)
+    _check_generation(member, message.generation_id)
+    _begin_session(state, member, now_ms)
+    error = ErrorCode.NONE
+    if _has_a_step_to_make(state, member):
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+        _must_join(state, member, now_ms)
+    return answered(ticket, HeartbeatResponse(error_code=error))
+
+
+def on_leave_group(state: State, message: LeaveGroupRequest, ticket: Ticket) -> Outcome:
+    """Members leave, or an administrator removes them: of either protocol."""
+    gone: dict[str, Member] = {}
+    answered_members = []
+    for identity in message.members:
+        code = ErrorCode.NONE
+        try:
+            member = _leaving(state, identity)
+            gone[member.member_id] = member
+        except KafkaError as refused:
+            code = refused.code
+        answered_members.append(
+            MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=code,
+            )
+        )
+    response = LeaveGroupResponse(error_code=0, members=answered_members)
+    return Outcome(records_without(state, tuple(gone.values())), ((ticket, response),))
+
+
+def begin_sessions(state: State, now_ms: int, session_ms: int) -> None:
+    """Every member has a full session from now on: nobody knows when it was last heard of."""
+    for member in state.members.values():
+        classic = member.profile.classic
+        own_ms = session_ms if classic is None else classic.session_timeout_ms
+        state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + own_ms)
+        is_revoking = member.progress.state is MemberState.UNREVOKED_PARTITIONS
+        if is_revoking and not member.speaks_classic:
+            at_ms = now_ms + member.profile.rebalance_timeout_ms
+            state.volatile.deadlines.set(Due.REBALANCE, member.member_id, at_ms)
+
+
+def _downgrade(
+    state: State,
+    before: Member,
+    after: Member,
+    ticket: Ticket,
+    now_ms: int,
+    records: list[LogRecord],
+) -> Outcome:
+    """A classic member takes the place of the last one of the new protocol. Its answer carries the
+    generation of the classic group, which rebalances if there is anything new to be assigned."""
+    replaced = state.static_member(after.profile.instance_id)
+    assert replaced is not None
+    change = apply_profile(state, before, after, now_ms, records)
+    state.volatile.search = None
+    epoch = renewed_epoch(state, before, after, records, must_bump=change.has_changed)
+    state.volatile.rebalances_as_classic = state.target_epoch < epoch
+    others = [each for each in state.members.values() if each is not replaced]
+    ids = [after.member_id, *(each.member_id for each in others)]
+    records += tombstones(state, ids)
+    stay = [(each, state.target_of(each)) for each in others]
+    stay.append((after, state.target.get(replaced.member_id, NO_PARTITIONS)))
+    records.append(classic_record(state, stay))
+    return Outcome(tuple(records), ((ticket, _joined(after, state.epoch)),))
+
+
+def _renewed(
+    known: Profile,
+    message: JoinGroupRequest,
+    subscription: ConsumerProtocolSubscription,
+    caller: Caller,
+) -> Profile:
+    # Version 0 has one timeout for both.
+    timeout_ms = message.rebalance_timeout_ms
+    if timeout_ms == -1:
+        timeout_ms = message.session_timeout_ms
+    offers = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in message.protocols]
+    return Profile(
+        instance_id=message.group_instance_id or known.instance_id,
+        rack_id=subscription.rack_id or known.rack_id,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        topic_names=frozenset(subscription.topics),
+        topic_regex="",
+        rebalance_timeout_ms=timeout_ms,
+        server_assignor=known.server_assignor,
+        classic=ClassicMemberMetadata(
+            session_timeout_ms=message.session_timeout_ms, supported_protocols=offers
+        ),
+    )
+
+
+def _check_protocols(state: State, message: JoinGroupRequest) -> None:
+    """The member must share an assignor with all classic ones, so that the group can turn back."""
+    names = [each.name for each in message.protocols]
+    shares = not state.members or any(
+        state.classic_protocols[name] == state.classic_count for name in names
+    )
+    if message.protocol_type != PROTOCOL_TYPE or not names or not shares:
+        raise _inconsistent("the member shares no assignor with the classic members of the group")
+
+
+def _classic_member(state: State, member_id: str, instance_id: str | None) -> Member:
+    if instance_id is None:
+        member = state.member(member_id)
+    else:
+        member = known_static_member(state, member_id, instance_id)
+    if not member.speaks_classic:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_MEMBER_ID, "the member speaks the new protocol", member=member_id
+        )
+    return member
+
+
+def _leaving(state: State, identity: MemberIdentity) -> Member:
+    """An administrator names a static member by its instance id alone."""
+    instance_id = identity.group_instance_id
+    if instance_id is None:
+        return state.member(identity.member_id)
+    member = state.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if identity.member_id:
+        check_instance(member, identity.member_id)
+    return member
+
+
+def _check_generation(member: Member, generation_id: int) -> None:
+    if member.epoch != generation_id:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _has_a_step_to_make(state: State, member: Member) -> bool:
+    """The target is a new one, or there is something to give up, or all it waited for is free."""
+    progress = member.progress
+    if progress.epoch < state.target_epoch or progress.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return progress.state is MemberState.UNRELEASED_PARTITIONS and all(
+        partition in progress.assigned.get(topic_id, ()) or state.is_free(topic_id, partition)
+        for topic_id, partitions in state.target_of(member).items()
+        for partition in partitions
+    )
+
+
+def _must_join(state: State, member: Member, now_ms: int) -> None:
+    deadlines = state.volatile.deadlines
+    if not deadlines.has(Due.JOIN, member.member_id):
+        at_ms = now_ms + member.profile.rebalance_timeout_ms
+        deadlines.set(Due.JOIN, member.member_id, at_ms)
+
+
+def _begin_session(state: State, member: Member, now_ms: int) -> None:
+    classic = member.profile.classic
+    assert classic is not None
+    at_ms = now_ms + classic.session_timeout_ms
+    state.volatile.deadlines.set(Due.SESSION, member.member_id, at_ms)
+
+
+def _joined(member: Member, generation_id: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=0,
+        generation_id=generation_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=member.classic_protocols[0].name,
+        leader="",
+        member_id=member.member_id,
+        members=[],
+    )
+
+
+def _refusal(code: ErrorCode, member_id: str) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=code, protocol_name=None, leader="", member_id=member_id, members=[]
+    )
+
+
+def _inconsistent(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)

@@ -1,0 +1,116 @@
+"""Members that go: by their own will, for a while (static ones), or because nobody hears of them.
+
+When the last member of the new protocol goes and classic ones stay, the group becomes a classic one
+again, if `group.consumer.migration.policy` allows it (see `downgrade`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from moldau.broker.coordinator.group.consumer.deadlines import Due
+from moldau.broker.coordinator.group.consumer.downgrade import downgraded, may_downgrade
+from moldau.broker.coordinator.group.consumer.member import Member
+from moldau.broker.coordinator.group.consumer.member_state import MemberState
+from moldau.broker.coordinator.group.consumer.membership import known_static_member
+from moldau.broker.coordinator.group.consumer.partitions import NOTHING_OWNED, Owned
+from moldau.broker.coordinator.group.consumer.reconciliation import STATIC_LEAVING_EPOCH
+from moldau.broker.coordinator.group.consumer.records import (
+    group_epoch,
+    member_deleted,
+    member_progress,
+    regex_deleted,
+)
+from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
+from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+RETRY_MS: Final = 500
+"""After a removal that could not be written."""
+
+
+def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> Outcome:
+    """Epoch -1: the member is gone. Epoch -2: a static member will be back before its session ends,
+    and nobody gets its partitions meanwhile."""
+    if message.instance_id is None:
+        member = state.member(message.member_id)
+    else:
+        member = known_static_member(state, message.member_id, message.instance_id)
+    response = ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        heartbeat_interval_ms=0,
+    )
+    if message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH:
+        return Outcome(records_without(state, (member,)), ((ticket, response),))
+    # Whoever comes back under another member id has had them since before any epoch.
+    away = replace(
+        member.progress,
+        epoch=STATIC_LEAVING_EPOCH,
+        assigned=_since_always(member.progress.assigned),
+        revoking=NOTHING_OWNED,
+    )
+    record = member_progress(state.group_id, member.member_id, away)
+    return Outcome((record,), ((ticket, response),))
+
+
+def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, ...]:
+    """What takes these members out of the group, in one epoch."""
+    if not gone:
+        return ()
+    if may_downgrade(state, gone):
+        ids = {each.member_id for each in gone}
+        stay = [each for each in state.members.values() if each.member_id not in ids]
+        state.volatile.rebalances_as_classic = True
+        return downgraded(state, stay)
+    records: list[LogRecord] = []
+    for member in gone:
+        records += member_deleted(state.group_id, member.member_id)
+    leaving = Counter(each.profile.topic_regex for each in gone if each.profile.topic_regex)
+    for regex in sorted(leaving):
+        if state.regexes[regex] == leaving[regex]:
+            records.append(regex_deleted(state.group_id, regex))
+    metadata_hash = state.volatile.hashes.of(state.topic_names(gone), state.world.cluster)
+    records.append(group_epoch(state.group_id, state.epoch + 1, metadata_hash))
+    return tuple(records)
+
+
+def on_overdue(state: State, now_ms: int) -> Outcome:
+    """Remove all whose time is over, together."""
+    due = state.volatile.deadlines.take_due(now_ms)
+    gone: dict[str, Member] = {}
+    for what, member_id in due:
+        member = state.members.get(member_id)
+        if member is not None and _counts(what, member):
+            gone[member_id] = member
+            state.world.log.info(
+                "member removed", group=state.group_id, member=member_id, overdue=what.value
+            )
+    if not gone:
+        return NOTHING
+
+    def again(_: KafkaError, failed_ms: int) -> Outcome:
+        for member_id in gone:
+            state.volatile.deadlines.set(Due.SESSION, member_id, failed_ms + RETRY_MS)
+        return NOTHING
+
+    return Outcome(records_without(state, tuple(gone.values())), on_failure=again)
+
+
+def _counts(what: Due, member: Member) -> bool:
+    """A member that has moved on since has no partitions to give up any more."""
+    still_owes = member.progress.state is MemberState.UNREVOKED_PARTITIONS
+    return what is not Due.REBALANCE or still_owes
+
+
+def _since_always(owned: Owned) -> Owned:
+    return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in owned.items()}

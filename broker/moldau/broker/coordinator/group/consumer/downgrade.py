@@ -1,0 +1,123 @@
+"""From a consumer group back to a classic one, when only classic members are left.
+
+All records of the group are deleted and one GroupMetadata takes their place, with each member's
+target as its assignment. The classic group then rebalances, so its members choose an assignor among
+themselves again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from moldau.broker.coordinator.group.classic.member import Member as ClassicMember
+from moldau.broker.coordinator.group.classic.member import MemberProtocol
+from moldau.broker.coordinator.group.classic.protocols import select_protocol
+from moldau.broker.coordinator.group.classic.records import VERSION
+from moldau.broker.coordinator.group.consumer.embedded_protocol import (
+    PROTOCOL_TYPE,
+    assignment_bytes,
+)
+from moldau.broker.coordinator.group.consumer.member import Member
+from moldau.broker.coordinator.group.consumer.partitions import Partitions
+from moldau.broker.coordinator.group.consumer.records import (
+    group_deleted,
+    member_profile_deleted,
+    member_progress_deleted,
+    partition_metadata_deleted,
+    regex_deleted,
+    target_epoch_deleted,
+    target_of_member_deleted,
+)
+from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.outcome import LogRecord
+from moldau.broker.settings.coordinator import group_consumer_migration_policy, group_max_size
+from moldau.protocol.schemas.group_log import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+_ALLOWING: Final = ("DOWNGRADE", "BIDIRECTIONAL")
+
+
+def may_downgrade(state: State, gone: Collection[Member], *, come: int = 0) -> bool:
+    """Whether the group shall be a classic one once these have gone, and `come` classic members
+    have taken the place of some of them."""
+    classic = state.classic_count - sum(each.speaks_classic for each in gone) + come
+    left = len(state.members) - len(gone) + come
+    settings = state.world.settings
+    return (
+        0 < left == classic
+        and settings[group_consumer_migration_policy].upper() in _ALLOWING
+        and left <= settings[group_max_size]
+    )
+
+
+def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[LogRecord, ...]:
+    """What deletes the group, in the order that readers rely on. `member_ids`: whose records there
+    will be by then, if not those of the members now."""
+    group_id = state.group_id
+    ids = sorted(state.members if member_ids is None else member_ids)
+    return (
+        *(member_progress_deleted(group_id, each) for each in ids),
+        *(target_of_member_deleted(group_id, each) for each in ids),
+        target_epoch_deleted(group_id),
+        *(member_profile_deleted(group_id, each) for each in ids),
+        *(regex_deleted(group_id, regex) for regex in sorted(state.resolved)),
+        partition_metadata_deleted(group_id),
+        group_deleted(group_id),
+    )
+
+
+def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
+    """The records that make it a classic group of these members."""
+    return (
+        *tombstones(state),
+        classic_record(state, [(each, state.target_of(each)) for each in stay]),
+    )
+
+
+def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) -> LogRecord:
+    """GroupMetadata of classic members and what they have."""
+    members = [_classic(state, member, partitions) for member, partitions in stay]
+    protocol = select_protocol(members)
+    return LogRecord(
+        GroupMetadataKey(group=state.group_id),
+        GroupMetadataValue(
+            protocol_type=PROTOCOL_TYPE,
+            generation=state.epoch,
+            protocol=protocol,
+            leader=None,
+            members=[_member_metadata(each, protocol) for each in members],
+        ),
+        VERSION,
+    )
+
+
+def _classic(state: State, member: Member, partitions: Partitions) -> ClassicMember:
+    profile = member.profile
+    classic = profile.classic
+    assert classic is not None
+    metadata = classic.supported_protocols[0].metadata
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=profile.instance_id,
+        client_id=profile.client_id,
+        client_host=profile.client_host,
+        session_timeout_ms=classic.session_timeout_ms,
+        rebalance_timeout_ms=profile.rebalance_timeout_ms,
+        protocols=tuple(
+            MemberProtocol(each.name, each.metadata) for each in classic.supported_protocols
+        ),
+        assignment=assignment_bytes(partitions, metadata, state.world.cluster),
+    )
+
+
+def _member_metadata(member: ClassicMember, protocol: str | None) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol),
+        assignment=member.assignment,
+    )

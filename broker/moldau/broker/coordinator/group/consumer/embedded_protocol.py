@@ -1,0 +1,63 @@
+"""What classic consumers put inside JoinGroup and get inside SyncGroup, for members of ours.
+
+The broker otherwise passes these bytes on unread. A classic member of a consumer group is assigned
+by the broker, so here they are read and written, in the version that the member itself speaks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from moldau.broker.coordinator.group.consumer.partitions import Partitions
+from moldau.broker.coordinator.group.contract import Cluster
+from moldau.errors import MalformedMessage
+from moldau.protocol.schemas.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from moldau.protocol.schemas.versioned import decode_as_known, encode_versioned
+
+PROTOCOL_TYPE: Final = "consumer"
+
+_VERSION: Final = struct.Struct(">h")
+_NEWEST: Final = ConsumerProtocolAssignment.spec.versions.last
+
+
+def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription:
+    """What a member wants. MalformedMessage."""
+    return decode_as_known(ConsumerProtocolSubscription, metadata)
+
+
+def assignment_of(data: bytes, cluster: Cluster) -> tuple[Partitions, bool]:
+    """What a member was given (nothing, if it never was), topics that are gone left out; and
+    whether its assignor added something of its own that only that assignor could keep."""
+    if not data:
+        return {}, False
+    assignment = decode_as_known(ConsumerProtocolAssignment, data)
+    return by_id(assignment.assigned_partitions, cluster), bool(assignment.user_data)
+
+
+def assignment_bytes(partitions: Partitions, metadata: bytes, cluster: Cluster) -> bytes:
+    """What a member is given, in the version of its subscription `metadata`."""
+    named = []
+    for topic_id in sorted(partitions):
+        topic = cluster.by_id(topic_id)
+        if topic is not None:
+            named.append(TopicPartition(topic=topic.name, partitions=sorted(partitions[topic_id])))
+    if len(metadata) < _VERSION.size:
+        raise MalformedMessage("a subscription without its version", size=len(metadata))
+    version = min(max(_VERSION.unpack_from(metadata)[0], 0), _NEWEST)
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=named), version)
+
+
+def by_id(topics: Iterable[TopicPartition], cluster: Cluster) -> Partitions:
+    """Partitions of topics by name, as those of the topics that have these names now."""
+    found = {}
+    for each in topics:
+        topic = cluster.by_name(each.topic)
+        if topic is not None and each.partitions:
+            found[topic.topic_id] = frozenset(each.partitions)
+    return found

@@ -1,0 +1,249 @@
+"""A consumer group (KIP-848): the broker assigns, members follow one step at a time.
+
+Life of a rebalance: a member joins or wants other topics -> the group's epoch grows -> the next
+heartbeat (of whomever, once `group.consumer.assignment.interval.ms` is over) makes a new target ->
+each member, with its own heartbeats, gives up what is no longer its own, moves to the new epoch,
+and takes what is free. Nobody ever waits for everybody.
+
+Invariants:
+- A partition is owned by one member at a time: see `reconciliation`.
+- member epoch <= target epoch <= group epoch; the group's never falls.
+- The target has every partition of every topic that exists and that a member wants, once.
+- When nothing changes any more and members send heartbeats, each reaches its target.
+
+Split by families of events around one `State`: `heartbeat` (with `steps`, which classic members
+share), `departure`, `subscription`, `classic_members`, `upgrade` and `downgrade`, `commit_checks`,
+`description`. `reconciliation`, `assignors` and `deadlines` know nothing of consumer groups:
+streams groups (KIP-1071) and share groups are to be built on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from moldau.broker.coordinator.group.consumer import (
+    classic_members,
+    commit_checks,
+    description,
+    heartbeat,
+    subscription,
+)
+from moldau.broker.coordinator.group.consumer.departure import on_overdue
+from moldau.broker.coordinator.group.consumer.downgrade import tombstones
+from moldau.broker.coordinator.group.consumer.embedded_protocol import PROTOCOL_TYPE
+from moldau.broker.coordinator.group.consumer.replay import replay
+from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.upgrade import (
+    answers_of_waiting,
+    check_upgrade,
+    upgrade_records,
+)
+from moldau.broker.coordinator.group.contract import (
+    Caller,
+    ClassicGroup,
+    GroupKind,
+    PartitionCheck,
+    World,
+)
+from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
+from moldau.broker.settings.group import bounded, consumer_session_timeout_ms
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.protocol.messages.consumer_group_describe import DescribedGroup
+    from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from moldau.protocol.messages.heartbeat import HeartbeatRequest
+    from moldau.protocol.messages.join_group import JoinGroupRequest
+    from moldau.protocol.messages.leave_group import LeaveGroupRequest
+    from moldau.protocol.messages.sync_group import SyncGroupRequest
+    from moldau.protocol.schemas.consumer_group_log import (
+        ConsumerGroupCurrentMemberAssignmentValue,
+        ConsumerGroupMemberMetadataValue,
+        ConsumerGroupMetadataValue,
+        ConsumerGroupPartitionMetadataValue,
+        ConsumerGroupRegularExpressionValue,
+        ConsumerGroupTargetAssignmentMemberValue,
+        ConsumerGroupTargetAssignmentMetadataValue,
+    )
+
+
+class ConsumerGroup:
+    """One group, as its table sees it: see `contract.ConsumerGroup` for what each call promises."""
+
+    def __init__(self, group_id: str, world: World) -> None:
+        """An empty group without records."""
+        self.group_id = group_id
+        self.state = State(group_id, world)
+        # Expressions resolved in a former life are looked at anew, once members are heard of.
+        self.state.volatile.topics_version = world.cluster.version
+
+    @property
+    def kind(self) -> GroupKind:
+        return GroupKind.CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def state_name(self) -> str:
+        return self.state.name.value
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.state.members
+
+    @property
+    def rebalances_as_classic(self) -> bool:
+        """Whether the classic group that its last records make begins with a rebalance; not if a
+        classic member only took the place of the last one of the new protocol."""
+        return self.state.volatile.rebalances_as_classic
+
+    # Members
+
+    def on_consumer_group_heartbeat(
+        self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        return heartbeat.on_heartbeat(self.state, message, caller, ticket, now_ms)
+
+    def on_upgrade(
+        self,
+        classic: ClassicGroup,
+        message: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome:
+        check_upgrade(classic, self.state.world)
+        records = list(upgrade_records(classic, self.state.world))
+        # The newcomer joins the group as it will be once these are replayed. Deadlines and the like
+        # are this group's own already.
+        future = State(self.group_id, self.state.world, self.state.volatile)
+        for record in records[1:]:
+            replay(future, record)
+        classic_members.begin_sessions(future, now_ms, self._session_ms)
+        response = heartbeat.stay(future, message, caller, now_ms, records)
+        return Outcome(tuple(records), (*answers_of_waiting(classic), (ticket, response)))
+
+    def on_join_group(
+        self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        return classic_members.on_join_group(self.state, message, caller, ticket, now_ms)
+
+    def on_sync_group(
+        self, message: SyncGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        return classic_members.on_sync_group(self.state, message, ticket, now_ms)
+
+    def on_heartbeat(
+        self, message: HeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        return classic_members.on_heartbeat(self.state, message, ticket, now_ms)
+
+    def on_leave_group(
+        self, message: LeaveGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        return classic_members.on_leave_group(self.state, message, ticket)
+
+    # Offsets
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, api_version: int, *, is_txn: bool
+    ) -> PartitionCheck | None:
+        return commit_checks.check_commit(
+            self.state, member_id, instance_id, epoch, api_version, is_txn=is_txn
+        )
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        commit_checks.check_fetch(self.state, member_id, member_epoch)
+
+    def on_commit(self, member_id: str, now_ms: int) -> None:
+        """Only heartbeats keep a member alive."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return self.state.is_subscribed_to(topic)
+
+    def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
+        """An offset of a topic that nobody reads ages from its commit on."""
+        return committed_ms
+
+    def check_delete(self) -> None:
+        if self.state.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def check_offset_delete(self) -> None:
+        """Of topics that nobody reads any offset may go."""
+
+    def tombstones(self) -> tuple[LogRecord, ...]:
+        return tombstones(self.state)
+
+    def describe(self) -> DescribedGroup:
+        return description.described(self.state)
+
+    # Life
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        classic_members.begin_sessions(self.state, now_ms, self._session_ms)
+        return NOTHING
+
+    def on_unloaded(self) -> tuple[Ticket, ...]:
+        """Nobody is ever parked."""
+        return ()
+
+    def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
+        """The next heartbeat looks at them, whoever sends it."""
+        volatile = self.state.volatile
+        volatile.topics_version = self.state.world.cluster.version
+        if any(self.state.is_subscribed_to(topic) for topic in topics):
+            volatile.checked_epoch = None
+        return NOTHING
+
+    def next_deadline_ms(self) -> int | None:
+        volatile = self.state.volatile
+        deadline_ms = volatile.deadlines.next_ms()
+        if volatile.search is None:
+            return deadline_ms
+        return min(deadline_ms or volatile.search_due_ms, volatile.search_due_ms)
+
+    def on_tick(self, now_ms: int) -> Outcome:
+        found = subscription.advance_search(self.state, now_ms)
+        return found if found.records else on_overdue(self.state, now_ms)
+
+    # Records
+
+    def replay_metadata(self, value: ConsumerGroupMetadataValue | None) -> None:
+        self.state.replay_metadata(value)
+
+    def replay_partition_metadata(self, value: ConsumerGroupPartitionMetadataValue | None) -> None:
+        self.state.replay_partition_metadata(value)
+
+    def replay_member_metadata(
+        self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        self.state.replay_member_metadata(member_id, value)
+
+    def replay_target_assignment_metadata(
+        self, value: ConsumerGroupTargetAssignmentMetadataValue | None
+    ) -> None:
+        self.state.replay_target_assignment_metadata(value)
+
+    def replay_target_assignment_member(
+        self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
+    ) -> None:
+        self.state.replay_target_assignment_member(member_id, value)
+
+    def replay_current_member_assignment(
+        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        self.state.replay_current_member_assignment(member_id, value)
+
+    def replay_regular_expression(
+        self, regular_expression: str, value: ConsumerGroupRegularExpressionValue | None
+    ) -> None:
+        self.state.replay_regular_expression(regular_expression, value)
+
+    @property
+    def _session_ms(self) -> int:
+        settings = self.state.world.group_settings(self.group_id)
+        return bounded(settings, consumer_session_timeout_ms)

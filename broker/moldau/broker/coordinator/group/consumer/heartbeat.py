@@ -1,0 +1,151 @@
+"""ConsumerGroupHeartbeat: the one request by which a member joins, stays, owns and leaves.
+
+A heartbeat that changes nothing, as nearly all are, costs a few comparisons and no record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moldau.broker.coordinator.group.consumer.deadlines import Due
+from moldau.broker.coordinator.group.consumer.departure import on_leave
+from moldau.broker.coordinator.group.consumer.member import Member, Profile
+from moldau.broker.coordinator.group.consumer.membership import (
+    check_epoch,
+    check_room,
+    dynamic_member,
+    joining_static_member,
+    known_static_member,
+)
+from moldau.broker.coordinator.group.consumer.partitions import Owned, Partitions, partitions_of
+from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.steps import advance
+from moldau.broker.coordinator.group.contract import Caller
+from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
+from moldau.broker.settings.group import (
+    bounded,
+    consumer_heartbeat_interval_ms,
+    consumer_session_timeout_ms,
+)
+from moldau.ids import format_uuid, new_uuid
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+
+def on_heartbeat(
+    state: State,
+    message: ConsumerGroupHeartbeatRequest,
+    caller: Caller,
+    ticket: Ticket,
+    now_ms: int,
+) -> Outcome:
+    """Serve a heartbeat that makes sense by itself (see `validation`)."""
+    if message.member_epoch < 0:
+        return on_leave(state, message, ticket)
+    records: list[LogRecord] = []
+    response = stay(state, message, caller, now_ms, records)
+    return Outcome(tuple(records), ((ticket, response),))
+
+
+def stay(
+    state: State,
+    message: ConsumerGroupHeartbeatRequest,
+    caller: Caller,
+    now_ms: int,
+    records: list[LogRecord],
+) -> ConsumerGroupHeartbeatResponse:
+    """A member joins, or stays: adds to `records` and gives the answer."""
+    check_room(state, message.member_id)
+    reported = None if message.topic_partitions is None else partitions_of(message.topic_partitions)
+    before = _member(state, message, reported, records)
+    after = _with_profile(before, _renewed(before.profile, message, caller))
+    member = advance(state, before, after, reported, now_ms, records)
+    settings = state.world.group_settings(state.group_id)
+    session_ms = bounded(settings, consumer_session_timeout_ms)
+    state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
+    tells = _is_full(message) or before.progress.assigned != member.progress.assigned
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=bounded(settings, consumer_heartbeat_interval_ms),
+        assignment=_assignment(member.progress.assigned) if tells else None,
+    )
+
+
+def _member(
+    state: State,
+    message: ConsumerGroupHeartbeatRequest,
+    reported: Partitions | None,
+    records: list[LogRecord],
+) -> Member:
+    joins = message.member_epoch == 0
+    member_id, instance_id = message.member_id, message.instance_id
+    if not member_id:
+        member_id = format_uuid(new_uuid(state.world.random))
+    if instance_id is not None and joins:
+        return joining_static_member(state, member_id, instance_id, records, by_classic=False)
+    if instance_id is not None:
+        member = known_static_member(state, member_id, instance_id)
+    else:
+        member = dynamic_member(state, member_id, joins=joins)
+    check_epoch(member, message.member_epoch, reported)
+    return member
+
+
+def _renewed(known: Profile, message: ConsumerGroupHeartbeatRequest, caller: Caller) -> Profile:
+    """What is null or -1 in the message has not changed."""
+    names = message.subscribed_topic_names
+    regex = message.subscribed_topic_regex
+    timeout_ms = message.rebalance_timeout_ms
+    if (
+        names is None
+        and regex is None
+        and timeout_ms == -1
+        and message.rack_id is None
+        and message.server_assignor is None
+        and message.instance_id in (None, known.instance_id)
+        and caller.client_id == known.client_id
+        and caller.client_host == known.client_host
+        and known.classic is None
+    ):
+        return known
+    return Profile(
+        instance_id=known.instance_id if message.instance_id is None else message.instance_id,
+        rack_id=known.rack_id if message.rack_id is None else message.rack_id,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        topic_names=known.topic_names if names is None else frozenset(names),
+        topic_regex=known.topic_regex if regex is None else regex,
+        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=message.server_assignor or known.server_assignor,
+        classic=None,
+    )
+
+
+def _with_profile(member: Member, profile: Profile) -> Member:
+    return member if profile == member.profile else replace(member, profile=profile)
+
+
+def _is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says everything, as it does after it joined and after any fault: then it
+    is told everything as well."""
+    return message.member_epoch == 0 or (
+        message.rebalance_timeout_ms != -1
+        and not (message.subscribed_topic_names is None and message.subscribed_topic_regex is None)
+        and message.topic_partitions is not None
+    )
+
+
+def _assignment(assigned: Owned) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(assigned[topic_id]))
+            for topic_id in sorted(assigned)
+        ]
+    )

@@ -1,0 +1,95 @@
+"""Sets of partitions by topic, and partitions with the epochs in which a member got them.
+
+Invariants: neither form holds a topic without partitions, so that equal sets are equal maps; the
+values are never changed, only replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias
+
+from moldau.ids import Uuid
+
+Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
+"""Which partitions, by topic id."""
+
+Owned: TypeAlias = Mapping[Uuid, Mapping[int, int]]
+"""Which partitions, by topic id, and for each the member epoch that it was assigned in."""
+
+NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
+NOTHING_OWNED: Final[Owned] = MappingProxyType({})
+
+
+class TopicPartitionsLike(Protocol):
+    """What requests, answers and records call partitions of a topic."""
+
+    topic_id: Uuid
+    partitions: list[int]
+
+
+class EpochsLike(TopicPartitionsLike, Protocol):
+    """The same with an epoch for each partition, as in record 8."""
+
+    assignment_epochs: list[int] | None
+
+
+def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
+    """The partitions that a message names; a topic named twice counts once."""
+    found: dict[Uuid, frozenset[int]] = {}
+    for topic in topics:
+        if topic.partitions:
+            known = found.get(topic.topic_id, frozenset())
+            found[topic.topic_id] = known.union(topic.partitions)
+    return found
+
+
+def without_epochs(owned: Owned) -> Partitions:
+    """Which partitions are owned."""
+    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
+
+
+def in_epoch(partitions: Partitions, epoch: int) -> Owned:
+    """The partitions as if all of them had been assigned in that epoch."""
+    return {topic_id: dict.fromkeys(sorted(held), epoch) for topic_id, held in partitions.items()}
+
+
+def owned_of(topics: Iterable[EpochsLike], default_epoch: int) -> Owned:
+    """What a record says is owned. Logs from before Kafka 4.3 have no epoch a partition: all of
+    them then count as assigned in the member's, which for an absent static member is negative."""
+    owned = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [max(default_epoch, 0)] * len(topic.partitions)
+        if topic.partitions:
+            owned[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return owned
+
+
+def union(one: Owned, other: Owned) -> Owned:
+    """What is in either; where both have a partition, the epoch of the second."""
+    if not one or not other:
+        return one or other
+    merged = {topic_id: dict(partitions) for topic_id, partitions in one.items()}
+    for topic_id, partitions in other.items():
+        merged.setdefault(topic_id, {}).update(partitions)
+    return merged
+
+
+def have_in_common(partitions: Partitions, owned: Owned) -> bool:
+    """Whether some partition is in both."""
+    return any(
+        not held.isdisjoint(owned.get(topic_id, ())) for topic_id, held in partitions.items()
+    )
+
+
+def is_within(partitions: Partitions, owned: Owned) -> bool:
+    """Whether every partition is among the owned ones."""
+    return all(held.issubset(owned.get(topic_id, ())) for topic_id, held in partitions.items())
+
+
+def count(partitions: Partitions | Owned) -> int:
+    """How many partitions there are."""
+    return sum(map(len, partitions.values()))

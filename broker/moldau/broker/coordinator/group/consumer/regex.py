@@ -1,0 +1,103 @@
+"""Subscriptions by regular expression: RE2's language, matched in bounded slices.
+
+Members choose the expressions and the broker runs them, so they must be of a kind that cannot run
+away: RE2 matches in time linear in the topic's name, and refuses what it cannot match so. Kafka has
+RE2/J, the same language: both take no look-around and no back-references. (The wheel `google-re2`
+is RE2 itself with its own Python module.)
+
+A group with many expressions in a cluster with many topics still needs a while. `RegexSearch` is
+that work, to be done a slice at a time between other events, never inside a heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from moldau.errors.codes import ErrorCode, KafkaError
+
+SLICE_MATCHES: Final = 2_000
+"""Matches in one slice: about two milliseconds."""
+
+REGEX_LENGTH_MAX: Final = 8_192
+"""Longer expressions are refused; topic names have 249 letters at most."""
+
+_MEMORY_MAX: Final = 1 << 20
+"""Bytes that one compiled expression may need."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """What an expression has matched: what record 16 holds."""
+
+    topics: frozenset[str]
+    version: int
+    """Of the metadata that was searched."""
+    timestamp_ms: int
+    """Wall time at which the search began."""
+
+
+def check_regex(regex: str) -> None:
+    """Raises INVALID_REGULAR_EXPRESSION for what RE2 does not take."""
+    _compiled(regex)
+
+
+class RegexSearch:
+    """A search of all topics for some expressions, begun and not yet at its end."""
+
+    def __init__(
+        self, regexes: Iterable[str], topics: Iterable[str], version: int, timestamp_ms: int
+    ) -> None:
+        self.regexes = frozenset(regexes)
+        self._version = version
+        self._timestamp_ms = timestamp_ms
+        self._found: dict[str, set[str]] = {regex: set() for regex in sorted(regexes)}
+        self._matches = self._all_matches(list(topics))
+
+    def advance(self) -> Mapping[str, ResolvedRegex] | None:
+        """Do one slice; the result when that was the last one."""
+        done = sum(1 for _ in islice(self._matches, SLICE_MATCHES))
+        if done == SLICE_MATCHES:
+            return None
+        return {
+            regex: ResolvedRegex(frozenset(topics), self._version, self._timestamp_ms)
+            for regex, topics in self._found.items()
+        }
+
+    def _all_matches(self, topics: list[str]) -> Iterator[None]:
+        for regex, found in self._found.items():
+            try:
+                match = _compiled(regex).fullmatch
+            except KafkaError:
+                continue  # another version took it, and wrote it into the log: it matches nothing
+            for topic in topics:
+                if match(topic):
+                    found.add(topic)
+                yield
+
+
+def _compiled(regex: str) -> Any:
+    # Not before a group wants it: most brokers never see such a subscription.
+    import re2  # type: ignore[import-untyped]
+
+    if len(regex) > REGEX_LENGTH_MAX:
+        raise _invalid(regex[:100], f"it is longer than {REGEX_LENGTH_MAX}")
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY_MAX
+    try:
+        return re2.compile(regex, options)
+    except re2.error as refused:
+        why = refused.args[0] if refused.args else ""
+        text = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise _invalid(regex, text) from None
+
+
+def _invalid(regex: str, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"not a regular expression that RE2 knows: {why}",
+        regex=regex,
+    )

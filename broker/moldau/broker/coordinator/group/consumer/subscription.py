@@ -1,0 +1,168 @@
+"""What members want to read: expressions to be resolved, and when the group's epoch grows.
+
+The epoch grows with each change that may call for another target: a member's topics, what an
+expression matches, topics that came, went or grew (seen by the metadata hash, KIP-1101). A new
+expression that nobody has used yet does not count before it is resolved, lest the group be
+rebalanced twice.
+
+All expressions of a group are resolved together, at most every REFRESH_MIN_MS, by `RegexSearch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.broker.coordinator.group.consumer.member import Member
+from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS
+from moldau.broker.coordinator.group.consumer.records import (
+    group_epoch,
+    member_profile,
+    partition_metadata_deleted,
+    regex_deleted,
+    regex_resolved,
+)
+from moldau.broker.coordinator.group.consumer.regex import RegexSearch, ResolvedRegex, check_regex
+from moldau.broker.coordinator.group.consumer.state import State, add
+from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome
+from moldau.broker.settings.coordinator import group_consumer_regex_refresh_interval_ms
+
+REFRESH_MIN_MS: Final = 10_000
+SLICE_PAUSE_MS: Final = 1
+"""Between two slices of a search, for everybody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a request has changed in a member's subscription."""
+
+    has_changed: bool
+    """The member may own topics that it no longer wants."""
+    bumps_epoch: bool
+    """A new target is due."""
+
+
+NO_CHANGE: Final = Change(has_changed=False, bumps_epoch=False)
+
+
+def apply_profile(
+    state: State, before: Member, after: Member, now_ms: int, records: list[LogRecord]
+) -> Change:
+    """Record the member as it is now, and see to expressions. INVALID_REGULAR_EXPRESSION."""
+    names_changed = False
+    if after.profile != before.profile:
+        records.append(member_profile(state.group_id, after.member_id, after.profile))
+        names_changed = after.profile.topic_names != before.profile.topic_names
+    regex_changed, is_resolved, is_new = _change_regex(state, before, after, records)
+    _maybe_search(state, before, after, now_ms, must=is_new)
+    return Change(names_changed or regex_changed, names_changed or is_resolved)
+
+
+def renewed_epoch(
+    state: State, before: Member, after: Member, records: list[LogRecord], *, must_bump: bool
+) -> int:
+    """The group's epoch after the request, with the record if it grows. `before` is the member as
+    the group counts it: a new one wants nothing, one that replaces a static member what that did.
+    """
+    if not must_bump and not state.has_metadata_expired():
+        return state.epoch
+    wanted = state.topic_names((before,), after)
+    metadata_hash = state.volatile.hashes.of(wanted, state.world.cluster)
+    epoch = state.epoch
+    if must_bump or metadata_hash != state.metadata_hash:
+        epoch += 1
+        records.append(group_epoch(state.group_id, epoch, metadata_hash))
+    state.volatile.checked_epoch = epoch
+    if state.has_partition_metadata:
+        records.append(partition_metadata_deleted(state.group_id))
+    return epoch
+
+
+def advance_search(state: State, now_ms: int) -> Outcome:
+    """Do a slice of the search that is under way; with the last one, take its result over."""
+    volatile = state.volatile
+    if volatile.search is None or volatile.search_due_ms > now_ms:
+        return NOTHING
+    found = volatile.search.advance()
+    if found is None:
+        volatile.search_due_ms = now_ms + SLICE_PAUSE_MS
+        return NOTHING
+    volatile.search = None
+    return _take_over(state, found)
+
+
+def _take_over(state: State, found: Mapping[str, ResolvedRegex]) -> Outcome:
+    wanted_still = {regex: each for regex, each in found.items() if state.regexes[regex]}
+    records = [regex_resolved(state.group_id, regex, each) for regex, each in wanted_still.items()]
+    bumps = any(_calls_for_a_target(state, regex, each) for regex, each in wanted_still.items())
+    names = set(state.names)
+    for regex in state.regexes:
+        resolved = wanted_still.get(regex) or state.resolved.get(regex)
+        names |= resolved.topics if resolved is not None else frozenset()
+    metadata_hash = state.volatile.hashes.of(names, state.world.cluster)
+    if bumps or metadata_hash != state.metadata_hash:
+        records.append(group_epoch(state.group_id, state.epoch + 1, metadata_hash))
+        state.volatile.checked_epoch = state.epoch + 1
+    return Outcome(tuple(records))
+
+
+def _calls_for_a_target(state: State, regex: str, found: ResolvedRegex) -> bool:
+    """Whether it matches something else than before.
+
+    An expression that matches nothing at its first search has not changed in that sense, but its
+    members may still be the target of what they wanted before it, which then nobody would read.
+    """
+    before = state.resolved.get(regex)
+    if before is not None or found.topics:
+        return before is None or before.topics != found.topics
+    cluster = state.world.cluster
+    for member in state.members.values():
+        if member.profile.topic_regex == regex:
+            for topic_id in state.target.get(member.member_id, NO_PARTITIONS):
+                topic = cluster.by_id(topic_id)
+                if topic is not None and topic.name not in member.profile.topic_names:
+                    return True
+    return False
+
+
+def _change_regex(
+    state: State, before: Member, after: Member, records: list[LogRecord]
+) -> tuple[bool, bool, bool]:
+    """Whether the expression changed; whether what the new one matches is known; whether nobody
+    has used it before."""
+    old, new = before.profile.topic_regex, after.profile.topic_regex
+    if old == new:
+        return False, False, False
+    if old and state.regexes[old] == 1:
+        records.append(regex_deleted(state.group_id, old))
+    if not new:
+        return True, True, False
+    if state.regexes[new]:
+        return True, new in state.resolved, False
+    check_regex(new)
+    return True, False, True
+
+
+def _maybe_search(state: State, before: Member, after: Member, now_ms: int, *, must: bool) -> None:
+    """Begin a search if there is anything to find and the last one was long enough ago."""
+    if (not must and not state.regexes) or state.volatile.search is not None:
+        return
+    wall_ms = state.world.wall_ms(now_ms)
+    last = next(iter(state.resolved.values()), None)
+    if last is not None and wall_ms <= last.timestamp_ms + REFRESH_MIN_MS:
+        return
+    regexes = state.regexes.copy()
+    add(regexes, [regex for regex in (before.profile.topic_regex,) if regex], -1)
+    add(regexes, [regex for regex in (after.profile.topic_regex,) if regex], 1)
+    interval_ms = state.world.settings[group_consumer_regex_refresh_interval_ms]
+    is_due = (
+        must
+        or len(regexes) != len(state.resolved)
+        or (last.version if last else 0) < state.volatile.topics_version
+        or (last is not None and wall_ms > last.timestamp_ms + interval_ms)
+    )
+    if regexes and is_due:
+        cluster = state.world.cluster
+        state.volatile.search = RegexSearch(regexes, cluster.names(), cluster.version, wall_ms)
+        state.volatile.search_due_ms = now_ms

@@ -1,0 +1,132 @@
+"""The group coordinator of a node: finds the shard of a group, and lets it decide.
+
+A group belongs to the partition of `__consumer_offsets` that its id hashes to; the node that leads
+the partition coordinates the group. How many partitions there are is what the topic has: it must
+not grow, in Kafka either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.coordinator.group.groups import Groups
+from moldau.broker.coordinator.group.offsets import Offsets
+from moldau.broker.coordinator.group.world import ShardWorld
+from moldau.broker.coordinator.outcome import Outcome
+from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.coordinator.shell import Ground
+from moldau.broker.settings import offset as settings
+from moldau.broker.settings.coordinator import group_coordinator_append_linger_ms
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.schemas.coordinator_log import GROUP_LOG
+from moldau.records import Codec, coordinator_partition
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.group.contract import GroupMakers
+    from moldau.broker.coordinator.group.world import Home
+    from moldau.broker.coordinator.parked import OnAnswer
+    from moldau.broker.replication.replicas import Replicas
+    from moldau.runtime import Runtime
+
+OFFSETS_TOPIC: Final = GROUP_LOG.topic
+
+Decide: TypeAlias = "Callable[[Groups, int], Outcome]"
+"""From the table and `now_ms`."""
+
+
+class GroupCoordinator:
+    """One for a node."""
+
+    def __init__(
+        self, runtime: Runtime, replicas: Replicas, home: Home, makers: GroupMakers
+    ) -> None:
+        self.home = home
+        self._makers = makers
+        ground = Ground(
+            runtime=runtime,
+            purgatory=replicas.purgatory,
+            log=home.log,
+            schema=GROUP_LOG,
+            codec=lambda: Codec(home.settings[settings.offsets_topic_compression_codec]),
+            load_bytes=lambda: home.settings[settings.offsets_load_buffer_size],
+            commit_timeout_ms=lambda: home.settings[settings.offsets_commit_timeout_ms],
+            linger_ms=lambda: home.settings[group_coordinator_append_linger_ms],
+        )
+        self._runtime = CoordinatorRuntime(ground, replicas, self._shard)
+
+    def _shard(self) -> Groups:
+        offsets = Offsets()
+        return Groups(ShardWorld(self.home, offsets), self._makers, offsets)
+
+    # Asked by handlers.
+
+    def partition_of(self, group_id: str) -> int | None:
+        """Where the group belongs; None while there is no topic."""
+        topic = self.home.cluster.by_name(OFFSETS_TOPIC)
+        if topic is None or not topic.partition_count:
+            return None
+        return coordinator_partition(group_id, topic.partition_count)
+
+    def submit(self, group_id: str, decide: Decide, on_answer: OnAnswer) -> None:
+        """Let the group's shard decide. `on_answer` is called once, perhaps before this returns;
+        it is the ticket of the decision."""
+        try:
+            shell, groups = self._runtime.both(self._index(group_id))
+        except KafkaError as error:
+            on_answer(error)
+            return
+        shell.run(partial(decide, groups), on_answer)
+
+    def gather(self, group_id: str, decide: Decide, on_answer: OnAnswer) -> None:
+        """As `submit`, for what may share a batch with others (`ShardShell.gather`)."""
+        try:
+            shell, groups = self._runtime.both(self._index(group_id))
+        except KafkaError as error:
+            on_answer(error)
+            return
+        shell.gather(partial(decide, groups), on_answer)
+
+    def tables(self) -> Iterator[Groups]:
+        """Those of all shards that are here. KafkaError when one is still loading; one that could
+        not be loaded has no groups."""
+        for shell, groups in self._runtime:
+            if not shell.is_closed():
+                shell.check()
+                yield groups
+
+    def loaded(self) -> Iterator[tuple[int, Groups]]:
+        """The shards that are here and ready, by partition."""
+        for shell, groups in self._runtime:
+            if shell.is_active():
+                yield shell.partition.index, groups
+
+    def _index(self, group_id: str) -> int:
+        index = self.partition_of(group_id)
+        if index is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return index
+
+    # Told by the server.
+
+    def elect(self, index: int) -> None:
+        """This node leads that partition of the topic. May be told again."""
+        self._runtime.elect(index)
+
+    def resign(self, index: int) -> None:
+        """It does not, or not any more."""
+        self._runtime.resign(index)
+
+    def drop_unled(self) -> None:
+        """A directory failed."""
+        self._runtime.drop_unled()
+
+    def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
+        """Topics came, went or got partitions; `deleted` are among `changed`."""
+        for shell, groups in self._runtime:
+            shell.each(partial(groups.on_topics_changed, changed, deleted))
+
+    def close(self) -> None:
+        """The node stops: who is parked hears NOT_COORDINATOR."""
+        self._runtime.close()

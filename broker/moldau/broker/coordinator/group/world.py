@@ -1,0 +1,71 @@
+"""What groups may ask of the node that they are on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from moldau.broker.coordinator.group.contract import Cluster
+    from moldau.broker.coordinator.group.offsets import Offsets
+    from moldau.broker.settings import ResourceSettings
+    from moldau.config import Settings
+    from moldau.logging import Logger
+    from moldau.runtime import Clock
+
+
+class Home(Protocol):
+    """The node, as of now."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def log(self) -> Logger: ...
+
+    def group_settings(self, group_id: str) -> ResourceSettings: ...
+
+
+class ShardWorld:
+    """The `World` of one shard's groups."""
+
+    def __init__(self, home: Home, offsets: Offsets) -> None:
+        self._home = home
+        self._offsets = offsets
+
+    @property
+    def settings(self) -> Settings:
+        return self._home.settings
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._home.cluster
+
+    @property
+    def random(self) -> Random:
+        return self._home.random
+
+    @property
+    def log(self) -> Logger:
+        return self._home.log
+
+    def group_settings(self, group_id: str) -> ResourceSettings:
+        return self._home.group_settings(group_id)
+
+    def wall_ms(self, now_ms: int) -> int:
+        """Both clocks are read now: a wall clock that was set counts from the next record on."""
+        clock = self._home.clock
+        return clock.wall_ms() - clock.monotonic_ns() // 1_000_000 + now_ms
+
+    def has_offsets(self, group_id: str) -> bool:
+        return self._offsets.has_any(group_id)

@@ -1,0 +1,84 @@
+"""All shards of one coordinator on this node: found by key, begun and ended as leadership moves.
+
+Invariant: a shard is here exactly while this node leads its partition; a leader that is elected
+anew while it leads goes on with what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from moldau.broker.coordinator.shard import Shard
+from moldau.broker.coordinator.shell import ShardShell, State
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.shell import Ground
+    from moldau.broker.replication.replicas import Replicas
+
+S = TypeVar("S", bound=Shard)
+
+
+class CoordinatorRuntime(Generic[S]):
+    """One for each kind of coordinator, which is for each log of one."""
+
+    def __init__(self, ground: Ground, replicas: Replicas, make: Callable[[], S]) -> None:
+        """`make` makes an empty shard."""
+        self._ground = ground
+        self._replicas = replicas
+        self._make = make
+        self._shells: dict[int, tuple[ShardShell, S]] = {}
+        self._is_closed = False
+
+    def elect(self, index: int) -> None:
+        """This node leads the partition. May be told again."""
+        if self._is_closed:
+            return
+        try:
+            partition = self._replicas.partition(self._ground.schema.topic, index)
+        except KafkaError:  # its directory failed
+            self.resign(index)
+            return
+        known = self._shells.get(index)
+        if known is not None:
+            if known[0].partition is partition and known[0].state is not State.CLOSED:
+                return
+            known[0].close()
+        shard = self._make()
+        self._shells[index] = ShardShell(self._ground, partition, shard), shard
+
+    def resign(self, index: int) -> None:
+        """It does not. All who are parked there hear so."""
+        known = self._shells.pop(index, None)
+        if known is not None:
+            known[0].close()
+
+    def drop_unled(self) -> None:
+        """Some replicas went out of service."""
+        for index, (shell, _) in list(self._shells.items()):
+            if not shell.partition.is_leader:
+                self.resign(index)
+
+    def shell(self, index: int) -> ShardShell:
+        """KafkaError NOT_COORDINATOR when it is not here, COORDINATOR_LOAD_IN_PROGRESS when it is
+        not ready."""
+        return self.both(index)[0]
+
+    def both(self, index: int) -> tuple[ShardShell, S]:
+        """As `shell`, with the shard that decides."""
+        known = self._shells.get(index)
+        if known is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        known[0].check()
+        return known
+
+    def __iter__(self) -> Iterator[tuple[ShardShell, S]]:
+        """All that are here, loading ones too."""
+        return iter(list(self._shells.values()))
+
+    def close(self) -> None:
+        """The node stops."""
+        self._is_closed = True
+        for index in list(self._shells):
+            self.resign(index)

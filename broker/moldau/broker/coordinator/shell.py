@@ -1,0 +1,363 @@
+"""A shard at work on its partition: loads, decides, appends, replays, parks, and ticks.
+
+Order of one request: decide -> append the records as one batch -> replay them -> park the answers
+until the high watermark has passed everything appended so far. A refused append changes nothing:
+nothing of it was replayed. Decisions that do not depend on each other (commits of offsets) are
+gathered: those of one turn of the event loop share one batch and one write; whatever else is
+decided sees them replayed.
+
+Invariants: one thing at a time is decided, and after all that was appended before is replayed; who
+is parked is answered, at the latest when the shard is unloaded; what is read while the shard is
+loaded is read off the event loop, and replayed in short runs on it.
+
+A shard whose log cannot be read, or whose replay of it fails, stays closed (NOT_COORDINATOR) until
+another leader epoch: to guess would lose offsets without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.coordinator.batches import (
+    Ended,
+    Piece,
+    Stored,
+    chunks,
+    decode_piece,
+    encode_batch,
+)
+from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
+from moldau.broker.coordinator.parked import OnAnswer, Parked, as_answer, give
+from moldau.broker.coordinator.shard import NO_PRODUCER
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.shard import Decide, Shard
+    from moldau.broker.log.slice import LogSlice
+    from moldau.broker.replication.partition import Partition
+    from moldau.broker.replication.purgatory import Handle, Purgatory
+    from moldau.logging import Logger
+    from moldau.protocol.schemas.coordinator_log import CoordinatorLog
+    from moldau.records import Codec
+    from moldau.runtime import Runtime
+
+REPLAYED_AT_ONCE: Final = 500
+GATHERED_MAX: Final = 1000
+TICKS_AT_ONCE: Final = 50
+
+
+class State(Enum):
+    """LOADING -> ACTIVE -> CLOSED; LOADING -> CLOSED."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all shards of a coordinator stand on."""
+
+    runtime: Runtime
+    purgatory: Purgatory
+    log: Logger
+    schema: CoordinatorLog
+    codec: Callable[[], Codec]
+    load_bytes: Callable[[], int]
+    """How much is read at once while loading."""
+    commit_timeout_ms: Callable[[], int]
+    linger_ms: Callable[[], int]
+    """How long decisions are gathered; for the rest of the loop's turn if it is not positive, which
+    is what adapts to the load: the more there is to do, the longer a turn takes."""
+
+
+class ShardShell:
+    """One shard while this node leads its partition."""
+
+    def __init__(self, ground: Ground, partition: Partition, shard: Shard) -> None:
+        """Begins to load."""
+        self.state = State.LOADING
+        self.shard = shard
+        self.partition = partition
+        self._ground = ground
+        self._gathered: list[tuple[Ticket, Outcome]] = []
+        self._timer: Handle | None = None
+        self._timer_ms = 0
+        self._loop = asyncio.get_running_loop()
+        self._loading = ground.runtime.spawn(
+            self._load(), name=f"load {partition.topic}-{partition.index}"
+        )
+
+    def is_active(self) -> bool:
+        """Loaded, and not closed."""
+        return self.state is State.ACTIVE
+
+    def is_closed(self) -> bool:
+        """Not led from here any more, or never loaded."""
+        return self.state is State.CLOSED
+
+    # Requests.
+
+    def check(self) -> None:
+        """KafkaError when nothing can be decided now."""
+        if self.state is State.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.state is State.CLOSED:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def run(self, decide: Decide, on_answer: OnAnswer) -> None:
+        """Decide now. `on_answer` is the ticket of the decision, and hears the error that may be
+        raised instead of an outcome."""
+        self.check()
+        if self._gathered:
+            self._write_gathered()
+            self.check()
+        now_ms = self._now_ms()
+        outcome = None
+        try:
+            outcome = decide(now_ms)
+        except KafkaError as error:
+            outcome = answered(on_answer, error)
+        finally:
+            if outcome is None:  # a bug, which the asker hears of; what was made for it goes
+                self._settle(now_ms)
+        self._do(outcome, now_ms)
+
+    def gather(self, decide: Decide, on_answer: OnAnswer) -> None:
+        """As `run`, for a decision that does not depend on the others that are gathered: it may
+        share its batch with those of this turn of the event loop."""
+        self.check()
+        try:
+            outcome = decide(self._now_ms())
+        except KafkaError as error:
+            give(on_answer, error)
+            return
+        self._gathered.append((on_answer, outcome))
+        if len(self._gathered) == 1:
+            linger_ms = self._ground.linger_ms()
+            if linger_ms > 0:
+                self._loop.call_later(linger_ms / 1000, self._write_gathered)
+            else:
+                self._loop.call_soon(self._write_gathered)
+        elif len(self._gathered) >= GATHERED_MAX:
+            self._write_gathered()
+
+    def each(self, decide: Callable[[int], Iterable[Outcome]]) -> None:
+        """One outcome after the other, each done before the next is asked for; nothing while the
+        shard is not active."""
+        if self._gathered:
+            self._write_gathered()
+        if not self.is_active():
+            return
+        now_ms = self._now_ms()
+        for outcome in decide(now_ms):
+            self._do(outcome, now_ms)
+            if not self.is_active():
+                return
+        self._settle(now_ms)
+
+    def close(self) -> None:
+        """This node leads the partition no more."""
+        if self.state is State.CLOSED:
+            return
+        was_active = self.is_active()
+        self.state = State.CLOSED
+        self._loading.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        gathered, self._gathered = self._gathered, []
+        waiting = [ticket for _, outcome in gathered for ticket, _ in outcome.answers]
+        if was_active:
+            waiting += self.shard.on_unloaded()
+        for ticket in waiting:
+            give(ticket, KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    # Doing.
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        outcomes = [outcome for _, outcome in gathered]
+        now_ms = self._now_ms()
+        if len(outcomes) == 1:
+            self._do(outcomes[0], now_ms)
+            return
+        together = Outcome(
+            tuple(record for outcome in outcomes for record in outcome.records),
+            tuple(answer for outcome in outcomes for answer in outcome.answers),
+        )
+        try:
+            self._append(together, now_ms)
+        except KafkaError as error:
+            for outcome in outcomes:
+                if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                    self._do(outcome, now_ms)
+                else:
+                    self._refuse(outcome, error, now_ms)
+            return
+        self._park(together)
+        self._settle(now_ms)
+
+    def _do(self, outcome: Outcome, now_ms: int) -> None:
+        try:
+            self._append(outcome, now_ms)
+        except KafkaError as error:
+            self._refuse(outcome, error, now_ms)
+        else:
+            self._park(outcome)
+        self._settle(now_ms)
+
+    def _append(self, outcome: Outcome, now_ms: int) -> None:
+        """Append and replay. KafkaError: neither was done."""
+        records = outcome.records
+        if not records:
+            return
+        ground, partition = self._ground, self.partition
+        wall_ms = ground.runtime.clock.wall_ms()
+        limit = partition.log.config.max_message_bytes
+        batch = encode_batch(ground.schema, records, wall_ms, ground.codec(), limit)
+        offset = partition.append(batch, -1, wall_ms).first_offset
+        is_replayed = False
+        try:
+            for record in records:
+                self.shard.replay(offset, NO_PRODUCER, record.key, record.value, now_ms)
+                offset += 1
+            is_replayed = True
+        finally:
+            if not is_replayed:
+                ground.log.error("replaying what was appended failed", **self._facts())
+                self.close()
+
+    def _park(self, outcome: Outcome) -> None:
+        answers = outcome.answers
+        if not answers:
+            return
+        partition = self.partition
+        end_offset = partition.log_end_offset
+        if partition.high_watermark >= end_offset:
+            for ticket, response in answers:
+                give(ticket, response)
+            return
+        parked = Parked(partition, end_offset, answers)
+        timeout_ms = self._ground.commit_timeout_ms()
+        self._ground.purgatory.watch(parked, (partition,), timeout_ms)
+
+    def _refuse(self, outcome: Outcome, error: KafkaError, now_ms: int) -> None:
+        if outcome.on_failure is None:
+            heard = as_answer(error)
+            for ticket, _ in outcome.answers:
+                give(ticket, heard)
+            return
+        instead = outcome.on_failure(error, now_ms)
+        assert not instead.records, "what follows a refused append must not need another"
+        self._park(instead)
+
+    def _settle(self, now_ms: int) -> None:
+        """Let the shard tidy up, and set the timer for what it waits for."""
+        while self.is_active():
+            more = self.shard.settle(now_ms)
+            if more is None:
+                self._set_timer()
+                return
+            try:
+                self._append(more, now_ms)
+            except KafkaError as error:
+                self._refuse(more, error, now_ms)
+            else:
+                self._park(more)
+
+    # Time.
+
+    def _now_ms(self) -> int:
+        return self._ground.runtime.clock.monotonic_ns() // 1_000_000
+
+    def _set_timer(self) -> None:
+        due_ms = self.shard.next_deadline_ms()
+        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        ahead = due_ms / 1000 - self._ground.runtime.clock.monotonic()
+        self._timer = self._loop.call_later(max(ahead, 0.0), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._gathered:
+            self._write_gathered()
+        now_ms = self._now_ms()
+        for _ in range(TICKS_AT_ONCE):
+            due_ms = self.shard.next_deadline_ms()
+            if not self.is_active() or due_ms is None or due_ms > now_ms:
+                break
+            self._do(self.shard.on_tick(now_ms), now_ms)
+        if self.is_active():
+            self._set_timer()
+
+    # Loading.
+
+    async def _load(self) -> None:
+        ground = self._ground
+        began = ground.runtime.clock.monotonic()
+        count = None
+        try:
+            count = await self._replay_log()
+        except (MoldauError, OSError) as error:
+            what = "a shard of a coordinator cannot be loaded"
+            ground.log.failure(what, error, **self._facts())
+        finally:
+            if count is None:
+                self.close()
+        if count is None or self.state is not State.LOADING:
+            return
+        self.state = State.ACTIVE
+        if count:
+            seconds = round(ground.runtime.clock.monotonic() - began, 3)
+            what = "loaded a coordinator's shard"
+            ground.log.info(what, **self._facts(), records=count, seconds=seconds)
+        self._settle(self._now_ms())
+
+    async def _replay_log(self) -> int:
+        """How many records there were."""
+        partition, ground = self.partition, self._ground
+        offset, count, unknown = partition.log_start_offset, 0, 0
+        while offset < partition.log_end_offset:
+            piece = partition.log.read(offset, ground.load_bytes())
+            found = await ground.runtime.run_blocking(self._decode, piece, offset)
+            if self.state is not State.LOADING:
+                return count
+            for chunk in chunks(found.entries, REPLAYED_AT_ONCE):
+                self._replay(chunk)
+                await asyncio.sleep(0)
+            if found.next_offset == offset:
+                break  # nothing but what compaction took away
+            count += len(found.entries)
+            unknown += found.unknown
+            offset = found.next_offset
+        if unknown:
+            ground.log.warn(
+                "left out records of kinds that are not known here",
+                **self._facts(),
+                count=unknown,
+            )
+        return count
+
+    def _decode(self, piece: LogSlice, offset: int) -> Piece:
+        return decode_piece(self._ground.schema, piece.read(), offset)
+
+    def _replay(self, entries: Sequence[Stored | Ended]) -> None:
+        now_ms = self._now_ms()
+        for entry in entries:
+            if isinstance(entry, Stored):
+                self.shard.replay(entry.offset, entry.producer_id, entry.key, entry.value, now_ms)
+            else:
+                self.shard.replay_end(entry.producer_id, is_commit=entry.is_commit)
+
+    def _facts(self) -> dict[str, object]:
+        return {"topic": self.partition.topic, "partition": self.partition.index}

@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848), played against our group and against Apache Kafka."""

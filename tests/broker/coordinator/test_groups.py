@@ -1,0 +1,262 @@
+"""The table of groups: who founds a group, what replaces what, what the log alone says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.broker.coordinator.group.commits import delete_group, delete_offsets
+from moldau.broker.coordinator.group.contract import GroupKind
+from moldau.broker.coordinator.group.groups import Groups
+from moldau.broker.coordinator.outcome import Outcome
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.delete_groups import DeleteGroupsResponse
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.join_group import JoinGroupResponse
+from moldau.protocol.messages.offset_commit import OffsetCommitResponse
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from moldau.protocol.schemas.group_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from tests.broker.coordinator.table import Table
+
+
+def names(groups: Groups) -> dict[str, tuple[str, str]]:
+    return {each.group_id: (each.kind.value, each.state_name) for each in groups}
+
+
+def code(heard: object) -> int:
+    """The one error of an answer."""
+    if isinstance(heard, KafkaError):
+        return heard.code
+    if isinstance(heard, OffsetCommitResponse):
+        return heard.topics[0].partitions[0].error_code
+    return int(heard.error_code)  # type: ignore[attr-defined]
+
+
+def test_the_first_join_founds_a_group_with_a_record() -> None:
+    at = Table()
+    first = at.join("first", "g", version=4)
+
+    assert isinstance(first, JoinGroupResponse)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert [type(record.key) for _, record in at.log] == [GroupMetadataKey]
+    assert names(at.groups) == names(at.reloaded()) == {"g": ("classic", "Empty")}
+
+
+def test_who_comes_with_a_member_id_founds_nothing() -> None:
+    at = Table()
+    assert code(at.join("j", "g", "m")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(at.beat("b", "g", "m", 3)) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert code(at.beat("l", "g", "m", -1)) == ErrorCode.GROUP_ID_NOT_FOUND
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    heard = at.ask("h", lambda: at.groups.on_heartbeat(request, at.caller(), "h", at.now_ms))
+    assert code(heard) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(at.groups) == 0
+    assert at.log == []
+
+
+def test_a_group_whose_first_record_is_refused_was_never_there() -> None:
+    at = Table()
+    outcomes: list[Outcome] = []
+    kept = at.do
+    at.do = lambda outcome, producer_id=-1: outcomes.append(outcome)  # type: ignore[method-assign]
+    at.join("j", "g", version=4)
+    at.beat("b", "h", "m", 0, "t")
+    at.do = kept  # type: ignore[method-assign]
+    for outcome in outcomes:
+        at.refuse(outcome, KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS))
+
+    assert len(at.groups) == 0
+    assert at.groups.next_deadline_ms() is not None  # the search for old offsets alone
+
+
+def test_a_commit_without_a_member_makes_a_simple_group() -> None:
+    at = Table()
+    assert code(at.commit("c", "g")) == ErrorCode.NONE
+
+    assert names(at.groups) == names(at.reloaded()) == {"g": ("classic", "Empty")}
+    assert [type(record.key) for _, record in at.log] == [OffsetCommitKey]
+    found = at.groups.offsets.get("g", "t", 0)
+    assert found is not None
+    assert found.offset == 5
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+def test_a_commit_of_a_member_needs_its_group(version: int, expected: ErrorCode) -> None:
+    at = Table()
+    assert code(at.commit("c", "g", member="m", epoch=3, version=version)) == expected
+    assert at.log == []
+
+
+def test_a_text_that_is_too_long_is_refused_and_the_rest_is_not() -> None:
+    at = Table(offset_metadata_max_bytes=4)
+    assert code(at.commit("c", "g", metadata="12345")) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert code(at.commit("d", "g", metadata="1234")) == ErrorCode.NONE
+    assert code(at.commit("e", "g", metadata=None)) == ErrorCode.NONE
+    assert [record.version for _, record in at.log] == [4, 4]
+    (first, second) = (record.value for _, record in at.log)
+    assert isinstance(first, OffsetCommitValue)
+    assert isinstance(second, OffsetCommitValue)
+    assert (first.metadata, second.metadata) == ("1234", "")
+
+
+def test_a_refused_commit_is_told_as_kafka_does() -> None:
+    at = Table()
+    for number, (error, expected) in enumerate(
+        (
+            (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+        )
+    ):
+        outcomes: list[Outcome] = []
+        at.do = lambda outcome, producer_id=-1: outcomes.append(outcome)  # type: ignore[method-assign]  # noqa: B023
+        at.commit(f"c{number}", "g")
+        at.refuse(outcomes[0], KafkaError(error))
+        assert code(at.heard[f"c{number}"]) == expected
+    assert len(at.groups) == 0
+
+
+def test_a_consumer_that_joins_takes_the_place_of_a_group_with_offsets_only() -> None:
+    at = Table()
+    at.commit("c", "g")
+    answer = at.beat("b", "g", "m", 0, "t")
+
+    assert answer.error_code == ErrorCode.NONE
+    assert names(at.groups)["g"][0] == "consumer"
+    assert names(at.reloaded())["g"][0] == "consumer"
+    assert at.groups.offsets.has_any("g")
+
+
+def test_a_classic_member_takes_the_place_of_an_empty_consumer_group() -> None:
+    at = Table(group_initial_rebalance_delay_ms=0)
+    assert at.beat("b", "g", "m", 0, "t").error_code == ErrorCode.NONE
+    at.commit("c", "g", member="m", epoch=at.heard["b"].member_epoch)
+    at.beat("l", "g", "m", -1)
+    assert names(at.groups) == {"g": ("consumer", "Empty")}
+
+    at.join("j", "g")
+    at.pass_ms(1)
+
+    assert at.heard["j"].error_code == ErrorCode.NONE
+    assert names(at.groups)["g"][0] == names(at.reloaded())["g"][0] == "classic"
+    assert at.groups.offsets.has_any("g")
+
+
+def test_requests_about_one_kind_do_not_find_the_other() -> None:
+    at = Table()
+    at.commit("c", "classic")
+    at.beat("b", "consumer", "m", 0, "t")
+
+    assert at.groups.classic("classic").kind is GroupKind.CLASSIC
+    assert at.groups.consumer("consumer").kind is GroupKind.CONSUMER
+    for ask, group, words in (
+        (at.groups.consumer, "classic", "Group classic is not a consumer group."),
+        (at.groups.classic, "consumer", "Group consumer is not a classic group."),
+        (at.groups.existing, "none", "Group none not found."),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            ask(group)
+        assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert refused.value.reason == words
+
+
+def test_a_simple_group_is_deleted_with_its_offsets() -> None:
+    at = Table()
+    at.commit("c", "g")
+    heard = at.ask("d", lambda: delete_group(at.groups, "g", "d"))
+    assert isinstance(heard, DeleteGroupsResponse)
+    assert len(at.groups) == len(at.reloaded()) == 0
+
+    again = at.ask("e", lambda: delete_group(at.groups, "g", "e"))
+    assert code(again) == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_with_members_is_not_deleted() -> None:
+    at = Table()
+    at.beat("b", "g", "m", 0, "t")
+    heard = at.ask("d", lambda: delete_group(at.groups, "g", "d"))
+    assert code(heard) == ErrorCode.NON_EMPTY_GROUP
+
+    at.beat("l", "g", "m", -1)
+    at.ask("e", lambda: delete_group(at.groups, "g", "e"))
+    assert len(at.groups) == len(at.reloaded()) == 0
+
+
+def test_offsets_of_topics_that_members_read_are_not_deleted() -> None:
+    at = Table()
+    at.commit("c", "g", "u")
+    at.commit("d", "g", "t")
+    at.beat("b", "g", "m", 0, "t")
+    request = OffsetDeleteRequest(
+        group_id="g",
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+            )
+            for name in ("t", "u")
+        ],
+    )
+    heard = at.ask("delete", lambda: delete_offsets(at.groups, request, "delete"))
+
+    assert isinstance(heard, OffsetDeleteResponse)
+    codes = [each.partitions[0].error_code for each in heard.topics]
+    assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+    assert list(at.groups.offsets.of_group("g")) == ["t"]
+
+
+def test_offsets_of_a_deleted_topic_go() -> None:
+    at = Table()
+    for group in ("g", "h"):
+        at.commit(f"c {group}", group, "t")
+    at.commit("kept", "h", "u")
+    for outcome in at.groups.on_topics_changed({"t"}, {"t"}, at.now_ms):
+        at.do(outcome)
+
+    assert list(at.groups.offsets.of_group("g")) == []
+    assert list(at.groups.offsets.of_group("h")) == ["u"]
+
+
+def test_the_shard_knows_who_waits_when_it_goes() -> None:
+    at = Table()
+    at.join("first", "g")
+    at.join("second", "g")
+    assert at.heard == {}
+
+    assert set(at.groups.on_unloaded()) == {"first", "second"}
+
+
+def test_records_of_other_kinds_are_left_alone() -> None:
+    from moldau.protocol.schemas.share_group_log import ShareGroupMetadataKey
+
+    at = Table()
+    at.groups.replay(0, -1, ShareGroupMetadataKey(group_id="s"), None, 0)
+    assert len(at.groups) == 0
+
+
+def test_a_deadline_is_met_though_it_moved() -> None:
+    """A member that sends heartbeats lives; the first that misses them goes when it is due."""
+    at = Table(group_initial_rebalance_delay_ms=0)
+    at.join("j", "g")
+    at.pass_ms(1)
+    member, generation = at.heard["j"].member_id, at.heard["j"].generation_id
+
+    def live() -> int:
+        request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
+        ticket = f"h{at.now_ms}"
+        heard = at.ask(
+            ticket, lambda: at.groups.on_heartbeat(request, at.caller(), ticket, at.now_ms)
+        )
+        return code(heard)
+
+    for _ in range(5):
+        at.pass_ms(8_000)
+        assert live() == ErrorCode.NONE
+    at.pass_ms(10_001)
+    assert live() == ErrorCode.UNKNOWN_MEMBER_ID
