@@ -45,6 +45,12 @@ from moldau.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from moldau.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from moldau.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -55,9 +61,10 @@ from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.versions import Versions
 from moldau.records import Batch, open_batch, stamp
 from moldau.runtime import Runtime
+from tests.client import scripted_groups
 
 PORT = 9092
-SERVED = (0, 1, 2, 3, 18, 22)
+SERVED = (0, 1, 2, 3, 18, 22, 23, *scripted_groups.SERVED)
 _REMEMBERED = 5
 
 
@@ -97,6 +104,20 @@ class Log:
         stamp(stored, self.end, self.epoch)
         self.batches.append(stored)
         self.end = open_batch(stored).header.next_offset
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to that one that has records, and where it ends."""
+        found, end = -1, -1
+        for data in self.batches:
+            header = open_batch(data).header
+            if header.partition_leader_epoch <= epoch:
+                found, end = header.partition_leader_epoch, header.next_offset
+        return (epoch, self.end) if epoch >= self.epoch else (found, end)
+
+    def truncate(self, end: int) -> None:
+        """Batches from that offset on are gone, as after an unclean election."""
+        self.batches = [data for data in self.batches if open_batch(data).header.next_offset <= end]
+        self.end = end
 
     def _check_producer(self, batch: Batch) -> tuple[int, int] | None:
         header = batch.header
@@ -140,10 +161,13 @@ class ScriptedCluster:
     refuse: dict[type[Request], list[int]] = field(default_factory=lambda: defaultdict(list))
     delay_s: float = 0.0
     next_producer_id: int = 1000
+    next_session: int = 0
     cluster_id: str = "scripted"
     on_request: Callable[[int, Request], None] | None = None
 
     def __post_init__(self) -> None:
+        self.groups = scripted_groups.ScriptedGroups(self)
+        self.sessions: dict[tuple[int, int], _Session] = {}
         supported = supported_versions("broker")
         self.served = self.served or {key: supported[key] for key in SERVED}
 
@@ -219,6 +243,11 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _answer(self, arrival: Arrival, request: Request) -> None:
         cluster = self._cluster
+        if scripted_groups.is_handled(request):
+            cluster.groups.handle(
+                self._node_id, request, lambda response: self._reply(arrival, request, response)
+            )
+            return
         refused = cluster.refuse[type(request)]
         code = refused.pop(0) if refused else 0
         response = _ANSWERS[type(request)](cluster, self._node_id, request, code)
@@ -227,8 +256,14 @@ class _Connection(asyncio.BufferedProtocol):
             loop.call_later(response, self._answer_fetch, arrival, request)
         elif response is None:
             self._write(self._protocol.answer_nothing(arrival))
-        elif type(request) in cluster.lose_answers:
-            cluster.lose_answers.discard(type(request))
+        else:
+            self._reply(arrival, request, response)
+
+    def _reply(self, arrival: Arrival, request: Request, response: Response) -> None:
+        if self._transport.is_closing():
+            return
+        if type(request) in self._cluster.lose_answers:
+            self._cluster.lose_answers.discard(type(request))
             self._transport.abort()
         else:
             self._write(self._protocol.answer(arrival, response))
@@ -329,33 +364,104 @@ def _produce(
     return ProduceResponse(responses=answers) if request.acks else None
 
 
+@dataclass
+class _Session:
+    """A fetch session: what was asked for, and what was said of it last."""
+
+    epoch: int
+    wanted: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+
 def _fetch(
     cluster: ScriptedCluster, node_id: int, request: FetchRequest, code: int
 ) -> Response | float:
     response = _fetch_now(cluster, node_id, request, code)
-    has_news = code or any(
-        each.error_code or each.records for topic in response.responses for each in topic.partitions
+    has_news = (
+        code
+        or response.error_code
+        or any(
+            each.error_code or each.records
+            for topic in response.responses
+            for each in topic.partitions
+        )
     )
     return response if has_news or not request.max_wait_ms else request.max_wait_ms / 1000
+
+
+def _session(
+    cluster: ScriptedCluster, node_id: int, request: FetchRequest
+) -> tuple[int, _Session, bool] | None:
+    """The session's id, the session with the request's news in it, and whether it is new."""
+    if request.session_epoch <= 0:
+        session_id = 0
+        if request.session_epoch == 0:
+            cluster.sessions.pop((node_id, request.session_id), None)
+            session_id = cluster.next_session = cluster.next_session + 1
+        session = _Session(0)
+        cluster.sessions[node_id, session_id] = session
+    else:
+        session_id = request.session_id
+        found = cluster.sessions.get((node_id, session_id))
+        # A fetch that waits is looked at twice.
+        if found is None or request.session_epoch not in (found.epoch, found.epoch + 1):
+            return None
+        session = found
+        session.epoch = request.session_epoch
+    for gone in request.forgotten_topics_data:
+        for index in gone.partitions:
+            session.wanted.pop((cluster.find(gone.topic, gone.topic_id), index), None)
+    for topic in request.topics:
+        name = cluster.find(topic.topic, topic.topic_id)
+        for wanted in topic.partitions:
+            session.wanted[name, wanted.partition] = wanted
+    return session_id, session, request.session_epoch <= 0
 
 
 def _fetch_now(
     cluster: ScriptedCluster, node_id: int, request: FetchRequest, code: int
 ) -> FetchResponse:
-    answers = []
+    found = _session(cluster, node_id, request)
+    if found is None:
+        lost = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        return FetchResponse(throttle_time_ms=0, error_code=lost, responses=[])
+    session_id, session, is_full = found
+    by_topic: dict[str, list[PartitionData]] = {}
+    for (name, index), wanted in session.wanted.items():
+        logs = cluster.topics.get(name, [])
+        log = logs[index] if index < len(logs) else None
+        error = code or _fetch_error(log, node_id, wanted.fetch_offset)
+        data = _partition_data(log, wanted, error, request.isolation_level)
+        if is_full or data.error_code or data.records:
+            by_topic.setdefault(name, []).append(data)
+    answers = [
+        FetchableTopicResponse(
+            topic=name, topic_id=cluster.ids.get(name, ZERO_UUID), partitions=partitions
+        )
+        for name, partitions in by_topic.items()
+    ]
+    return FetchResponse(throttle_time_ms=0, session_id=session_id, responses=answers)
+
+
+def _epoch_ends(
+    cluster: ScriptedCluster, node_id: int, request: OffsetForLeaderEpochRequest, code: int
+) -> Response:
+    topics = []
     for topic in request.topics:
-        logs = cluster.topics.get(cluster.find(topic.topic, topic.topic_id), [])
         partitions = []
         for wanted in topic.partitions:
-            log = logs[wanted.partition] if wanted.partition < len(logs) else None
-            error = code or _fetch_error(log, node_id, wanted.fetch_offset)
-            partitions.append(_partition_data(log, wanted, error, request.isolation_level))
-        answers.append(
-            FetchableTopicResponse(
-                topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
+            log = cluster.topics[topic.topic][wanted.partition]
+            error = code or (0 if log.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            epoch, end = log.end_of(wanted.leader_epoch)
+            partitions.append(
+                EpochEndOffset(
+                    error_code=error,
+                    partition=wanted.partition,
+                    leader_epoch=epoch,
+                    end_offset=end,
+                )
             )
-        )
-    return FetchResponse(throttle_time_ms=0, responses=answers)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
 
 def _fetch_error(log: Log | None, node_id: int, offset: int) -> int:
@@ -429,4 +535,5 @@ _ANSWERS: dict[type[Request], Callable[..., Any]] = {
     ProduceRequest: _produce,
     FetchRequest: _fetch,
     ListOffsetsRequest: _list_offsets,
+    OffsetForLeaderEpochRequest: _epoch_ends,
 }

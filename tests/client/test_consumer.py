@@ -350,3 +350,54 @@ def test_what_was_sought_away_from_does_not_come_any_more() -> None:
         fill(log, 100)
         world.cluster.delay_s = 0.02
         assert world.run_client(main) == {0: list(range(90, 100))}
+
+
+def test_records_that_an_unclean_election_took_back_are_noticed() -> None:
+    """The new log is as long as the old one was: only its epochs tell that it is another one."""
+
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime, metadata_max_age_ms=200) as reader:
+            reader.assign([("t", 0)])
+            await reader.seek_to_beginning()
+            before = await read_all(reader, 30)
+            log.truncate(20)
+            world.cluster.move("t", 0, 2)
+            fill(log, 10)
+            after = await read_all(reader, 10)
+            return {0: before[0], 1: after[0]}
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 30)
+        assert world.run_client(main) == {0: list(range(30)), 1: list(range(20, 30))}
+
+
+def test_a_fetch_that_says_nothing_new_names_no_partition() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime) as reader:
+            reader.assign([("t", 0), ("t", 1)])
+            await reader.seek_to_beginning()
+            await read_all(reader, 40)
+            assert await reader.poll(3.0) == []
+
+    with ClientWorld() as world:
+        for log in world.cluster.add_topic("t", [1, 1]):
+            fill(log, 20)
+        world.run_client(main)
+        told = [each for _, each in world.cluster.requests if isinstance(each, FetchRequest)]
+        assert (told[0].session_epoch, len(told[0].topics)) == (0, 1)
+        assert [each.session_epoch for each in told] == list(range(len(told)))
+        assert [each.topics for each in told[-3:]] == [[], [], []]
+
+
+def test_a_duration_begins_with_the_first_record_that_is_young_enough() -> None:
+    async def main(runtime: Runtime) -> int:
+        now = runtime.clock.wall_ms()
+        log.put(encode_batch([(now - age, None, b"v", ()) for age in (90_000, 50_000, 10_000)]))
+        async with consumer(runtime, auto_offset_reset="by_duration:PT1M") as reader:
+            reader.assign([("t", 0)])
+            return (await reader.poll(5.0))[0].records[0].offset
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        assert world.run_client(main) == 1

@@ -7,7 +7,8 @@
 
 How it is built, from the wire up: `connection` (one broker), `cluster` (all of them: metadata,
 reconnecting, retrying), then `producer` on the cores `accumulator` and `batches`, `consumer` on the
-cores `positions` and `fetched`, and `admin`. The cores do no IO, so a test hands them answers
+cores `positions` and `fetched` and on `group` (membership, offsets, rebalancing) with its
+`assignors`, and `admin`. The cores do no IO, so a test hands them answers
 directly; the shells run unchanged in the simulator. Settings have Kafka's names (`settings`).
 
 Importing this package imports none of that: a name is loaded when it is first used.
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
     from moldau.client.admin import Admin
     from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
     from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
+    from moldau.client.admin_partitions import Reassignment
     from moldau.client.admin_topics import CreatedTopic, NewTopic
-    from moldau.client.consumer import Consumer
+    from moldau.client.consumer import Consumer, ConsumerInterceptor
     from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
     from moldau.client.fetched import PartitionRecords
+    from moldau.client.group.descriptions import GroupDescription, GroupMember, ListedGroup
+    from moldau.client.group.listener import RebalanceListener
+    from moldau.client.group.offset_requests import OffsetAndMetadata
     from moldau.client.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.client.offsets import FoundOffset
     from moldau.client.producer import Producer
+    from moldau.client.records_out import ConsumerRecord
 
 _HOMES = {
     "Admin": "admin",
@@ -36,16 +42,24 @@ _HOMES = {
     "ConfigEntry": "admin_configs",
     "ConfigSource": "admin_configs",
     "Consumer": "consumer",
+    "ConsumerInterceptor": "consumer",
+    "ConsumerRecord": "records_out",
     "CreatedTopic": "admin_topics",
     "Deliveries": "delivery",
     "Delivery": "delivery",
     "FoundOffset": "offsets",
+    "GroupDescription": "group.descriptions",
+    "GroupMember": "group.descriptions",
+    "ListedGroup": "group.descriptions",
     "LogDir": "admin_cluster",
     "NewTopic": "admin_topics",
+    "OffsetAndMetadata": "group.offset_requests",
     "Partition": "metadata",
     "PartitionRecords": "fetched",
     "Producer": "producer",
     "Quorum": "admin_cluster",
+    "Reassignment": "admin_partitions",
+    "RebalanceListener": "group.listener",
     "Resource": "admin_configs",
     "ResourceType": "admin_configs",
     "Sent": "delivery",
@@ -61,16 +75,24 @@ __all__ = [
     "ConfigEntry",
     "ConfigSource",
     "Consumer",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
     "CreatedTopic",
     "Deliveries",
     "Delivery",
     "FoundOffset",
+    "GroupDescription",
+    "GroupMember",
+    "ListedGroup",
     "LogDir",
     "NewTopic",
+    "OffsetAndMetadata",
     "Partition",
     "PartitionRecords",
     "Producer",
     "Quorum",
+    "Reassignment",
+    "RebalanceListener",
     "Resource",
     "ResourceType",
     "Sent",

@@ -16,14 +16,17 @@ from typing import Self
 from moldau.client import settings as rows
 from moldau.client.admin_cluster import ClusterAdmin
 from moldau.client.admin_configs import ConfigAdmin
+from moldau.client.admin_groups import GroupAdmin
+from moldau.client.admin_partitions import PartitionAdmin
 from moldau.client.admin_topics import TopicAdmin
 from moldau.client.cluster import Cluster
 from moldau.client.world import World, closing_unless_ready
 from moldau.runtime import Runtime
 
 
-class Admin(TopicAdmin, ConfigAdmin, ClusterAdmin):
-    """Topics, settings, brokers. Belongs to the event loop that it was started in."""
+class Admin(TopicAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin, GroupAdmin):
+    """Topics, partitions, settings, brokers, groups. Belongs to the event loop that it was started
+    in."""
 
     def __init__(
         self,

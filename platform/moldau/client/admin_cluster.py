@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
@@ -32,7 +33,26 @@ from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     ReplicaState,
 )
+from moldau.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from moldau.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 
+
+class Downgrade(IntEnum):
+    """How far a feature may be lowered."""
+
+    SAFE = 2
+    """Only where nothing is lost."""
+    UNSAFE = 3
+
+
+_UPGRADE = 1
 _METADATA_TOPIC = "__cluster_metadata"
 _BROKERS = 1
 
@@ -129,6 +149,34 @@ class ClusterAdmin(AdminRequests):
         """The level of each feature that the cluster has agreed on."""
         connection = await self._cluster.connection()
         return dict(connection.features)
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        downgrade: Downgrade | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Raises features to these levels, all or none; with `downgrade` lowers them. `dry_run`
+        only says whether it could be done."""
+        kind = _UPGRADE if downgrade is None else int(downgrade)
+        request = UpdateFeaturesRequest(
+            feature_updates=[
+                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+                for name, level in levels.items()
+            ],
+            validate_only=dry_run,
+        )
+        answer = await self._ask_controller(request, UpdateFeaturesResponse)
+        raise_for(answer.error_code, answer.error_message or "")
+        for each in answer.results:
+            raise_for(each.error_code, each.error_message or "", feature=each.feature)
+
+    async def unregister_broker(self, broker: int) -> None:
+        """Forgets a broker that has gone for good; it must have stopped."""
+        request = UnregisterBrokerRequest(broker_id=broker)
+        answer = await self._ask_controller(request, UnregisterBrokerResponse)
+        raise_for(answer.error_code, answer.error_message or "", broker=broker)
 
     async def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
         """The versions that a broker, or any of them, serves by API key."""

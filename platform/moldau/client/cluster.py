@@ -4,7 +4,8 @@ Everything above (producer, consumer, admin) asks here for `connection(node)`, `
 or `call(...)`, and tells here what it learned (`note`), so that reconnecting, refreshing and
 waiting between tries exist once.
 
-Invariants: at most one connection a broker, and one attempt to make it; between two attempts that
+Invariants: at most one connection a broker and lane (most talk goes on one lane; what may be parked
+at the broker for long has its own), and one attempt to make it; between two attempts that
 fail lies the reconnect backoff; at most one Metadata request is under way, and whoever asks for a
 refresh gets the answer to a request that was sent after asking; where no known broker can be
 reached the bootstrap servers are asked again (KIP-899). `aclose` ends all of it.
@@ -24,6 +25,7 @@ from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import MAX_FRAME_BYTES, shared_buffer
 from moldau.protocol.messages.metadata import (
@@ -41,6 +43,8 @@ ANY_BROKER: Final = -1
 CONTROLLER: Final = -2
 _FRAME_SLACK_BYTES: Final = 1 << 20
 _REFRESH_FIRST_MS_MIN: Final = 10
+_SHARED_LANE: Final = ""
+_TOPICS_BY_ID: Final = 12
 
 
 class Attempt(Protocol[T_co]):
@@ -89,9 +93,11 @@ class Cluster:
         self._options = _connection_options(settings)
         self._buffer = shared_buffer()
         self._bootstrap = rows.addresses(settings)
-        self._links: dict[Address, _Link] = {}
+        self._links: dict[tuple[Address, str], _Link] = {}
         self._creates_topics = creates_topics
         self._topics: dict[str, None] = {}
+        self._ids: frozenset[Uuid] = frozenset()
+        self.watches_all = False
         self._refresh = _Refresh()
         self._refresh_timer: asyncio.TimerHandle | None = None
 
@@ -119,15 +125,30 @@ class Cluster:
             )
         return await self._open(broker.address)
 
+    async def connection_to(self, address: Address, lane: str) -> Connection:
+        """As `connection`, to an address that a broker named, apart from other talk with it."""
+        self._check_open()
+        return await self._open(address, lane)
+
+    def hang_up(self, address: Address, lane: str) -> None:
+        """Ends that connection, if it stands."""
+        link = self._links.get((address, lane))
+        if link is not None and link.connection is not None:
+            link.connection.close()
+
     def ready_connection(self, node_id: int) -> Connection | None:
         """The connection to that broker if it stands already."""
         broker = self.metadata.brokers.get(node_id)
-        link = None if broker is None else self._links.get(broker.address)
+        link = None if broker is None else self._links.get((broker.address, _SHARED_LANE))
         return None if link is None else link.connection
 
     async def _any(self) -> Connection:
         """The least busy of those that stand, else the first that can be made."""
-        standing = [each.connection for each in self._links.values() if each.connection is not None]
+        standing = [
+            link.connection
+            for (_, lane), link in self._links.items()
+            if link.connection is not None and lane == _SHARED_LANE
+        ]
         if standing:
             return min(standing, key=lambda each: each.in_flight)
         known = [each.address for each in self.metadata.brokers.values()]
@@ -146,10 +167,10 @@ class Cluster:
             tried=problems,
         )
 
-    async def _open(self, address: Address) -> Connection:
-        link = self._links.get(address)
+    async def _open(self, address: Address, lane: str = _SHARED_LANE) -> Connection:
+        link = self._links.get((address, lane))
         if link is None:
-            link = self._links[address] = _Link(address)
+            link = self._links[address, lane] = _Link(address)
         if link.connection is not None:
             return link.connection
         if link.opening is None:
@@ -198,6 +219,10 @@ class Cluster:
         for topic in topics:
             self._topics[topic] = None
 
+    def look_for(self, ids: frozenset[Uuid]) -> None:
+        """The next refresh asks for the topics of these ids too."""
+        self._ids = ids
+
     def unwatch(self, topics: Iterable[str]) -> None:
         """Their metadata is not asked for any more."""
         for topic in topics:
@@ -244,10 +269,9 @@ class Cluster:
         self._plan_next_refresh()
 
     async def _ask_metadata(self) -> KafkaError | None:
-        topics = [MetadataRequestTopic(name=name) for name in self._topics]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._creates_topics)
         try:
             connection = await self._any()
+            request = self._metadata_request(connection)
             response = await connection.request(request, MetadataResponse)
         except KafkaError as error:
             return error
@@ -256,19 +280,31 @@ class Cluster:
             connection.close()
             return KafkaError(ErrorCode.REBOOTSTRAP_REQUIRED, broker=str(connection.address))
         self.metadata.update(response)
+        if request.topics is None:
+            self.metadata.keep_only(response, self._topics)
         self._drop_links_of_the_gone()
         if self.on_update is not None:
             self.on_update()
         return None
 
+    def _metadata_request(self, connection: Connection) -> MetadataRequest:
+        topics = [MetadataRequestTopic(name=name) for name in self._topics]
+        if self._ids and connection.version_of(MetadataRequest) >= _TOPICS_BY_ID:
+            topics += [MetadataRequestTopic(topic_id=each, name=None) for each in self._ids]
+        self._ids = frozenset()
+        return MetadataRequest(
+            topics=None if self.watches_all else topics,
+            allow_auto_topic_creation=self._creates_topics and not self.watches_all,
+        )
+
     def _drop_links_of_the_gone(self) -> None:
         """Idle connections to brokers that left, and to addresses that only were for bootstrap."""
         addresses = {each.address for each in self.metadata.brokers.values()}
-        for address, link in list(self._links.items()):
-            if address in addresses or link.opening is not None:
+        for key, link in list(self._links.items()):
+            if link.address in addresses or link.opening is not None:
                 continue
             if link.connection is None:
-                del self._links[address]
+                del self._links[key]
             elif not link.connection.in_flight and addresses:
                 link.connection.close()
 

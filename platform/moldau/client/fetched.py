@@ -3,7 +3,8 @@
 Invariants: records come in the order of the log, none below the position that was asked for, none
 twice; control batches are never given out; with read_committed neither are records of aborted
 transactions. What is damaged is CorruptRecord that names topic, partition and offset, and nothing
-behind it is given out.
+behind it is given out. `leader_epoch` is that of the last batch that was opened, `end_epoch` that
+of the last one that is there.
 
 Aborted transactions are told by the broker as (producer, first offset), ordered by offset: from
 that offset on the producer's batches are skipped until its abort marker.
@@ -15,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from moldau.client.metadata import TopicPartition
+from moldau.client.metadata import NO_EPOCH, TopicPartition
 from moldau.errors import CorruptRecord
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.records import Batch, Buffer, ControlType, Record, control_records, walk
@@ -53,6 +54,8 @@ class Fetched:
         self.size_bytes = len(data)
         self.high_watermark = high_watermark
         self.end_offset = position
+        self.leader_epoch = NO_EPOCH
+        self.end_epoch = NO_EPOCH
         self._aborted = None if aborted is None else deque(aborted)
         self._skipped_producers: set[int] = set()
         self._records = _NO_RECORDS
@@ -71,6 +74,7 @@ class Fetched:
                 raise self._told(error) from error
         if batches:
             self.end_offset = max(self.position, batches[-1].header.next_offset)
+            self.end_epoch = batches[-1].header.partition_leader_epoch
         return iter(batches)
 
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
@@ -117,6 +121,7 @@ class Fetched:
             if header.base_offset < self.position:
                 records = [each for each in records if each.offset >= self.position]
             self._next_offset = header.next_offset
+            self.leader_epoch = header.partition_leader_epoch
             if records:
                 self._records, self._next = records, 0
                 return True

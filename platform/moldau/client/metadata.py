@@ -118,6 +118,14 @@ class Metadata:
         if answered.topic_id != ZERO_UUID:
             self._names[answered.topic_id] = name
 
+    def keep_only(self, response: MetadataResponse, wanted: Iterable[str]) -> None:
+        """The answer names all topics that there are: what it does not name is gone."""
+        there = {each.name for each in response.topics}
+        for name in [*self.topics, *wanted]:
+            if name not in there:
+                self.forget(name)
+                self.refused[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def forget(self, name: str) -> None:
         """The topic is gone, or is another one of the same name."""
         topic = self.topics.pop(name, None)
@@ -162,6 +170,17 @@ class Metadata:
         )
         self.topics[where.topic] = replace(topic, partitions=tuple(partitions))
         return True
+
+    def racks_of(self, name: str) -> list[frozenset[str]] | None:
+        """For each partition of the topic the racks that have a replica; None if it is unknown."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return None
+        racks = {node: each.rack for node, each in self.brokers.items()}
+        return [
+            frozenset(rack for node in each.replicas if (rack := racks.get(node)))
+            for each in topic.partitions
+        ]
 
     def by_leader(self, wanted: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
         """The partitions by the broker that leads them; those without a leader under -1."""

@@ -1,26 +1,34 @@
 """Where a consumer stands in each of its partitions, what it has of them, and what to fetch. No IO.
 
-    UNKNOWN  -> nobody said where to begin: it has to be looked up
-    READING  -> the position is known, and fetches go on from `fetch_offset`
-    FAILED   -> an error that trying again does not heal; raised by the next poll, then READING
+    COMMITTED  -> the group's committed offset has to be asked for; if there is none: UNKNOWN
+    UNKNOWN    -> nobody said where to begin: an end of the log or a time has to be looked up
+    READING    -> the position is known, and fetches go on from `fetch_offset`
+    VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
+    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING
 
 Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
 the next one to be fetched, and between them lies what is buffered; a seek makes answers to earlier
-fetches void (`generation`); a partition with `fetch_bytes` or more in its buffer is not fetched, so
-that a consumer which is not read has a bounded memory.
+fetches and look-ups void (`generation`); a partition with `fetch_bytes` or more in its buffer is
+not fetched, and nothing is while all buffers together hold `memory_bytes`, so that a consumer which
+is not read has a bounded memory. Paused partitions keep what they have, and others are fetched on.
+
+A partition is fetched from its leader, or from the replica near by that the leader has named
+(KIP-392), until that one fails or `replica_s` are over; what a follower does not have yet or any
+more is asked of the leader before it counts as out of range.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.client.backoff import Backoff
 from moldau.client.fetched import Fetched, PartitionRecords
-from moldau.client.metadata import NO_LEADER, Metadata, TopicPartition
-from moldau.client.offsets import EARLIEST, LATEST
+from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
+from moldau.client.reset import Reset
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import PartitionData
@@ -32,17 +40,29 @@ if TYPE_CHECKING:
 class State(Enum):
     """What can be done for a partition; see above."""
 
+    COMMITTED = "committed"
     UNKNOWN = "unknown"
     READING = "reading"
+    VALIDATING = "validating"
     FAILED = "failed"
 
 
 class Asked(NamedTuple):
-    """One partition of a fetch that is under way."""
+    """One partition of a fetch or a look-up that is under way."""
 
     where: TopicPartition
     generation: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is kept, and how long a replica near by is believed in."""
+
+    fetch_bytes: int
+    memory_bytes: int
+    replica_s: float = 300.0
+    check_crcs: bool = True
 
 
 class Position:
@@ -51,25 +71,33 @@ class Position:
     __slots__ = (
         "buffered",
         "buffered_bytes",
+        "epoch",
         "error",
         "failures",
+        "fetch_epoch",
         "fetch_offset",
         "generation",
         "high_watermark",
         "is_paused",
+        "leader_epoch",
         "log_start_offset",
         "look_up",
         "not_before",
         "position",
+        "replica",
+        "replica_until",
         "state",
         "where",
     )
 
-    def __init__(self, where: TopicPartition, look_up: int | None) -> None:
+    def __init__(self, where: TopicPartition, look_up: Reset, state: State) -> None:
         self.where = where
-        self.state = State.UNKNOWN
+        self.state = state
         self.position = -1
         self.fetch_offset = -1
+        self.epoch = NO_EPOCH
+        self.fetch_epoch = NO_EPOCH
+        self.leader_epoch = NO_EPOCH
         self.generation = 0
         self.look_up = look_up
         self.is_paused = False
@@ -80,19 +108,23 @@ class Position:
         self.error: KafkaError | BadData | None = None
         self.failures = 0
         self.not_before = 0.0
+        self.replica = NO_LEADER
+        self.replica_until = 0.0
 
-    def seek(self, offset: int) -> None:
-        """Goes on from that offset."""
+    def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Goes on from that offset; `epoch` is that of the record before it, if known."""
         self._drop()
         self.state = State.READING
         self.position = self.fetch_offset = offset
-        self.look_up = None
+        self.epoch = self.fetch_epoch = epoch
+        self.leader_epoch = NO_EPOCH
 
-    def forget(self, look_up: int | None) -> None:
-        """Goes on from what `look_up` (a timestamp or an end of the log) will be found to be."""
+    def forget(self, look_up: Reset) -> None:
+        """Goes on from what `look_up` will be found to be."""
         self._drop()
         self.state = State.UNKNOWN
         self.position = self.fetch_offset = -1
+        self.epoch = self.fetch_epoch = NO_EPOCH
         self.look_up = look_up
 
     def _drop(self) -> None:
@@ -114,19 +146,31 @@ class Position:
         self.state = State.READING if self.position >= 0 else State.UNKNOWN
         return error
 
+    def source(self, metadata: Metadata, now: float) -> int:
+        """The broker to fetch from; -1 while there is none."""
+        leader = metadata.leader_of(self.where)
+        if self.replica != NO_LEADER:
+            partition = metadata.partition(self.where)
+            is_there = partition is not None and self.replica not in partition.offline
+            if now < self.replica_until and is_there and self.replica in metadata.brokers:
+                return self.replica
+            self.replica = NO_LEADER
+        return leader if leader in metadata.brokers else NO_LEADER
+
+    def asked(self) -> Asked:
+        """To be compared when the answer comes."""
+        return Asked(self.where, self.generation, self.fetch_offset)
+
 
 class Positions:
     """All partitions of a consumer."""
 
-    def __init__(
-        self, fetch_bytes: int, reset: str, backoff: Backoff, random: Random, *, check_crcs: bool
-    ) -> None:
-        """`reset`: earliest, latest or none, for positions that are unknown or out of range."""
-        self._fetch_bytes = max(1, fetch_bytes)
-        self.reset = {"earliest": EARLIEST, "latest": LATEST, "none": None}[reset]
+    def __init__(self, bounds: Bounds, reset: Reset, backoff: Backoff, random: Random) -> None:
+        """`reset` is for positions that are unknown or out of range."""
+        self.reset = reset
+        self._bounds = bounds
         self._backoff = backoff
         self._random = random
-        self._check_crcs = check_crcs
         self._all: dict[TopicPartition, Position] = {}
 
     def __iter__(self) -> Iterator[Position]:
@@ -135,9 +179,13 @@ class Positions:
     def __len__(self) -> int:
         return len(self._all)
 
-    def assign(self, wanted: Iterable[TopicPartition]) -> None:
-        """These and no others; those that stay keep their positions and what is buffered."""
-        self._all = {where: self._all.get(where) or Position(where, self.reset) for where in wanted}
+    def assign(self, wanted: Iterable[TopicPartition], *, from_committed: bool = False) -> None:
+        """These and no others; those that stay keep their positions and what is buffered. New ones
+        begin at the committed offset, where there is a group that may have one."""
+        state = State.COMMITTED if from_committed else State.UNKNOWN
+        self._all = {
+            where: self._all.get(where) or Position(where, self.reset, state) for where in wanted
+        }
 
     def get(self, where: TopicPartition) -> Position | None:
         """The partition's position, if it is assigned."""
@@ -155,54 +203,136 @@ class Positions:
             )
         return position
 
-    # Fetching
+    def current(self, asked: Asked) -> Position | None:
+        """The partition that was asked for, unless it has gone on elsewhere since."""
+        position = self._all.get(asked.where)
+        if position is None or position.generation != asked.generation:
+            return None
+        return position
 
-    def to_look_up(self, now: float) -> dict[TopicPartition, int]:
+    # Looking positions up
+
+    def waiting(self, state: State, now: float) -> list[Position]:
+        """Those in that state that may be tried now."""
+        return [each for each in self if each.state is state and now >= each.not_before]
+
+    def to_look_up(self, now: float, now_ms: int) -> dict[TopicPartition, int]:
         """The partitions whose position has to be found, each with the timestamp to ask for."""
         wanted = {}
-        for each in self:
-            if each.state is not State.UNKNOWN or now < each.not_before:
+        for each in self.waiting(State.UNKNOWN, now):
+            timestamp = each.look_up.timestamp(now_ms)
+            if timestamp is not None:
+                wanted[each.where] = timestamp
                 continue
-            if each.look_up is None:
-                each.fail(
-                    KafkaError(
-                        ErrorCode.OFFSET_NOT_AVAILABLE,
-                        "the partition has no position, and auto.offset.reset is none: seek first",
-                        topic=each.where.topic,
-                        partition=each.where.partition,
-                    )
+            each.fail(
+                KafkaError(
+                    ErrorCode.OFFSET_NOT_AVAILABLE,
+                    "the partition has no position, and auto.offset.reset is none: seek first",
+                    topic=each.where.topic,
+                    partition=each.where.partition,
                 )
-            else:
-                wanted[each.where] = each.look_up
+            )
         return wanted
 
+    def found_committed(self, asked: Asked, offset: int | None, epoch: int) -> None:
+        """What the group has committed; None if nothing."""
+        position = self.current(asked)
+        if position is None or position.state is not State.COMMITTED:
+            return
+        if offset is None:
+            position.forget(self.reset)
+        else:
+            position.seek(offset, epoch)
+
+    def leaders_changed(self, metadata: Metadata) -> None:
+        """Positions of which an epoch is known are held against a new leader's log first."""
+        for each in self:
+            known = metadata.partition(each.where)
+            if known is None or each.state not in (State.READING, State.VALIDATING):
+                continue
+            if known.leader_epoch <= each.leader_epoch:
+                continue
+            each.leader_epoch = known.leader_epoch
+            if each.fetch_epoch != NO_EPOCH:
+                each.state = State.VALIDATING
+                each.generation += 1
+
+    def validated(self, asked: Asked, end_offset: int, epoch: int) -> None:
+        """Where the log of the position's epoch ends at the leader; -1 if it has no such epoch.
+
+        What is beyond has been truncated (an unclean election): what is buffered of it is dropped;
+        what was given out already cannot be taken back, so the user hears of it, or the position
+        is reset.
+        """
+        position = self.current(asked)
+        if position is None or position.state is not State.VALIDATING:
+            return
+        position.failures = 0
+        position.state = State.READING
+        if end_offset >= position.fetch_offset:
+            return
+        leader_epoch = position.leader_epoch
+        if position.position <= end_offset:
+            position.seek(position.position, min(position.epoch, epoch))
+        elif self.reset.is_none:
+            position.seek(position.position, position.epoch)
+            position.fail(
+                KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    "the log was truncated: records that were read are gone from it, and "
+                    "auto.offset.reset is none: seek to go on",
+                    topic=asked.where.topic,
+                    partition=asked.where.partition,
+                    offset=position.position,
+                    log_ends=end_offset,
+                )
+            )
+        elif end_offset < 0:
+            position.forget(self.reset)
+        else:
+            position.seek(end_offset, epoch)
+        position.leader_epoch = leader_epoch
+
+    # Fetching
+
     def to_fetch(self, now: float, metadata: Metadata) -> dict[int, list[Position]]:
-        """The partitions that want more, by leader; under -1 those that have none."""
+        """The partitions that want more, by broker; under -1 those that have none."""
         found: dict[int, list[Position]] = {}
+        if self.is_full:
+            return found
         for each in self:
             if (
                 each.state is State.READING
                 and not each.is_paused
-                and each.buffered_bytes < self._fetch_bytes
+                and each.buffered_bytes < self._bounds.fetch_bytes
                 and now >= each.not_before
             ):
-                leader = metadata.leader_of(each.where)
-                if leader not in metadata.brokers:
-                    leader = NO_LEADER
-                found.setdefault(leader, []).append(each)
+                found.setdefault(each.source(metadata, now), []).append(each)
         for each in found.get(NO_LEADER, ()):
-            self._put_off(each, now)
+            self.put_off(each, now)
         return found
 
-    def full_at(self, metadata: Metadata) -> set[int]:
-        """The leaders of partitions that want more as soon as something is taken of them."""
+    @property
+    def room_bytes(self) -> int:
+        """How much may still be fetched ahead."""
+        return self._bounds.memory_bytes - sum(each.buffered_bytes for each in self)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough to give out, and no room for more."""
+        is_there = any(each.buffered and not each.is_paused for each in self)
+        return is_there and self.room_bytes <= 0
+
+    def full_at(self, metadata: Metadata, now: float) -> set[int]:
+        """The brokers of partitions that want more as soon as something is taken of them."""
         return {
-            metadata.leader_of(each.where)
+            each.source(metadata, now)
             for each in self
-            if each.buffered_bytes >= self._fetch_bytes and not each.is_paused
+            if each.buffered_bytes >= self._bounds.fetch_bytes and not each.is_paused
         }
 
-    def _put_off(self, position: Position, now: float) -> None:
+    def put_off(self, position: Position, now: float) -> None:
+        """It failed now; later, then."""
         position.failures += 1
         position.not_before = now + self._backoff.wait_s(position.failures, self._random)
 
@@ -211,15 +341,18 @@ class Positions:
         waits = [each.not_before for each in self if each.not_before > now]
         return min(waits, default=None)
 
-    def arrived(self, asked: Asked, data: PartitionData, *, is_committed: bool) -> None:
+    def arrived(self, asked: Asked, data: PartitionData, *, is_committed: bool, now: float) -> None:
         """A fetch brought something of a partition."""
-        position = self._current(asked)
+        position = self.current(asked)
         if position is None:
             return
         position.failures = 0
         position.not_before = 0.0
         position.high_watermark = data.high_watermark
         position.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica != NO_LEADER:
+            position.replica = data.preferred_read_replica
+            position.replica_until = now + self._bounds.replica_s
         end = data.last_stable_offset if is_committed else data.high_watermark
         if not data.records:
             return
@@ -231,18 +364,26 @@ class Positions:
             return
         if fetched.end_offset > asked.offset:
             position.fetch_offset = fetched.end_offset
+            position.fetch_epoch = fetched.end_epoch
             position.buffered.append(fetched)
             position.buffered_bytes += fetched.size_bytes
 
     def refused(self, asked: Asked, error: KafkaError, now: float) -> None:
         """A fetch failed for a partition."""
-        position = self._current(asked)
+        position = self.current(asked)
         if position is None:
             return
-        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and self.reset is not None:
-            position.forget(self.reset)
+        was_near, position.replica = position.replica, NO_LEADER
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and was_near != NO_LEADER:
+            return
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and not self.reset.is_none:
+            # What is buffered is given out first: the position of the user is still in the log.
+            if position.buffered:
+                self.put_off(position, now)
+            else:
+                position.forget(self.reset)
         elif error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            self._put_off(position, now)
+            self.put_off(position, now)
         else:
             context = {
                 "topic": asked.where.topic,
@@ -250,19 +391,6 @@ class Positions:
                 "offset": asked.offset,
             }
             position.fail(KafkaError(error.code, error.reason, **{**error.context, **context}))
-
-    def put_off(self, where: TopicPartition, now: float) -> None:
-        """Its position could not be looked up; later, then."""
-        position = self._all.get(where)
-        if position is not None:
-            self._put_off(position, now)
-
-    def _current(self, asked: Asked) -> Position | None:
-        """The partition that was asked for, unless it has gone on elsewhere since."""
-        position = self._all.get(asked.where)
-        if position is None or position.generation != asked.generation:
-            return None
-        return position
 
     # Records out
 
@@ -274,7 +402,7 @@ class Positions:
         for where, each in self._all.items():
             if count_max <= 0:
                 break
-            if each.is_paused or not each.buffered:
+            if each.is_paused or not each.buffered or each.state is State.VALIDATING:
                 continue
             count_max -= self._take_from(each, count_max, found)
             served.append(where)
@@ -289,12 +417,14 @@ class Positions:
         while position.buffered and count < count_max:
             fetched = position.buffered[0]
             try:
-                part = fetched.take(count_max - count, check_crc=self._check_crcs)
+                part = fetched.take(count_max - count, check_crc=self._bounds.check_crcs)
             except BadData as error:
                 position.position = fetched.position
                 position.fail(error)
                 break
             position.position = max(position.position, fetched.position)
+            if fetched.leader_epoch != NO_EPOCH:
+                position.epoch = fetched.leader_epoch
             if part is None:
                 position.buffered.popleft()
                 position.buffered_bytes -= fetched.size_bytes

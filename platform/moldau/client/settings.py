@@ -13,6 +13,47 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from moldau.client.addresses import Address, parse_address
+from moldau.client.group_settings import (
+    GROUP_ROWS as GROUP_ROWS,
+)
+from moldau.client.group_settings import (
+    auto_commit_interval_ms as auto_commit_interval_ms,
+)
+from moldau.client.group_settings import beats_often_enough, fits_protocol, group_is_whole
+from moldau.client.group_settings import (
+    commits_by_itself as commits_by_itself,
+)
+from moldau.client.group_settings import (
+    enable_auto_commit as enable_auto_commit,
+)
+from moldau.client.group_settings import (
+    exclude_internal_topics as exclude_internal_topics,
+)
+from moldau.client.group_settings import (
+    group_id as group_id,
+)
+from moldau.client.group_settings import (
+    group_instance_id as group_instance_id,
+)
+from moldau.client.group_settings import (
+    group_protocol as group_protocol,
+)
+from moldau.client.group_settings import (
+    group_remote_assignor as group_remote_assignor,
+)
+from moldau.client.group_settings import (
+    heartbeat_interval_ms as heartbeat_interval_ms,
+)
+from moldau.client.group_settings import (
+    max_poll_interval_ms as max_poll_interval_ms,
+)
+from moldau.client.group_settings import (
+    partition_assignment_strategy as partition_assignment_strategy,
+)
+from moldau.client.group_settings import (
+    session_timeout_ms as session_timeout_ms,
+)
+from moldau.client.reset import parse_reset
 from moldau.config import (
     BOOLEAN,
     INT,
@@ -38,6 +79,14 @@ _INT_MAX: Final = 2**31 - 1
 def _is_address(text: str) -> bool:
     try:
         parse_address(text)
+    except ConfigError:
+        return False
+    return True
+
+
+def _is_reset(text: str) -> bool:
+    try:
+        parse_reset(text)
     except ConfigError:
         return False
     return True
@@ -306,8 +355,10 @@ auto_offset_reset = Setting(
     "auto.offset.reset",
     STRING,
     "latest",
-    "Where to go on when the position of a partition is unknown or no longer in its log.",
-    check=one_of("earliest", "latest", "none"),
+    "Where to go on when the position of a partition is unknown or no longer in its log: earliest, "
+    "latest, by_duration:PT1H (the first record that is not older than that, KIP-1106), or none, "
+    "which is an error for the user to decide about.",
+    check=Check("earliest, latest, none or by_duration:<ISO 8601>", _is_reset),
 )
 check_crcs = Setting(
     "check.crcs", BOOLEAN, True, "Whether the checksum of each batch that was fetched is checked."
@@ -319,9 +370,28 @@ allow_auto_create_topics = Setting(
     "Whether asking for a topic that does not exist makes it, if the broker does so at all.",
 )
 
+buffer_memory_of_consumer = Setting(
+    "buffer.memory",
+    LONG,
+    67_108_864,
+    "How many bytes of records are kept that were fetched and not given out yet; no more are asked "
+    "for until some were.",
+    check=at_least(1),
+)
+client_rack = Setting(
+    "client.rack",
+    STRING,
+    "",
+    "Where this client is: the broker may let it read from a replica near by, and assignors may "
+    "give it partitions that have one.",
+)
+
 CONSUMER_SETTINGS: Final = SettingTable(
     (
         *CONNECTION_ROWS,
+        *GROUP_ROWS,
+        client_rack,
+        buffer_memory_of_consumer,
         fetch_min_bytes,
         fetch_max_bytes,
         fetch_max_wait_ms,
@@ -331,7 +401,8 @@ CONSUMER_SETTINGS: Final = SettingTable(
         auto_offset_reset,
         check_crcs,
         allow_auto_create_topics,
-    )
+    ),
+    rules=(group_is_whole, fits_protocol, beats_often_enough),
 )
 
 

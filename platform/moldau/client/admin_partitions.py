@@ -1,0 +1,191 @@
+"""Where partitions are: electing leaders, moving replicas among brokers and among their disks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from moldau.client import settings as rows
+from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.metadata import TopicPartition
+from moldau.errors.codes import KafkaError, raise_for
+from moldau.protocol.messages import elect_leaders as electing
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from moldau.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from moldau.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
+
+Outcomes = dict[TopicPartition, "KafkaError | None"]
+
+
+class Election(IntEnum):
+    """Who may win."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A move that is under way: all replicas, those that come and those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class PartitionAdmin(AdminRequests):
+    """Leaders and replicas."""
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election: Election = Election.PREFERRED,
+    ) -> Outcomes:
+        """Elects now, for these partitions or for all. An unclean election may lose records. A
+        partition that needs none has the error ELECTION_NOT_NEEDED, or is left out of all."""
+        request = electing.ElectLeadersRequest(
+            election_type=election,
+            topic_partitions=None
+            if partitions is None
+            else [
+                electing.TopicPartitions(topic=name, partitions=found)
+                for name, found in _by_topic(partitions).items()
+            ],
+            timeout_ms=self._request_timeout_ms,
+        )
+        answer = await self._ask_controller(request, electing.ElectLeadersResponse)
+        raise_for(answer.error_code)
+        return {
+            TopicPartition(topic.topic, each.partition_id): error_of(
+                each.error_code,
+                each.error_message,
+                topic=topic.topic,
+                partition=each.partition_id,
+            )
+            for topic in answer.replica_election_results
+            for each in topic.partition_result
+        }
+
+    async def alter_partition_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Outcomes:
+        """Starts to move partitions to these brokers, the preferred leader first; None cancels the
+        move of a partition. What was started goes on by itself: see
+        `list_partition_reassignments`."""
+        by_topic: dict[str, list[ReassignablePartition]] = {}
+        for where, brokers in replicas.items():
+            wanted = ReassignablePartition(
+                partition_index=where.partition,
+                replicas=None if brokers is None else list(brokers),
+            )
+            by_topic.setdefault(where.topic, []).append(wanted)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=self._request_timeout_ms,
+            topics=[
+                ReassignableTopic(name=name, partitions=found) for name, found in by_topic.items()
+            ],
+        )
+        answer = await self._ask_controller(request, AlterPartitionReassignmentsResponse)
+        raise_for(answer.error_code, answer.error_message or "")
+        return {
+            TopicPartition(topic.name, each.partition_index): error_of(
+                each.error_code,
+                each.error_message,
+                topic=topic.name,
+                partition=each.partition_index,
+            )
+            for topic in answer.responses
+            for each in topic.partitions
+        }
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The moves that are under way, of these partitions or of all."""
+        request = ListPartitionReassignmentsRequest(
+            timeout_ms=self._request_timeout_ms,
+            topics=None
+            if partitions is None
+            else [
+                ListPartitionReassignmentsTopics(name=name, partition_indexes=found)
+                for name, found in _by_topic(partitions).items()
+            ],
+        )
+        answer = await self._ask_controller(request, ListPartitionReassignmentsResponse)
+        raise_for(answer.error_code, answer.error_message or "")
+        return {
+            TopicPartition(topic.name, each.partition_index): Reassignment(
+                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    async def alter_replica_log_dirs(
+        self, directories: Mapping[tuple[TopicPartition, int], str]
+    ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
+        """Moves replicas, each told by partition and broker, to another directory of their broker.
+        The move goes on by itself: see `describe_log_dirs`."""
+        by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
+        for (where, broker), path in directories.items():
+            by_broker.setdefault(broker, {}).setdefault(path, []).append(where)
+        answers = await asyncio.gather(
+            *(self._alter_log_dirs(broker, dirs) for broker, dirs in by_broker.items())
+        )
+        return {each: error for answer in answers for each, error in answer.items()}
+
+    async def _alter_log_dirs(
+        self, broker: int, dirs: Mapping[str, list[TopicPartition]]
+    ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        AlterReplicaLogDirTopic(name=name, partitions=found)
+                        for name, found in _by_topic(partitions).items()
+                    ],
+                )
+                for path, partitions in dirs.items()
+            ]
+        )
+        answer = await self._ask(request, AlterReplicaLogDirsResponse, node_id=broker)
+        return {
+            (TopicPartition(topic.topic_name, each.partition_index), broker): error_of(
+                each.error_code,
+                None,
+                topic=topic.topic_name,
+                partition=each.partition_index,
+                broker=broker,
+            )
+            for topic in answer.results
+            for each in topic.partitions
+        }
+
+    @property
+    def _request_timeout_ms(self) -> int:
+        return self._cluster.settings[rows.request_timeout_ms]
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for where in partitions:
+        by_topic.setdefault(where.topic, []).append(where.partition)
+    return by_topic

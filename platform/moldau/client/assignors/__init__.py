@@ -1,0 +1,34 @@
+"""How the members of a classic group share partitions: range, roundrobin, sticky and its
+cooperative kind, with the results of Java's classes, and whatever plugins bring.
+
+The door is `load_assignors`; what an assignor is stands in `assignor`.
+"""
+
+from __future__ import annotations
+
+from moldau.client.assignors.assignor import (
+    NO_GENERATION,
+    Assignment,
+    Assignor,
+    Rebalance,
+    Subscription,
+    Topics,
+)
+from moldau.client.assignors.installed import load_assignors
+from moldau.client.assignors.ranges import RangeAssignor
+from moldau.client.assignors.round_robin import RoundRobinAssignor
+from moldau.client.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+
+__all__ = [
+    "NO_GENERATION",
+    "Assignment",
+    "Assignor",
+    "CooperativeStickyAssignor",
+    "RangeAssignor",
+    "Rebalance",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "Subscription",
+    "Topics",
+    "load_assignors",
+]

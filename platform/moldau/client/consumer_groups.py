@@ -1,0 +1,283 @@
+"""A consumer's part in its group: the member, when there is a subscription, and the offsets.
+
+Invariants: commits of one consumer are stored in the order in which they were begun; a commit that
+goes by itself covers only what the user is done with, and when one fails for good the next poll
+says so; partitions that go are committed before anybody hears that they went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+from moldau.client import settings as rows
+from moldau.client.assignors import load_assignors
+from moldau.client.cluster import Cluster
+from moldau.client.group.classic import ClassicMember
+from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.coordinator import Coordinator
+from moldau.client.group.listener import RebalanceListener, tell
+from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Terms, Wanted
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.group.offsets import AutoCommit, GroupOffsets
+from moldau.client.group.session import GroupSession
+from moldau.client.metadata import TopicPartition
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import format_uuid, new_uuid
+from moldau.runtime import Runtime
+
+OffsetsGiven = Mapping[TopicPartition, "int | OffsetAndMetadata"]
+
+_LOSES_MEMBERSHIP: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    )
+)
+
+
+class Reader(Protocol):
+    """The consumer, as its group sees it."""
+
+    def take_over(self, change: Change) -> None: ...
+
+    def wake(self) -> None: ...
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]: ...
+
+    def committed_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+
+
+class ConsumerGroup:
+    """The group, and this consumer in it."""
+
+    def __init__(
+        self, runtime: Runtime, cluster: Cluster, settings: Settings, reader: Reader
+    ) -> None:
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._settings = settings
+        self._reader = reader
+        self._coordinator = Coordinator(cluster, settings[rows.group_id] or "")
+        self._session = GroupSession(
+            runtime, cluster, self._coordinator, _member(runtime, settings), self
+        )
+        self._offsets = GroupOffsets(
+            cluster,
+            self._coordinator,
+            self._identity,
+            self._member.on_commit_refused,
+            self._may_retry,
+        )
+        self._is_subscribed = False
+        self._commits_by_itself = rows.commits_by_itself(settings)
+        self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
+        self._last_commit: asyncio.Task[None] | None = None
+        self._failure: KafkaError | None = None
+        self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
+
+    @property
+    def _member(self) -> Member:
+        return self._session.member
+
+    @property
+    def member_id(self) -> str:
+        """Empty while it is none."""
+        return self._member.identity.member_id
+
+    def _identity(self) -> Identity:
+        identity = self._member.identity
+        if self._is_subscribed and identity == NOBODY:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "not committed: this consumer is no member of its group at present; poll, which "
+                "joins it",
+                group=self._coordinator.group_id,
+            )
+        return identity
+
+    def _may_retry(self, identity: Identity, where: TopicPartition) -> bool:
+        member = self._member
+        return where in member.owned and member.may_commit_later(identity)
+
+    # Membership
+
+    def listen(self, listener: RebalanceListener | None) -> None:
+        """From now on this listener is told."""
+        self._session.listener = RebalanceListener() if listener is None else listener
+
+    def subscribe(self, wanted: Wanted) -> None:
+        """These topics, from the next rebalance on."""
+        self._is_subscribed = True
+        self._member.subscribe(wanted)
+        self._session.poke()
+
+    async def unsubscribe(self) -> None:
+        """Gives everything up and leaves; may be subscribed again."""
+        self._member.subscribe(Wanted())
+        self._session.poke()
+        await self._session.run_changes()
+        self._is_subscribed = False
+
+    def on_metadata(self) -> None:
+        """Metadata came."""
+        self._session.on_metadata()
+
+    async def on_poll(self) -> None:
+        """The user polls."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        if self._is_subscribed:
+            await self._session.on_poll()
+
+    # What the session wants of its owner
+
+    def take_over(self, change: Change) -> None:
+        """From now on the consumer reads what the change says."""
+        self._reader.take_over(change)
+
+    def wake(self) -> None:
+        """A poll has something to do."""
+        self._reader.wake()
+
+    async def commit_before(self, change: Change) -> None:
+        """Partitions go: commits what was given out of them, if that is to be done by itself."""
+        if not self._commits_by_itself:
+            return
+        gone = set(change.partitions)
+        consumed = self._reader.consumed()
+        offsets = {where: each for where, each in consumed.items() if where in gone}
+        await self._commit_by_itself(offsets)
+
+    # Offsets
+
+    async def commit(
+        self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
+    ) -> None:
+        """Returns when they are stored."""
+        await self._commit(self._given(offsets), self._last_commit, timeout_s)
+
+    def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
+        """The same in a task of its own."""
+        return self._spawn(self._given(offsets))
+
+    def _spawn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
+        task = self._runtime.spawn(
+            self._commit(offsets, self._last_commit), name="commit offsets", reported=False
+        )
+        task.add_done_callback(_look_at)
+        self._last_commit = task
+        return task
+
+    async def _commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        before: asyncio.Task[None] | None,
+        timeout_s: float | None = None,
+    ) -> None:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        if offsets:
+            await self._offsets.commit(offsets, timeout_s=timeout_s)
+            self._reader.committed_now(offsets)
+
+    def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
+            return self._reader.consumed()
+        return {TopicPartition(*where): _offset(each) for where, each in offsets.items()}
+
+    def commit_if_due(self, now: float) -> None:
+        """The user is done with what the last poll gave: commits that, when it is time to."""
+        if not self._commits_by_itself or not self._auto.is_due(now):
+            return
+        if self._is_subscribed and self._member.identity == NOBODY:
+            return
+        offsets = self._reader.consumed()
+        if offsets:
+            task = self._spawn(offsets)
+            task.add_done_callback(self._auto_committed)
+            self._auto.begin(task)
+
+    def _auto_committed(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, KafkaError):
+            self._note_failure(error)
+
+    async def _commit_by_itself(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout_s: float | None = None,
+    ) -> None:
+        try:
+            await self._commit(offsets, self._last_commit, timeout_s)
+        except KafkaError as error:
+            self._note_failure(error)
+
+    def _note_failure(self, error: KafkaError) -> None:
+        """Without the membership, or for now, it is read again by whoever has the partition then.
+        Anything else will go on failing: the user has to hear of it."""
+        if not error.retriable and error.code not in _LOSES_MEMBERSHIP:
+            self._failure = error
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is stored."""
+        stable = self._settings[rows.isolation_level] == "read_committed"
+        return await self._offsets.committed(partitions, require_stable=stable, timeout_s=timeout_s)
+
+    # The end
+
+    async def aclose(self, timeout_s: float) -> None:
+        """Commits, says goodbye, leaves."""
+        try:
+            await self._session.aclose(timeout_s, partial(self._say_goodbye, timeout_s))
+        finally:
+            if self._last_commit is not None and not self._last_commit.done():
+                self._last_commit.cancel()
+            await self._coordinator.aclose()
+
+    async def _say_goodbye(self, timeout_s: float) -> None:
+        if self._commits_by_itself and not (
+            self._is_subscribed and self._member.identity == NOBODY
+        ):
+            await self._commit_by_itself(self._reader.consumed(), timeout_s)
+        owned = self._member.owned
+        if self._is_subscribed and owned:
+            kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
+            await tell(self._session.listener, Change(kind, owned, ()))
+
+
+def _member(runtime: Runtime, settings: Settings) -> Member:
+    terms = Terms(
+        group_id=settings[rows.group_id] or "",
+        instance_id=settings[rows.group_instance_id],
+        rack=settings[rows.client_rack] or None,
+        session_timeout_s=settings[rows.session_timeout_ms] / 1000,
+        heartbeat_interval_s=settings[rows.heartbeat_interval_ms] / 1000,
+        poll_interval_s=settings[rows.max_poll_interval_ms] / 1000,
+        request_timeout_s=settings[rows.request_timeout_ms] / 1000,
+        remote_assignor=settings[rows.group_remote_assignor],
+    )
+    if settings[rows.group_protocol] == "consumer":
+        return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
+    assignors = load_assignors(settings[rows.partition_assignment_strategy])
+    return ClassicMember(terms, assignors, runtime.random)
+
+
+def _offset(given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    whole = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    if whole.offset < 0:
+        raise ValueError("an offset to commit is not negative")
+    return whole
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,143 @@
+"""Where a consumer reads: seeking, pausing, and asking for offsets. A part of `Consumer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moldau.client.cluster import Cluster
+from moldau.client.fetcher import Fetcher
+from moldau.client.metadata import TopicPartition
+from moldau.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets, partitions_of
+from moldau.client.positions import Positions
+from moldau.client.records_out import RecordsOut
+
+Partitions = Iterable[TopicPartition | tuple[str, int]]
+
+
+def where_of(partitions: Partitions) -> list[TopicPartition]:
+    """As partitions, whichever way they were written."""
+    return [TopicPartition(*each) for each in partitions]
+
+
+class ConsumerPositions:
+    """What the user can say and ask of positions."""
+
+    _cluster: Cluster
+    _fetcher: Fetcher
+    _positions: Positions
+    _out: RecordsOut
+
+    async def partitions(
+        self, *topics: str, timeout_s: float | None = None
+    ) -> list[TopicPartition]:
+        """All partitions of these topics; KafkaError for one that the cluster does not know, after
+        `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
+        return await partitions_of(self._cluster, topics, timeout_s=timeout_s)
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return [each.where for each in self._positions]
+
+    # Seeking
+
+    def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
+        """The next record of the partition is that of `offset`, or the first one behind it.
+        `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
+        if offset < 0:
+            raise ValueError("an offset is not negative; seek_to_end and others seek by name")
+        where = TopicPartition(topic, partition)
+        self._positions.require(where).seek(offset, leader_epoch)
+        self._out.drop([where])
+        self._fetcher.soon()
+
+    async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Goes to the first record of these partitions, or of all that are assigned."""
+        await self._seek_by(dict.fromkeys(self._chosen(partitions), EARLIEST))
+
+    async def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """Goes behind the last record of these partitions, or of all that are assigned."""
+        await self._seek_by(dict.fromkeys(self._chosen(partitions), LATEST))
+
+    async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
+        """Goes to the first record that is not older; to the end where there is none."""
+        await self._seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
+
+    async def _seek_by(self, wanted: dict[TopicPartition, int]) -> None:
+        for where in wanted:
+            self._positions.require(where)
+        found = await self.offsets(wanted)
+        late = [where for where, each in found.items() if each.offset < 0]
+        ends = await self.offsets(dict.fromkeys(late, LATEST)) if late else {}
+        for where in wanted:
+            answer = ends.get(where, found[where])
+            self._positions.require(where).seek(answer.offset, answer.leader_epoch)
+        self._out.drop(wanted)
+        self._fetcher.soon()
+
+    # Asking
+
+    async def offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset]:
+        """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
+        like. Offset -1 where no record is as new."""
+        return await list_offsets(
+            self._cluster, wanted, is_committed=self._fetcher.is_committed_only
+        )
+
+    async def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """The first offset of each partition that is not older than its timestamp in ms; None where
+        nothing is as new."""
+        found = await self.offsets(wanted)
+        return {where: each if each.offset >= 0 else None for where, each in found.items()}
+
+    async def beginning_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the logs begin."""
+        return await self._ends(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the logs end: the offset of the next record; with read_committed that of the first
+        transaction that is open."""
+        return await self._ends(partitions, LATEST)
+
+    async def _ends(self, partitions: Partitions, end: int) -> dict[TopicPartition, int]:
+        found = await self.offsets(dict.fromkeys(where_of(partitions), end))
+        return {where: each.offset for where, each in found.items()}
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """The offset of the next record that a poll will give; None while it is not known."""
+        where = TopicPartition(topic, partition)
+        found = self._positions.require(where)
+        return None if found.position < 0 else self._out.consumed().get(where, found.position)
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets lie before the end as of the last fetch; None before the first one."""
+        found = self._positions.require(TopicPartition(topic, partition))
+        if found.high_watermark < 0 or found.position < 0:
+            return None
+        return max(0, found.high_watermark - found.position)
+
+    # Pausing
+
+    def pause(self, partitions: Partitions | None = None) -> None:
+        """Gives nothing of these partitions and fetches no more of them; what is there is kept."""
+        for where in self._chosen(partitions):
+            self._positions.require(where).is_paused = True
+
+    def resume(self, partitions: Partitions | None = None) -> None:
+        """Takes `pause` back."""
+        for where in self._chosen(partitions):
+            self._positions.require(where).is_paused = False
+        self._fetcher.news.set()
+        self._fetcher.soon()
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return [each.where for each in self._positions if each.is_paused]
+
+    def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
+        return self.assignment if partitions is None else where_of(partitions)

@@ -1,0 +1,287 @@
+"""The shell of the positions: fetches records ahead, and looks positions up.
+
+A fetch waits at the broker for something new only if it asks for every partition that is read
+there. Otherwise: 1. one partition's records lie here, the others are at their ends; 2. a fetch of
+these others waits; 3. the user takes what lies here, and nobody fetches more of it for half a
+second.
+
+Invariants: at most one fetch a broker is under way, and one look-up of each kind; what fails and
+may work later is tried again after the backoff; what does not is the position's error. What to
+fetch and what to give is decided in `positions`; this shell has the clock, the connections and the
+waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, cast
+
+from moldau.client import settings as rows
+from moldau.client.cluster import Cluster
+from moldau.client.fetch_requests import Told, fetch_request, settle_fetch
+from moldau.client.fetch_session import FetchSession
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.leader_epochs import ends_by_leader
+from moldau.client.metadata import NO_LEADER, TopicPartition
+from moldau.client.offsets import LATEST, FoundOffset, list_offsets
+from moldau.client.positions import Asked, Position, Positions, State
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.fetch import FetchResponse
+from moldau.runtime import Runtime
+
+_SHORTEST_WAIT_S: Final = 0.001
+# After this long a user hears of a topic or partition that there is not; it is looked for on.
+_LOOK_UP_S: Final = 5.0
+_MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+Committed = Callable[
+    [list[TopicPartition]], Awaitable["dict[TopicPartition, OffsetAndMetadata | None]"]
+]
+
+
+class Fetcher:
+    """Keeps the buffers of the positions filled."""
+
+    def __init__(
+        self, runtime: Runtime, cluster: Cluster, positions: Positions, settings: Settings
+    ) -> None:
+        self.news = asyncio.Event()
+        """Set when a poll may have something to give."""
+        self.committed: Committed | None = None
+        """How the group's offsets are asked for, where there is a group."""
+        self.is_committed_only = settings[rows.isolation_level] == "read_committed"
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._positions = positions
+        self._settings = settings
+        self._sessions: dict[int, FetchSession] = {}
+        self._fetching: set[int] = set()
+        # Brokers that had nothing new of the partitions which had room for more.
+        self._had_nothing: set[int] = set()
+        self._looking: dict[State, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Nothing is fetched any more."""
+        self._is_closed = True
+        self.news.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._looking.values():
+            task.cancel()
+
+    def taken(self) -> None:
+        """Something was given out: there may be room again."""
+        self._had_nothing.clear()
+
+    def soon(self) -> None:
+        """Something has changed: looks at what is to be fetched when this turn of the loop ends."""
+        if not self._is_due and not self._is_closed:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._fetch)
+
+    # Fetching
+
+    def _fetch(self) -> None:
+        """Sends a fetch to every broker that has none under way and leads what wants more."""
+        self._is_due = False
+        if self._is_closed:
+            return
+        now = self._clock.monotonic()
+        metadata = self._cluster.metadata
+        self._positions.leaders_changed(metadata)
+        self._look_things_up(now)
+        full = self._positions.full_at(metadata, now)
+        for node_id, positions in self._positions.to_fetch(now, metadata).items():
+            if node_id == NO_LEADER:
+                self._check_partitions(positions)
+                self._cluster.request_refresh()
+            elif node_id not in self._fetching and node_id not in full & self._had_nothing:
+                self._fetch_from(node_id, positions, may_wait=node_id not in full)
+        if any(each.state is State.FAILED for each in self._positions):
+            self.news.set()
+        self._set_timer(now)
+
+    def _check_partitions(self, positions: list[Position]) -> None:
+        """A partition that there is not shall not be waited for in silence."""
+        for each in positions:
+            topic = self._cluster.metadata.topics.get(each.where.topic)
+            refused = self._cluster.metadata.refused.get(each.where.topic)
+            if topic is None and (refused is None or refused.retriable):
+                continue
+            try:
+                self._cluster.metadata.check(each.where)
+            except KafkaError as error:
+                each.fail(error)
+
+    def _set_timer(self, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wake = self._positions.next_wake(now)
+        if wake is not None:
+            delay = max(_SHORTEST_WAIT_S, wake - now)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
+
+    def _fetch_from(self, node_id: int, positions: list[Position], *, may_wait: bool) -> None:
+        self._fetching.add(node_id)
+        connection = self._cluster.ready_connection(node_id)
+        if connection is None:
+            self._sessions.pop(node_id, None)
+            self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
+            return
+        session = self._sessions.setdefault(node_id, FetchSession())
+        wait_ms = self._settings[rows.fetch_max_wait_ms] if may_wait else 0
+        told = Told(session, [each.asked() for each in positions], is_full=True)
+        try:
+            request, version, told = fetch_request(
+                connection, session, positions, self._cluster.metadata, self._settings
+            )
+            request.max_wait_ms = wait_ms
+            request.max_bytes = min(request.max_bytes, max(1, self._positions.room_bytes))
+            timeout_s = connection.options.request_timeout_s + wait_ms / 1000
+            on_answer = partial(self._answered, node_id, told)
+            connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
+        except KafkaError as error:
+            self._answered(node_id, told, error)
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id)
+        except KafkaError:
+            self._cluster.request_refresh()
+            for each in self._positions:
+                if each.replica == node_id:
+                    each.replica = NO_LEADER
+            await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
+        finally:
+            self._fetching.discard(node_id)
+            self.soon()
+
+    def _answered(self, node_id: int, told: Told, answer: Response | KafkaError) -> None:
+        self._fetching.discard(node_id)
+        now = self._clock.monotonic()
+        if isinstance(answer, KafkaError):
+            self._sessions.pop(node_id, None)
+            self._cluster.note(answer)
+            for each in told.asked:
+                self._positions.refused(each, answer, now)
+        else:
+            response = cast(FetchResponse, answer)
+            only = self.is_committed_only
+            settle_fetch(response, told, self._positions, self._cluster, (now, only))
+            if not any(data.records for topic in response.responses for data in topic.partitions):
+                self._had_nothing.add(node_id)
+            else:
+                self._had_nothing.discard(node_id)
+        self.news.set()
+        if not self._is_closed:
+            self._fetch()
+
+    # Looking things up
+
+    def _look_things_up(self, now: float) -> None:
+        if self.committed is not None:
+            waiting = self._positions.waiting(State.COMMITTED, now)
+            self._look(State.COMMITTED, waiting, self._look_committed_up)
+        wanted = self._positions.to_look_up(now, self._clock.wall_ms())
+        chosen = [self._positions.require(where) for where in wanted]
+        self._look(State.UNKNOWN, chosen, partial(self._look_offsets_up, wanted))
+        waiting = self._positions.waiting(State.VALIDATING, now)
+        self._look(State.VALIDATING, waiting, self._validate)
+
+    def _look(
+        self,
+        state: State,
+        waiting: list[Position],
+        find: Callable[[list[Asked]], Awaitable[None]],
+    ) -> None:
+        if not waiting or state in self._looking:
+            return
+        asked = [each.asked() for each in waiting]
+
+        async def look() -> None:
+            try:
+                await find(asked)
+            except KafkaError as error:
+                self._could_not_look_up(asked, error)
+            finally:
+                del self._looking[state]
+                self.soon()
+
+        name = f"look positions up: {state.value}"
+        self._looking[state] = self._runtime.spawn(look(), name=name, reported=False)
+
+    async def _look_committed_up(self, asked: list[Asked]) -> None:
+        assert self.committed is not None
+        found = await self.committed([each.where for each in asked])
+        for each in asked:
+            committed = found.get(each.where)
+            if committed is None:
+                self._positions.found_committed(each, None, -1)
+            else:
+                self._positions.found_committed(each, committed.offset, committed.leader_epoch)
+
+    async def _look_offsets_up(self, wanted: dict[TopicPartition, int], asked: list[Asked]) -> None:
+        """By time where nothing is as new: the end, unless something came meanwhile."""
+        find = partial(
+            list_offsets, self._cluster, is_committed=self.is_committed_only, timeout_s=_LOOK_UP_S
+        )
+        found = await find(wanted)
+        late = {where: wanted[where] for where, each in found.items() if each.offset < 0}
+        if late:
+            ends = await find(dict.fromkeys(late, LATEST))
+            again = await find(late)
+            found |= {
+                where: ends[where] if each.offset < 0 else each for where, each in again.items()
+            }
+        self._found(asked, found)
+
+    def _found(self, asked: list[Asked], found: dict[TopicPartition, FoundOffset]) -> None:
+        for each in asked:
+            position = self._positions.current(each)
+            if position is not None and position.state is State.UNKNOWN:
+                answer = found[each.where]
+                position.seek(max(0, answer.offset), answer.leader_epoch)
+
+    async def _validate(self, asked: list[Asked]) -> None:
+        now = self._clock.monotonic()
+        epochs = {
+            position.where: position.fetch_epoch
+            for each in asked
+            if (position := self._positions.current(each)) is not None
+        }
+        ends = await ends_by_leader(self._cluster, epochs)
+        for each in asked:
+            end = ends.get(each.where)
+            position = self._positions.current(each)
+            if end is None or position is None:
+                continue
+            if isinstance(end, KafkaError):
+                if end.retriable or end.code is ErrorCode.BROKER_NOT_AVAILABLE:
+                    self._positions.put_off(position, now)
+                else:
+                    position.fail(end)
+            else:
+                self._positions.validated(each, end.end_offset, end.epoch)
+
+    def _could_not_look_up(self, asked: Iterable[Asked], error: KafkaError) -> None:
+        now = self._clock.monotonic()
+        for each in asked:
+            position = self._positions.current(each)
+            if position is None:
+                continue
+            is_told = not error.retriable or error.code in _MISSING
+            topic = error.context.get("topic", each.where.topic)
+            partition = error.context.get("partition", each.where.partition)
+            if is_told and each.where == (topic, partition):
+                position.fail(error)
+            else:
+                self._positions.put_off(position, now)

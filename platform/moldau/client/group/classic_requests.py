@@ -1,0 +1,84 @@
+"""The requests of a classic member. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.client.group.member import LATE_ANSWER_S, Ask, Identity, Terms
+from moldau.client.group.subscription_bytes import PROTOCOL_TYPE
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from moldau.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from moldau.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+
+def join(terms: Terms, member_id: str, protocols: Mapping[str, bytes], reason: str) -> Ask:
+    """Joins, or joins again; answered when all members have, or the rebalance takes too long."""
+    request = JoinGroupRequest(
+        group_id=terms.group_id,
+        session_timeout_ms=round(terms.session_timeout_s * 1000),
+        rebalance_timeout_ms=round(terms.poll_interval_s * 1000),
+        member_id=member_id,
+        group_instance_id=terms.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=[
+            JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols.items()
+        ],
+        reason=reason or None,
+    )
+    timeout_s = max(terms.request_timeout_s, terms.poll_interval_s + LATE_ANSWER_S)
+    return Ask(request, JoinGroupResponse, timeout_s)
+
+
+def sync(terms: Terms, member: Identity, protocol: str, shares: Mapping[str, bytes]) -> Ask:
+    """Asks for the member's share; the leader brings everybody's."""
+    request = SyncGroupRequest(
+        group_id=terms.group_id,
+        generation_id=member.epoch,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=protocol,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=name, assignment=data)
+            for name, data in shares.items()
+        ],
+    )
+    timeout_s = max(terms.request_timeout_s, terms.poll_interval_s + LATE_ANSWER_S)
+    return Ask(request, SyncGroupResponse, timeout_s)
+
+
+def heartbeat(terms: Terms, member: Identity) -> Ask:
+    """Says that the member lives."""
+    request = HeartbeatRequest(
+        group_id=terms.group_id,
+        generation_id=member.epoch,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+    )
+    return Ask(request, HeartbeatResponse)
+
+
+def leave(terms: Terms, member_id: str, reason: str) -> Ask:
+    """Says that the member goes."""
+    request = LeaveGroupRequest(
+        group_id=terms.group_id,
+        members=[
+            MemberIdentity(
+                member_id=member_id, group_instance_id=terms.instance_id, reason=reason or None
+            )
+        ],
+    )
+    return Ask(request, LeaveGroupResponse)

@@ -1,0 +1,131 @@
+"""What an admin sees of a group, whichever protocol it speaks. No IO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from moldau.client.group.subscription_bytes import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+)
+from moldau.client.metadata import TopicPartition
+from moldau.errors import BadData
+from moldau.protocol.messages import consumer_group_describe as consumer
+from moldau.protocol.messages import describe_groups as classic
+
+_CLASSIC_MEMBER = 0
+
+
+class ListedGroup(NamedTuple):
+    """A group; `state` and `type` are empty where the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member: who it is, what it wants, and what it reads (`target`: what it is to read)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    assignment: tuple[TopicPartition, ...] = ()
+    target: tuple[TopicPartition, ...] = ()
+    rack: str | None = None
+    epoch: int = -1
+    is_classic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group. Epochs are -1 where the protocol has none; `protocol_type` is `consumer` for
+    consumers of both protocols, `connect` and others for theirs."""
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...] = field(default=())
+    epoch: int = -1
+    assignment_epoch: int = -1
+
+
+def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:
+    """Of a group of the consumer protocol."""
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        "consumer",
+        PROTOCOL_TYPE,
+        told.assignor_name,
+        tuple(
+            GroupMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                tuple(each.subscribed_topic_names),
+                each.subscribed_topic_regex or "",
+                _flat(each.assignment),
+                _flat(each.target_assignment),
+                each.rack_id,
+                each.member_epoch,
+                each.member_type == _CLASSIC_MEMBER,
+            )
+            for each in told.members
+        ),
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _flat(told: consumer.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(each.topic_name, index)
+        for each in told.topic_partitions
+        for index in each.partitions
+    )
+
+
+def classic_group(told: classic.DescribedGroup) -> GroupDescription:
+    """Of a classic group."""
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        "classic",
+        told.protocol_type,
+        told.protocol_data,
+        tuple(_member(each, told.protocol_type) for each in told.members),
+    )
+
+
+def _member(told: classic.DescribedGroupMember, protocol_type: str) -> GroupMember:
+    """Only consumers' bytes are known here; damaged ones are left out, the member is not."""
+    topics: tuple[str, ...] = ()
+    assignment: tuple[TopicPartition, ...] = ()
+    if protocol_type == PROTOCOL_TYPE:
+        try:
+            if told.member_metadata:
+                topics = decode_subscription(told.member_metadata).topics
+            assignment = tuple(decode_assignment(told.member_assignment))
+        except BadData:
+            topics, assignment = (), ()
+    return GroupMember(
+        told.member_id,
+        told.group_instance_id,
+        told.client_id,
+        told.client_host,
+        topics,
+        "",
+        assignment,
+        assignment,
+    )

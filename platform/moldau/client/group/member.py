@@ -1,0 +1,283 @@
+"""One member of a group: what a core tells its shell, and what both protocols have in common.
+No IO.
+
+A core is told of everything by method calls and says in `ready(now)` what to do next: one request
+to send, topics to find out about, or how long nothing is to be done. What concerns the user's
+partitions it says by `begin_change`: the shell runs such a change inside the user's own `poll`, so
+that no listener is called while the user works on records, and nobody reads what was given up.
+
+Invariants:
+- `owned` is exactly what the user has been told; it changes by a `Change` that was run, and so each
+  partition that was assigned is revoked or lost before it is assigned again.
+- At most one request and one change are under way. A change that has not begun may still be
+  replaced; one that has begun is finished first.
+- A member that does not poll for `poll_interval_s` leaves by itself, and what it owned is lost.
+- An error that trying again does not heal is given out by `take_error` once. The member is out
+  of the group then, and the next poll tries to join anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from moldau.client.assignors import Topics
+from moldau.client.backoff import Backoff
+from moldau.client.metadata import TopicPartition
+from moldau.errors import BadData
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.protocol.declare import Request, Response
+
+if TYPE_CHECKING:
+    from random import Random
+
+NO_EPOCH: Final = -1
+LATE_ANSWER_S: Final = 5.0
+"""How much longer than a rebalance may take its answer is waited for."""
+
+
+class Kind(Enum):
+    """What happens to partitions."""
+
+    ASSIGNED = "assigned"
+    REVOKED = "revoked"
+    """They are still the member's, and can be committed, until the change was run."""
+    LOST = "lost"
+    """Others may read them already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`partitions` come or go; afterwards the member reads `owned`."""
+
+    kind: Kind
+    partitions: tuple[TopicPartition, ...]
+    owned: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for the coordinator, and how long it may take to answer."""
+
+    request: Request
+    response: type[Response]
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the shell must do: send `ask` and say `on_answer`; or find out about `topics` or `ids`
+    and say `on_topics` or `on_names`; or come again at `wake`, or when something has happened."""
+
+    ask: Ask | None = None
+    topics: frozenset[str] | None = None
+    ids: frozenset[Uuid] | None = None
+    wake: float | None = None
+
+
+class Identity(NamedTuple):
+    """Who commits. The epoch is the generation in a classic group."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None
+
+
+NOBODY: Final = Identity("", NO_EPOCH, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a member subscribes to: names, or a pattern that the coordinator evaluates."""
+
+    topics: frozenset[str] = frozenset()
+    pattern: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.topics) or self.pattern is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a member tells of itself, from the settings; times in seconds."""
+
+    group_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    session_timeout_s: float = 45.0
+    heartbeat_interval_s: float = 3.0
+    poll_interval_s: float = 300.0
+    request_timeout_s: float = 30.0
+    leaves_when_closed: bool | None = None
+    """None: unless it is static."""
+    remote_assignor: str | None = None
+    backoff: Backoff = field(default_factory=lambda: Backoff(100, 1000))
+
+
+class Member(Protocol):
+    """A core, of either protocol."""
+
+    terms: Terms
+    owned: tuple[TopicPartition, ...]
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def is_out(self) -> bool: ...
+
+    def subscribe(self, wanted: Wanted) -> None: ...
+
+    def on_poll(self, now: float) -> None: ...
+
+    def ready(self, now: float) -> Ready: ...
+
+    def on_answer(self, answer: Response | KafkaError, now: float) -> None: ...
+
+    def on_topics(self, topics: Topics, now: float) -> None: ...
+
+    def on_metadata(self, topics: Topics) -> None: ...
+
+    def on_names(self, names: Mapping[Uuid, str], now: float) -> None: ...
+
+    @property
+    def topics_of_interest(self) -> frozenset[str]: ...
+
+    def has_change(self) -> bool: ...
+
+    def begin_change(self) -> Change | None: ...
+
+    def end_change(self, now: float) -> None: ...
+
+    def take_error(self) -> KafkaError | BadData | None: ...
+
+    def leave(self, *, is_closing: bool) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None: ...
+
+    def may_commit_later(self, identity: Identity) -> bool: ...
+
+
+class Membership:
+    """The part of a core that does not depend on the protocol."""
+
+    def __init__(self, terms: Terms, random: Random) -> None:
+        self.terms = terms
+        self.owned: tuple[TopicPartition, ...] = ()
+        self.wanted = Wanted()
+        self._random = random
+        self._changes: deque[Change] = deque()
+        self._running: Change | None = None
+        self._asked: Ask | None = None
+        self._is_closing = False
+        self._is_held = False
+        self._last_poll: float | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        self._error: KafkaError | BadData | None = None
+
+    # Changes
+
+    def has_change(self) -> bool:
+        """Whether the next poll has something to run."""
+        return bool(self._changes) and self._running is None
+
+    def begin_change(self) -> Change | None:
+        """What to run now; from here on it is finished, whatever happens."""
+        if self._running is not None or not self._changes:
+            return None
+        self._running = self._changes.popleft()
+        return self._running
+
+    def end_change(self, now: float) -> None:
+        """It was run."""
+        assert self._running is not None, "no change has begun"
+        self.owned, self._running = self._running.owned, None
+        self._changed(now)
+
+    def _changed(self, now: float) -> None:
+        """What follows from it."""
+
+    def _plan(self, *changes: Change) -> None:
+        """These are to be run, and nothing else that has not begun."""
+        self._changes.clear()
+        self._changes.extend(changes)
+
+    def _owned_soon(self) -> tuple[TopicPartition, ...]:
+        """What the user owns when the change that runs is over."""
+        return self.owned if self._running is None else self._running.owned
+
+    @property
+    def _is_giving_up(self) -> bool:
+        """Whether the member must not leave yet: what is revoked can be committed as long as it is
+        a member. Who closes has done that already."""
+        waiting = (*self._changes, *([self._running] if self._running else []))
+        return not self._is_closing and any(each.kind is Kind.REVOKED for each in waiting)
+
+    def _give_everything_up(self, *, is_closing: bool) -> None:
+        self._is_closing |= is_closing
+        owned = () if is_closing else self._owned_soon()
+        self._plan(*[Change(Kind.REVOKED, owned, ())] if owned else [])
+
+    def _lose_everything(self) -> None:
+        owned = self._owned_soon()
+        self._plan(*[Change(Kind.LOST, owned, ())] if owned else [])
+
+    @property
+    def _is_changing(self) -> bool:
+        return self._running is not None or bool(self._changes)
+
+    # Polling
+
+    def on_poll(self, now: float) -> None:
+        """The user is there."""
+        self._last_poll = now
+
+    def _poll_deadline(self) -> float:
+        assert self._last_poll is not None
+        return self._last_poll + self.terms.poll_interval_s
+
+    def hold(self) -> None:
+        """It is about to leave: begins no new generation any more, so that what is committed last
+        is committed in this one."""
+        self._is_held = True
+
+    # Failing
+
+    def take_error(self) -> KafkaError | BadData | None:
+        """What the user has to hear, once."""
+        error, self._error = self._error, None
+        return error
+
+    def _put_off(self, now: float) -> None:
+        self._failures += 1
+        self._not_before = now + self.terms.backoff.wait_s(self._failures, self._random)
+
+    def _worked(self) -> None:
+        self._failures = 0
+        self._not_before = 0.0
+
+    def _in_words(self, error: KafkaError, hint: str = "") -> KafkaError:
+        return KafkaError(
+            error.code, hint or error.reason, **{**error.context, "group": self.terms.group_id}
+        )
+
+
+def reassigned(
+    owned: Iterable[TopicPartition], target: Iterable[TopicPartition]
+) -> tuple[Change | None, Change]:
+    """How to get from what is owned to the target: what is revoked first, if anything; what then
+    is assigned, which may be nothing."""
+    owned, target = tuple(owned), tuple(target)
+    wanted, had = set(target), set(owned)
+    revoked = tuple(each for each in owned if each not in wanted)
+    added = tuple(each for each in target if each not in had)
+    kept = tuple(each for each in owned if each in wanted)
+    giving_up = Change(Kind.REVOKED, revoked, kept) if revoked else None
+    return giving_up, Change(Kind.ASSIGNED, added, target)

@@ -1,0 +1,168 @@
+"""OffsetCommit and OffsetFetch: requests made, answers read. No IO.
+
+Topics go by id where the broker takes that (version 10, KIP-848) and all ids are known, so that
+nothing is committed to a topic that has come back under an old name; else by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from moldau.client.group.member import NOBODY, Identity
+from moldau.client.metadata import Metadata, TopicPartition
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+NEWEST_WITH_NAMES: Final = 9
+MANY_GROUPS: Final = 8
+NOT_COMMITTED: Final = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """Where a group goes on, with the user's note, and the epoch of the last record read (-1 if
+    nobody knows)."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class Fetched(NamedTuple):
+    """What a coordinator said of a group's offsets: an error of the whole group, those that are
+    there, and errors of partitions."""
+
+    error_code: int
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    errors: dict[TopicPartition, int]
+
+
+def ids_of(topics: Iterable[str], metadata: Metadata) -> dict[str, Uuid] | None:
+    """The topics' ids, if all are known."""
+    found = {}
+    for name in topics:
+        topic = metadata.topics.get(name)
+        if topic is None or topic.topic_id == ZERO_UUID:
+            return None
+        found[name] = topic.topic_id
+    return found
+
+
+def commit_request(
+    group_id: str,
+    member: Identity,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ids: Mapping[str, Uuid] | None,
+) -> OffsetCommitRequest:
+    """Commits these for a member, or for nobody."""
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for where, each in offsets.items():
+        partition = OffsetCommitRequestPartition(
+            partition_index=where.partition,
+            committed_offset=each.offset,
+            committed_leader_epoch=each.leader_epoch,
+            committed_metadata=each.metadata,
+        )
+        by_topic.setdefault(where.topic, []).append(partition)
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=member.epoch,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=name, topic_id=ids[name] if ids else ZERO_UUID, partitions=found
+            )
+            for name, found in by_topic.items()
+        ],
+    )
+
+
+def commit_codes(
+    answer: OffsetCommitResponse, ids: Mapping[str, Uuid] | None
+) -> dict[TopicPartition, int]:
+    """The error code of each partition."""
+    names = {each: name for name, each in (ids or {}).items()}
+    return {
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), each.partition_index): (
+            each.error_code
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def fetch_request(
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    member: Identity = NOBODY,
+    require_stable: bool = False,
+    ids: Mapping[str, Uuid] | None = None,
+) -> tuple[OffsetFetchRequest, OffsetFetchRequest]:
+    """What is committed of these partitions, or of all: for brokers that take many groups, and for
+    those before Kafka 3.0."""
+    by_topic: dict[str, list[int]] = {}
+    for where in partitions or ():
+        by_topic.setdefault(where.topic, []).append(where.partition)
+    new = [
+        OffsetFetchRequestTopics(
+            name=name, topic_id=ids[name] if ids else ZERO_UUID, partition_indexes=found
+        )
+        for name, found in by_topic.items()
+    ]
+    old = [
+        OffsetFetchRequestTopic(name=name, partition_indexes=found)
+        for name, found in by_topic.items()
+    ]
+    group = OffsetFetchRequestGroup(
+        group_id=group_id,
+        member_id=member.member_id or None,
+        member_epoch=member.epoch,
+        topics=None if partitions is None else new,
+    )
+    return (
+        OffsetFetchRequest(groups=[group], require_stable=require_stable),
+        OffsetFetchRequest(
+            group_id=group_id,
+            topics=None if partitions is None else old,
+            require_stable=require_stable,
+        ),
+    )
+
+
+def fetched(answer: OffsetFetchResponse, ids: Mapping[str, Uuid] | None = None) -> Fetched:
+    """What an answer to either says."""
+    names = {each: name for name, each in (ids or {}).items()}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    errors: dict[TopicPartition, int] = {}
+    rows = [(topic.name, each) for topic in answer.topics for each in topic.partitions]
+    code = answer.error_code
+    for group in answer.groups:
+        code = group.error_code
+        rows += [
+            (topic.name or names.get(topic.topic_id, ""), each)  # type: ignore[misc]
+            for topic in group.topics
+            for each in topic.partitions
+        ]
+    for name, each in rows:
+        where = TopicPartition(name, each.partition_index)
+        if each.error_code:
+            errors[where] = each.error_code
+        elif each.committed_offset != NOT_COMMITTED:
+            offsets[where] = OffsetAndMetadata(
+                each.committed_offset, each.metadata or "", each.committed_leader_epoch
+            )
+    return Fetched(code, offsets, errors)

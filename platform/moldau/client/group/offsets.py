@@ -1,0 +1,202 @@
+"""A group's offsets: committed and fetched, tried again where that may help.
+
+Invariants: an offset is reported as committed only when the coordinator has said so; what cannot be
+committed any more, since the member is none or another one, is told with the settings that bring
+that about. It is tried again only while the member goes on to a newer epoch with that partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from moldau.client.cluster import Cluster
+from moldau.client.group.coordinator import Coordinator
+from moldau.client.group.member import Identity
+from moldau.client.group.offset_requests import (
+    MANY_GROUPS,
+    NEWEST_WITH_NAMES,
+    OffsetAndMetadata,
+    commit_codes,
+    commit_request,
+    fetch_request,
+    fetched,
+    ids_of,
+)
+from moldau.client.metadata import TopicPartition
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.offset_commit import OffsetCommitResponse
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+_NOT_A_MEMBER: Final = (
+    "not committed: this consumer is no member of the group any more, and others may have its "
+    "partitions. Mostly the handler takes longer than max.poll.interval.ms: make it faster, make "
+    "max.poll.records smaller or max.poll.interval.ms larger. Or nothing was heard of it for the "
+    "session timeout: the event loop must not be blocked that long"
+)
+_REASONS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.UNKNOWN_MEMBER_ID: _NOT_A_MEMBER,
+    ErrorCode.ILLEGAL_GENERATION: _NOT_A_MEMBER,
+    ErrorCode.FENCED_INSTANCE_ID: "not committed: another consumer has joined with this "
+    "group.instance.id",
+    ErrorCode.REBALANCE_IN_PROGRESS: "not committed: the group rebalances. Poll, which finishes "
+    "that, and commit then what is still assigned",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "not committed: the metadata beside the offset is larger "
+    "than the broker's offset.metadata.max.bytes",
+}
+
+
+_OUTDATED: Final = frozenset(
+    (
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    )
+)
+
+
+class _Later(KafkaError):
+    """What may work later, whatever the table of codes says."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
+class GroupOffsets:
+    """The offsets of one group, for its member or for a consumer that assigns by hand."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        identity: Callable[[], Identity],
+        on_refused: Callable[[Identity, ErrorCode], None],
+        may_retry: Callable[[Identity, TopicPartition], bool],
+    ) -> None:
+        """`identity` raises KafkaError when there is nobody who may commit. `may_retry`: whether
+        one that was refused as outdated is still the partition's owner, under a newer epoch."""
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._identity = identity
+        self._on_refused = on_refused
+        self._may_retry = may_retry
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Returns when all are stored; KafkaError names the first one that cannot be."""
+        left = dict(offsets)
+
+        async def attempt() -> None:
+            if left:
+                await self._commit_once(left)
+
+        await self._cluster.retry(attempt, timeout_s=timeout_s)
+
+    async def _commit_once(self, left: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Takes out of `left` what is stored."""
+        member = self._identity()
+        ids = ids_of({where.topic for where in left}, self._cluster.metadata)
+        answer = await self._coordinator.call(
+            commit_request(self._coordinator.group_id, member, left, ids),
+            OffsetCommitResponse,
+            at_most=None if ids else NEWEST_WITH_NAMES,
+        )
+        problems = []
+        for where, code in commit_codes(answer, ids).items():
+            if not code:
+                left.pop(where, None)
+            elif where in left:
+                problems.append(self._problem(where, left[where].offset, ErrorCode(code), member))
+        fatal = [each for each in problems if not each.retriable]
+        if problems:
+            raise (fatal or problems)[0]
+
+    def _problem(
+        self, where: TopicPartition, offset: int, code: ErrorCode, member: Identity
+    ) -> KafkaError:
+        self._coordinator.note(code)
+        self._on_refused(member, code)
+        is_outdated = code in _OUTDATED and self._may_retry(member, where)
+        kind = _Later if is_outdated else KafkaError
+        return kind(
+            code,
+            _REASONS.get(code, ""),
+            group=self._coordinator.group_id,
+            topic=where.topic,
+            partition=where.partition,
+            offset=offset,
+        )
+
+    async def committed(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        require_stable: bool = False,
+        timeout_s: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is committed; None where nothing is."""
+        wanted = list(dict.fromkeys(partitions))
+
+        async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
+            found = await self._fetch_once(wanted, require_stable=require_stable)
+            return {where: found.get(where) for where in wanted}
+
+        if not wanted:
+            return {}
+        return await self._cluster.retry(attempt, timeout_s=timeout_s)
+
+    async def _fetch_once(
+        self, wanted: list[TopicPartition], *, require_stable: bool
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        new, old = fetch_request(self._coordinator.group_id, wanted, require_stable=require_stable)
+        connection = await self._coordinator.connection()
+        version = connection.version_of(OffsetFetchRequest, at_most=NEWEST_WITH_NAMES)
+        request = new if version >= MANY_GROUPS else old
+        answer = fetched(
+            await self._coordinator.call(request, OffsetFetchResponse, at_most=NEWEST_WITH_NAMES)
+        )
+        if answer.error_code:
+            self._coordinator.note(answer.error_code)
+            raise KafkaError(answer.error_code, group=self._coordinator.group_id)
+        for where, code in answer.errors.items():
+            raise KafkaError(
+                code,
+                group=self._coordinator.group_id,
+                topic=where.topic,
+                partition=where.partition,
+            )
+        return answer.offsets
+
+
+class AutoCommit:
+    """Offsets that are committed by themselves: one commit at a time, the newest offsets last."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._next = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Whether a commit is to begin now; the first one an interval after the first question."""
+        if not self._next:
+            self._next = now + self._interval_s
+        if now < self._next or (self._task is not None and not self._task.done()):
+            return False
+        self._next = now + self._interval_s
+        return True
+
+    def begin(self, task: asyncio.Task[None]) -> None:
+        """It is under way; what it fails with is nobody's: the next one commits more."""
+        self._task = task
+        task.add_done_callback(_look_at)
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()

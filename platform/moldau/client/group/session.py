@@ -1,0 +1,235 @@
+"""The shell of a member: its requests, its timers, and the user's part in a rebalance.
+
+One task does what the core says (`ready`), so the member lives on while the user works on records.
+Changes of what is owned are run by `on_poll`, in a task of their own: a poll that is cancelled does
+not cut a listener short, and the next poll waits for it.
+
+Invariants: one request of the member is under way at a time; a change commits, if offsets are
+committed by themselves, then tells the listener, then moves the positions, and is ended whatever
+the listener raises; that is raised by the poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from moldau.client.assignors import Topics
+from moldau.client.cluster import Cluster
+from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
+from moldau.client.group.listener import RebalanceListener, tell
+from moldau.client.group.member import Ask, Change, Kind, Member
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.sync_group import SyncGroupRequest
+from moldau.runtime import Runtime
+
+_PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
+
+
+class Owner(Protocol):
+    """Whose member this is: the consumer."""
+
+    def take_over(self, change: Change) -> None:
+        """From now on it reads what the change says."""
+        ...
+
+    async def commit_before(self, change: Change) -> None:
+        """Partitions go: commits what was given out of them, if that is to be done by itself."""
+        ...
+
+    def wake(self) -> None:
+        """A poll has something to do."""
+        ...
+
+
+class GroupSession:
+    """A member that is kept alive."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        member: Member,
+        owner: Owner,
+    ) -> None:
+        self.member = member
+        self.coordinator = coordinator
+        self.listener = RebalanceListener()
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._owner = owner
+        self._has_happened = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._changing: asyncio.Task[None] | None = None
+        self._asking: Ask | None = None
+        self._is_closing = False
+
+    # The user's side
+
+    async def on_poll(self) -> None:
+        """The user polls: hears of errors, and runs what a rebalance wants of him."""
+        self.member.on_poll(self._clock.monotonic())
+        if self._task is None:
+            self._task = self._runtime.spawn(
+                self._live(), name=f"member of {self.member.terms.group_id}", reported=False
+            )
+        elif self._task.done():
+            # Whatever ended it, an assignor's error for one, is the user's; the next poll tries on.
+            ended, self._task = self._task, None
+            ended.result()
+        self.poke()
+        error = self.member.take_error()
+        if error is not None:
+            raise error
+        while self.is_attentive:
+            await self._change()
+            self.member.on_poll(self._clock.monotonic())
+            self.poke()
+
+    @property
+    def is_attentive(self) -> bool:
+        """Whether a poll has something to run."""
+        return self._changing is not None or self.member.has_change()
+
+    def poke(self) -> None:
+        """Something has happened that the member may want to act upon."""
+        self._has_happened.set()
+
+    async def _change(self) -> None:
+        task = self._changing
+        if task is None:
+            change = self.member.begin_change()
+            assert change is not None
+            task = self._changing = self._runtime.spawn(
+                self._run(change), name=f"partitions {change.kind.value}", reported=False
+            )
+        try:
+            await asyncio.shield(task)
+        finally:
+            if task.done():
+                self._changing = None
+
+    async def _run(self, change: Change) -> None:
+        try:
+            if change.kind is Kind.ASSIGNED:
+                self._owner.take_over(change)
+            elif change.kind is Kind.REVOKED:
+                await self._owner.commit_before(change)
+            await tell(self.listener, change)
+        finally:
+            if change.kind is not Kind.ASSIGNED:
+                self._owner.take_over(change)
+            self.member.end_change(self._clock.monotonic())
+            self.poke()
+
+    # The member's life
+
+    async def _live(self) -> None:
+        while not (self._is_closing and self.member.is_out):
+            self._has_happened.clear()
+            ready = self.member.ready(self._clock.monotonic())
+            if ready.ask is not None:
+                await self._ask(ready.ask)
+            elif ready.topics is not None:
+                await self._learn_topics(ready.topics)
+            elif ready.ids is not None:
+                await self._learn_names(ready.ids)
+            else:
+                await self._wait(ready.wake)
+            if self.member.has_change():
+                self._owner.wake()
+
+    async def _wait(self, wake: float | None) -> None:
+        delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._has_happened.wait()
+
+    async def _ask(self, ask: Ask) -> None:
+        self._asking = ask
+        answer: Response | KafkaError
+        try:
+            answer = await self.coordinator.call(
+                ask.request, ask.response, lane=MEMBERSHIP, timeout_s=ask.timeout_s
+            )
+            self.coordinator.note(getattr(answer, "error_code", 0))
+        except KafkaError as error:
+            answer = _maybe_later(error)
+        finally:
+            self._asking = None
+        self.member.on_answer(answer, self._clock.monotonic())
+        self._owner.wake()
+
+    async def _learn_topics(self, topics: frozenset[str]) -> None:
+        """The leader needs fresh metadata of all topics that any member wants."""
+        self._cluster.watch(topics)
+        with suppress(KafkaError):
+            await self._cluster.refresh()
+        self.member.on_topics(self.view(topics), self._clock.monotonic())
+
+    async def _learn_names(self, ids: frozenset[Uuid]) -> None:
+        metadata = self._cluster.metadata
+        known = {each: name for each in ids if (name := metadata.name_of(each)) is not None}
+        if not known:
+            self._cluster.look_for(ids)
+            with suppress(KafkaError):
+                await self._cluster.refresh()
+            known = {each: name for each in ids if (name := metadata.name_of(each)) is not None}
+        self.member.on_names(known, self._clock.monotonic())
+
+    def view(self, topics: frozenset[str]) -> Topics:
+        """What is known of these topics, as assignors see it."""
+        metadata = self._cluster.metadata
+        found = {name: metadata.racks_of(name) for name in topics}
+        return {name: each for name, each in found.items() if each}
+
+    def on_metadata(self) -> None:
+        """Metadata came."""
+        topics = self.member.topics_of_interest
+        if topics:
+            self.member.on_metadata(self.view(topics))
+            self.poke()
+
+    # The end
+
+    async def run_changes(self) -> None:
+        """Runs what is still to be run, as a poll would, without staying in the group for it."""
+        while self.is_attentive:
+            await self._change()
+
+    async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
+        """Ends a change that runs, lets the user say goodbye to what he owns, and leaves."""
+        if self._changing is not None:
+            await asyncio.wait([self._changing])
+            self._changing = None
+        self.member.hold()
+        try:
+            await say_goodbye()
+        finally:
+            self.member.leave(is_closing=True)
+            if self._asking is not None and isinstance(self._asking.request, _PARKED):
+                self.coordinator.hang_up(MEMBERSHIP)
+            await self._end(timeout_s)
+
+    async def _end(self, timeout_s: float) -> None:
+        """Waits until the coordinator was told; if that takes too long it finds out by itself."""
+        self._is_closing = True
+        self.poke()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=timeout_s)
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+def _maybe_later(error: KafkaError) -> KafkaError:
+    """A broker that cannot be reached now may be there again, or another one coordinate."""
+    if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.reason, **error.context)
+    return error

@@ -1,0 +1,63 @@
+"""What a consumer subscribes to: names, a pattern that is matched here, or one that the coordinator
+matches. No IO.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from moldau.client.group.member import Wanted
+from moldau.client.metadata import Metadata
+
+Pattern = str | re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """As the user said it: names, or a Python pattern, or one for the coordinator."""
+
+    names: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+    remote_pattern: str | None = None
+    excludes_internal: bool = True
+    is_by_hand: bool = False
+    """Partitions were assigned: there is no subscription at all."""
+
+    def __bool__(self) -> bool:
+        is_pattern = self.pattern is not None or self.remote_pattern is not None
+        return bool(self.names) or is_pattern or self.is_by_hand
+
+    def wanted(self, metadata: Metadata) -> Wanted:
+        """What the member has to say of it, as topics are now."""
+        if self.remote_pattern is not None:
+            return Wanted(pattern=self.remote_pattern)
+        if self.pattern is None:
+            return Wanted(self.names)
+        matching = (
+            name
+            for name, topic in metadata.topics.items()
+            if self.pattern.fullmatch(name) and not (topic.is_internal and self.excludes_internal)
+        )
+        return Wanted(frozenset(matching))
+
+
+def interest(
+    topics: Iterable[str] | str,
+    pattern: Pattern | None,
+    *,
+    is_remote: bool,
+    excludes_internal: bool,
+) -> Interest:
+    """Of the arguments of `subscribe`; ValueError if they make no sense together."""
+    names = frozenset((topics,) if isinstance(topics, str) else topics)
+    if (pattern is None) == (not names):
+        raise ValueError("subscribe to names of topics or to a pattern, one of both")
+    if "" in names:
+        raise ValueError("the name of a topic is not empty")
+    if pattern is None:
+        return Interest(names)
+    if isinstance(pattern, str) and is_remote:
+        return Interest(remote_pattern=pattern)
+    return Interest(pattern=re.compile(pattern), excludes_internal=excludes_internal)

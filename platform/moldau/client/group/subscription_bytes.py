@@ -1,0 +1,91 @@
+"""What members tell each other inside JoinGroup and SyncGroup, as bytes. No IO.
+
+The broker passes these bytes on and does not read them, so they are agreed among clients: Java's
+ConsumerProtocol, with its version before the message. A newer version only appends fields, so one
+that we do not know is read as the newest that we know.
+
+Invariants: what is damaged is MalformedMessage, never anything else; topics and owned partitions
+are written in order, so that the same subscription always has the same bytes (a broker rebalances
+a group whose member's bytes change).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from moldau.client.assignors import Subscription
+from moldau.client.assignors.order import text_order
+from moldau.client.metadata import TopicPartition
+from moldau.errors import MalformedMessage
+from moldau.protocol.schemas.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from moldau.protocol.schemas.consumer_protocol import TopicPartition as TopicPartitions
+
+PROTOCOL_TYPE: Final = "consumer"
+_NEWEST: Final = 3
+_VERSION_BYTES: Final = 2
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """The bytes of a JoinGroup's protocol."""
+    message = ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics, key=text_order),
+        user_data=subscription.user_data,
+        owned_partitions=_by_topic(sorted(subscription.owned)),
+        generation_id=subscription.generation,
+        rack_id=subscription.rack,
+    )
+    return _NEWEST.to_bytes(_VERSION_BYTES, "big") + message.encode(_NEWEST)
+
+
+def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscription:
+    """What a member wants, from its bytes and what the coordinator says of it."""
+    message, _ = ConsumerProtocolSubscription.decode_from(data, _VERSION_BYTES, _version(data))
+    told = Subscription(
+        topics=tuple(message.topics),
+        user_data=None if message.user_data is None else bytes(message.user_data),
+        owned=tuple(_flat(message.owned_partitions)),
+        generation=max(-1, message.generation_id),
+        rack=message.rack_id or None,
+    )
+    return told if instance_id is None else replace(told, instance_id=instance_id)
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """The bytes of a member's share."""
+    message = ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions), user_data=None)
+    return _NEWEST.to_bytes(_VERSION_BYTES, "big") + message.encode(_NEWEST)
+
+
+def decode_assignment(data: bytes) -> list[TopicPartition]:
+    """A member's share; nothing where the leader sent no bytes at all."""
+    if not data:
+        return []
+    message, _ = ConsumerProtocolAssignment.decode_from(data, _VERSION_BYTES, _version(data))
+    return _flat(message.assigned_partitions)
+
+
+def _version(data: bytes) -> int:
+    if len(data) < _VERSION_BYTES:
+        raise MalformedMessage("a consumer's bytes are too short for a version", size=len(data))
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    if version < 0:
+        raise MalformedMessage("a consumer's bytes have a negative version", version=version)
+    return min(version, _NEWEST)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    by_topic: dict[str, list[int]] = {}
+    for where in partitions:
+        by_topic.setdefault(where.topic, []).append(where.partition)
+    return [TopicPartitions(topic=topic, partitions=found) for topic, found in by_topic.items()]
+
+
+def _flat(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
+    return [
+        TopicPartition(each.topic, partition) for each in topics for partition in each.partitions
+    ]

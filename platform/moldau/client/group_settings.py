@@ -1,0 +1,153 @@
+"""The settings of a group's member, by Kafka's names; part of the consumer's table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.config import (
+    BOOLEAN,
+    INT,
+    LIST,
+    STRING,
+    Setting,
+    Settings,
+    at_least,
+    list_of,
+    not_empty,
+    one_of,
+)
+
+group_id = Setting(
+    "group.id",
+    STRING,
+    None,
+    "The group that shares the partitions of its topics and keeps their offsets. Needed to "
+    "subscribe and to commit.",
+)
+group_protocol = Setting(
+    "group.protocol",
+    STRING,
+    "classic",
+    "How members share partitions: classic (one of them decides), or consumer (the coordinator "
+    "does, KIP-848; needs Kafka 4.0).",
+    check=one_of("classic", "consumer"),
+)
+group_instance_id = Setting(
+    "group.instance.id",
+    STRING,
+    None,
+    "Makes this a static member (KIP-345): when it comes back under this name before its session "
+    "ends, it finds its partitions again and nobody rebalances.",
+    check=not_empty(),
+)
+group_remote_assignor = Setting(
+    "group.remote.assignor",
+    STRING,
+    None,
+    "Which of the coordinator's assignors to use; its first one if not told. For the consumer "
+    "protocol.",
+)
+partition_assignment_strategy = Setting(
+    "partition.assignment.strategy",
+    LIST,
+    ("range", "cooperative-sticky"),
+    "The assignors that this member can use, the best first: range, roundrobin, sticky, "
+    "cooperative-sticky (or the names of Java's classes), and those of plugins. The group takes "
+    "one that all members have. For the classic protocol.",
+    check=list_of(empty_allowed=False),
+)
+session_timeout_ms = Setting(
+    "session.timeout.ms",
+    INT,
+    45_000,
+    "A member that is not heard of for this long is taken for dead. For the classic protocol.",
+    check=at_least(1),
+)
+heartbeat_interval_ms = Setting(
+    "heartbeat.interval.ms",
+    INT,
+    3_000,
+    "How often a member tells that it lives; a third of the session timeout at most is wise. For "
+    "the classic protocol.",
+    check=at_least(1),
+)
+max_poll_interval_ms = Setting(
+    "max.poll.interval.ms",
+    INT,
+    300_000,
+    "A member that does not poll for this long leaves its group, and others get its partitions. "
+    "Handlers of what one poll gives must be done before.",
+    check=at_least(1),
+)
+enable_auto_commit = Setting(
+    "enable.auto.commit",
+    BOOLEAN,
+    None,
+    "Whether what was given out by earlier polls is committed by itself: every "
+    "auto.commit.interval.ms, before partitions are given up, and when the consumer is closed. On "
+    "unless there is no group.id.",
+)
+auto_commit_interval_ms = Setting(
+    "auto.commit.interval.ms",
+    INT,
+    5_000,
+    "How often offsets are committed by themselves.",
+    check=at_least(0),
+)
+exclude_internal_topics = Setting(
+    "exclude.internal.topics",
+    BOOLEAN,
+    True,
+    "Whether a pattern passes over topics that Kafka keeps for itself.",
+)
+
+GROUP_ROWS: Final = (
+    group_id,
+    group_protocol,
+    group_instance_id,
+    group_remote_assignor,
+    partition_assignment_strategy,
+    session_timeout_ms,
+    heartbeat_interval_ms,
+    max_poll_interval_ms,
+    enable_auto_commit,
+    auto_commit_interval_ms,
+    exclude_internal_topics,
+)
+
+
+def commits_by_itself(settings: Settings) -> bool:
+    """As told, else whenever there is a group."""
+    told = settings[enable_auto_commit]
+    return settings[group_id] is not None if told is None else told
+
+
+def group_is_whole(settings: Settings) -> str | None:
+    """What needs a group.id has one."""
+    if settings[group_id] is not None:
+        return "group.id must not be empty" if not settings[group_id] else None
+    if settings[enable_auto_commit]:
+        return "enable.auto.commit needs a group.id"
+    if settings[group_instance_id] is not None:
+        return "group.instance.id needs a group.id"
+    return None
+
+
+def fits_protocol(settings: Settings) -> str | None:
+    """Nothing is set that the other protocol decides."""
+    if settings[group_protocol] == "classic":
+        if settings.is_given(group_remote_assignor):
+            return "group.remote.assignor needs group.protocol=consumer"
+        return None
+    rows = (session_timeout_ms, heartbeat_interval_ms, partition_assignment_strategy)
+    given = [row.name for row in rows if settings.is_given(row)]
+    if given:
+        return f"with group.protocol=consumer the broker decides about {', '.join(given)}"
+    return None
+
+
+def beats_often_enough(settings: Settings) -> str | None:
+    """A session is longer than the time between heartbeats."""
+    if settings[heartbeat_interval_ms] < settings[session_timeout_ms]:
+        return None
+    return "heartbeat.interval.ms must be less than session.timeout.ms"

@@ -1,0 +1,1 @@
+"""Assignors beside Java's: the same shares for the same members."""

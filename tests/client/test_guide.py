@@ -1,0 +1,38 @@
+"""docs/client.md: every program in it, in order, against a real broker."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.peers.kafka_broker import KafkaBroker
+from tests.peers.kafka_broker import kafka_broker as kafka_broker
+
+GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
+ADDRESS = "localhost:9092"
+
+
+def programs() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_guide_has_programs_that_name_the_address() -> None:
+    assert len(programs()) == 7
+    assert all(ADDRESS in program for program in programs())
+
+
+@pytest.mark.real
+def test_the_guides_programs_run(
+    kafka_broker: KafkaBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, program in enumerate(programs()):
+        whole = program.replace(ADDRESS, kafka_broker.bootstrap_servers)
+        exec(compile(whole, f"client.md, program {number + 1}", "exec"), {})  # noqa: S102
+    told = capsys.readouterr().out
+    assert "Sent(topic='orders'" in told
+    assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
+    assert "gives up" in told
+    assert "billing Empty classic" in told
+    assert "orders 0 1000000000" in told

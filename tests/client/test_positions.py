@@ -1,0 +1,180 @@
+"""Positions: where to begin, replicas near by, truncated logs, and how much is kept."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from moldau.client.addresses import Address
+from moldau.client.backoff import Backoff
+from moldau.client.metadata import Broker, Metadata, Partition, Topic, TopicPartition
+from moldau.client.positions import Bounds, Position, Positions, State
+from moldau.client.reset import Reset, parse_reset
+from moldau.errors import ConfigError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import PartitionData
+from moldau.records import encode_batch, stamp
+
+T0 = TopicPartition("t", 0)
+
+
+def cluster(epoch: int = 5, leader: int = 1) -> Metadata:
+    metadata = Metadata()
+    metadata.brokers = {n: Broker(n, Address(f"b{n}", 9092)) for n in (1, 2)}
+    partition = Partition(0, leader, epoch, (1, 2), (1, 2))
+    metadata.topics["t"] = Topic("t", bytes(16), (partition,))
+    return metadata
+
+
+def positions(reset: str = "latest", memory: int = 10_000) -> Positions:
+    made = Positions(
+        Bounds(1_000, memory, replica_s=30.0), parse_reset(reset), Backoff(100, 1000), Random(1)
+    )
+    made.assign([T0])
+    return made
+
+
+def data(first: int, count: int, epoch: int, near: int = -1) -> PartitionData:
+    batch = encode_batch([(n, None, b"x" * 50, ()) for n in range(count)])
+    stamp(batch, first, epoch)
+    return PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=first + count,
+        aborted_transactions=None,
+        records=bytes(batch),
+        preferred_read_replica=near,
+    )
+
+
+def reading(made: Positions, metadata: Metadata) -> Position:
+    """At offset 10, of which 5 to 9 (epoch 5) were given out and 10 to 14 lie here."""
+    position = made.require(T0)
+    position.seek(5)
+    made.leaders_changed(metadata)
+    for first in (5, 10):
+        made.arrived(position.asked(), data(first, 5, 5), is_committed=False, now=0.0)
+        if first == 5:
+            assert [r.offset for r in made.take(10)[0].records] == [5, 6, 7, 8, 9]
+    assert (position.position, position.epoch, position.fetch_offset) == (10, 5, 15)
+    return position
+
+
+@pytest.mark.parametrize(
+    ("text", "reset"),
+    [
+        ("earliest", Reset(-2)),
+        ("latest", Reset(-1)),
+        ("none", Reset()),
+        ("by_duration:PT15M", Reset(age_ms=900_000)),
+        ("by_duration:P1DT2H", Reset(age_ms=93_600_000)),
+        ("by_duration:pt0.5s", Reset(age_ms=500)),
+    ],
+)
+def test_places_to_begin(text: str, reset: Reset) -> None:
+    assert parse_reset(text) == reset
+
+
+@pytest.mark.parametrize(
+    "text", ["", "first", "by_duration:", "by_duration:P", "by_duration:PT", "by_duration:5m"]
+)
+def test_what_is_no_place_to_begin(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_reset(text)
+
+
+def test_by_duration_asks_for_a_time() -> None:
+    made = positions("by_duration:PT1H")
+    assert made.to_look_up(0.0, 10_000_000) == {T0: 6_400_000}
+
+
+def test_a_new_leader_is_asked_before_it_is_read() -> None:
+    made, metadata = positions(), cluster()
+    position = reading(made, metadata)
+    asked = position.asked()
+    made.leaders_changed(cluster(epoch=6))
+    assert position.state is State.VALIDATING
+    assert made.to_fetch(0.0, metadata) == {}
+    assert made.take(10) == [], "it is not known yet whether these are in the log still"
+    made.arrived(asked, data(15, 5, 5), is_committed=False, now=0.0)
+    assert position.fetch_offset == 15, "the old leader's answer is void"
+    made.validated(position.asked(), 20, 5)
+    assert made.take(10)[0].records[0].offset == 10
+    made.leaders_changed(cluster(epoch=6))
+    assert made.to_fetch(0.0, metadata), "once is enough"
+
+
+def test_what_was_fetched_and_truncated_is_dropped_and_fetched_again() -> None:
+    made = positions()
+    position = reading(made, cluster())
+    made.leaders_changed(cluster(epoch=6))
+    made.validated(position.asked(), 12, 5)
+    assert (position.state, position.fetch_offset) == (State.READING, 10)
+    assert made.take(10) == []
+
+
+@pytest.mark.parametrize(("reset", "end", "place"), [("latest", 7, 7), ("earliest", -1, None)])
+def test_what_was_given_out_and_truncated_goes_where_the_log_still_agrees(
+    reset: str, end: int, place: int | None
+) -> None:
+    made = positions(reset)
+    position = reading(made, cluster())
+    made.leaders_changed(cluster(epoch=6))
+    made.validated(position.asked(), end, 5)
+    if place is None:
+        assert position.state is State.UNKNOWN
+    else:
+        assert (position.state, position.position) == (State.READING, place)
+
+
+def test_without_a_reset_a_truncation_is_told() -> None:
+    made = positions("none")
+    position = reading(made, cluster())
+    made.leaders_changed(cluster(epoch=6))
+    made.validated(position.asked(), 7, 5)
+    with pytest.raises(KafkaError, match="truncated") as caught:
+        made.take(10)
+    context = caught.value.context
+    assert (context["topic"], context["offset"], context["log_ends"]) == ("t", 10, 7)
+
+
+def test_a_replica_near_by_is_read_until_it_fails_or_its_time_is_over() -> None:
+    made, metadata = positions(), cluster()
+    position = made.require(T0)
+    position.seek(0)
+    made.arrived(position.asked(), data(0, 1, 5, near=2), is_committed=False, now=0.0)
+    assert list(made.to_fetch(1.0, metadata)) == [2]
+    made.refused(position.asked(), KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE), 1.0)
+    assert list(made.to_fetch(1.0, metadata)) == [1], "the leader knows better"
+    assert position.fetch_offset == 1, "and nothing was reset"
+    made.arrived(position.asked(), data(1, 1, 5, near=2), is_committed=False, now=1.0)
+    assert list(made.to_fetch(30.0, metadata)) == [2]
+    assert list(made.to_fetch(32.0, metadata)) == [1]
+
+
+def test_no_more_is_kept_than_was_said() -> None:
+    made, metadata = positions(memory=900), cluster()
+    position = made.require(T0)
+    position.seek(0)
+    while made.to_fetch(0.0, metadata):
+        made.arrived(
+            position.asked(), data(position.fetch_offset, 4, 5), is_committed=False, now=0.0
+        )
+    assert 900 <= sum(each.buffered_bytes for each in made) < 900 + 400
+    made.take(100)
+    made.take(100)
+    assert made.to_fetch(0.0, metadata)
+
+
+def test_what_is_paused_and_full_does_not_keep_others_from_being_read() -> None:
+    made, metadata = positions(memory=100), cluster()
+    position = made.require(T0)
+    position.seek(0)
+    made.arrived(position.asked(), data(0, 4, 5), is_committed=False, now=0.0)
+    position.is_paused = True
+    other = TopicPartition("u", 0)
+    metadata.topics["u"] = Topic("u", bytes(16), metadata.topics["t"].partitions)
+    made.assign([T0, other])
+    made.require(other).seek(0)
+    assert [each.where for each in made.to_fetch(0.0, metadata)[1]] == [other]

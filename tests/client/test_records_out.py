@@ -1,0 +1,72 @@
+"""Records one by one: left in the middle, taken up again, never committed before they were had."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.client import PartitionRecords, TopicPartition
+from moldau.client.records_out import RecordsOut
+from moldau.records import Record
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def part(where: TopicPartition, first: int, count: int) -> PartitionRecords:
+    records = [Record(n, 0, None, b"", ()) for n in range(first, first + count)]
+    return PartitionRecords(*where, records, first + count, first + count)
+
+
+def offsets(out: RecordsOut, count: int) -> list[tuple[int, int]]:
+    return [(each.partition, each.offset) for each in islice(out.records(), count)]
+
+
+def test_who_comes_back_goes_on_behind_what_he_had() -> None:
+    out = RecordsOut()
+    out.add([part(A, 0, 3), part(B, 7, 2)])
+    assert out.consumed() == {A: 0, B: 7}
+    assert offsets(out, 2) == [(0, 0), (0, 1)]
+    assert out.consumed() == {A: 2, B: 7}
+    assert offsets(out, 9) == [(0, 2), (1, 7), (1, 8)]
+    assert out.consumed() == {}
+
+
+def test_the_rest_can_be_had_in_parts() -> None:
+    out = RecordsOut()
+    out.add([part(A, 0, 3), part(B, 7, 2)])
+    assert offsets(out, 1) == [(0, 0)]
+    (found,) = out.take(1)
+    assert ([r.offset for r in found.records], found.next_offset) == ([1], 2)
+    assert out.consumed() == {A: 2, B: 7}
+    assert [len(each.records) for each in out.take(10)] == [1, 2]
+    assert out.take(10) == []
+
+
+def test_what_was_sought_elsewhere_is_not_read_on() -> None:
+    out = RecordsOut()
+    out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])
+    records = out.records()
+    assert next(records).offset == 0
+    out.drop([A])
+    assert [(each.partition, each.offset) for each in records] == [(1, 7), (1, 8)]
+
+
+@given(st.lists(st.integers(1, 5), max_size=6), st.lists(st.integers(0, 7), max_size=20))
+def test_everything_once_however_it_is_taken(sizes: list[int], steps: list[int]) -> None:
+    out = RecordsOut()
+    first = 0
+    for size in sizes:
+        out.add([part(A, first, size)])
+        first += size
+    found: list[int] = []
+    for step in steps:
+        if step % 2:
+            found += [r.offset for each in out.take(step) for r in each.records]
+        else:
+            found += [each.offset for each in islice(out.records(), step)]
+        left = out.consumed()
+        assert left.get(A, first) == len(found)
+    found += [r.offset for each in out.take(1000) for r in each.records]
+    assert found == list(range(first))
