@@ -1,4 +1,8 @@
-"""`python -m bench [AREA...] [--rounds N] [--write]`: measure areas, exit 1 if a goal is missed."""
+"""`python -m bench [AREA...] [--rounds N] [--write]`: measure areas, exit 1 if a goal is missed.
+
+An area is a module beside this one that has `tables()`, or `page(machine, command)` where what it
+finds is no table of cases; such a page has no goals.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,12 @@ def tables_of(module: ModuleType) -> Callable[[], Iterable[Table]] | None:
     return tables
 
 
+def page_of(module: ModuleType) -> Callable[[str, str], str] | None:
+    """What makes the page of an area that has no tables; None for any other module."""
+    page: Callable[[str, str], str] | None = getattr(module, "page", None)
+    return page
+
+
 def command_of(area: str, rounds: int) -> str:
     return f"python -m bench {area} --rounds {rounds}"
 
@@ -57,14 +67,18 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
     machine = machine_line()
     all_met = True
     for area in options.areas or known:
-        tables = tables_of(importlib.import_module(f"{bench.__name__}.{area}"))
-        if tables is None:
+        module = importlib.import_module(f"{bench.__name__}.{area}")
+        tables, make_page = tables_of(module), page_of(module)
+        if tables is not None:
+            page, met = run_area(area, tables(), options.rounds, machine)
+            all_met &= met
+        elif make_page is not None:
+            page = make_page(machine, f"python -m bench {area}")
+        else:
             if options.areas:
                 print(f"no area: {area} only serves others", file=sys.stderr)
                 return 2
             continue
-        page, met = run_area(area, tables(), options.rounds, machine)
-        all_met &= met
         print(page, flush=True)
         if options.write:
             results.mkdir(exist_ok=True)

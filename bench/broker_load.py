@@ -1,8 +1,7 @@
 """What is asked of the brokers in `bench.broker`, and how each answer is timed.
 
-Where a real client is named it is that one: Java's perf tool, librdkafka. Where microseconds or
-many connections at once count, requests are bytes made beforehand, sent over plain sockets, so that
-the one who measures costs as little as can be.
+Real clients, as they are: Java's perf tool, librdkafka. Where these would mostly measure themselves
+there are plain sockets instead: see `bench.wire`.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ from __future__ import annotations
 import os
 import random
 import re
-import resource
-import selectors
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -25,26 +21,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.peer_brokers import HOST, PARTITIONS, BrokerProcess, cpu_seconds
-from moldau.protocol.connection import ClientConnection
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
-from moldau.records import BatchBuilder
 from tests.peers.apache_kafka import fetch
 from tests.peers.kafka_broker import SERVER_JVM, run_tool
 
 _PIECE_BYTES: Final = 16_384
 _PAYLOAD_LINES: Final = 200
-_SIZE: Final = Struct(">i")
-_ERROR_CODE: Final = Struct(">h")
-_FRAME_START_BYTES: Final = 4 + 4 + 1  # size, correlation id, no tags
-_PRODUCE_VERSION: Final = 9
 _RATE: Final = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency")
 _WORDS: Final = tuple(
     word.ljust(6, "x")[:6]
@@ -159,8 +140,10 @@ def rdkafka_produce(
     return count / elapsed
 
 
-def rdkafka_consume(broker: BrokerProcess, topic: str, count: int, size_bytes: int) -> Spent:
-    """librdkafka, all partitions assigned: from the first record to the last."""
+def rdkafka_consume(
+    broker: BrokerProcess, topic: str, count: int, size_bytes: int, times: int
+) -> Spent:
+    """librdkafka, all partitions assigned, the `count` records of the topic so many times over."""
     consumer = Consumer(
         {
             "bootstrap.servers": f"{HOST}:{broker.port}",
@@ -170,121 +153,37 @@ def rdkafka_consume(broker: BrokerProcess, topic: str, count: int, size_bytes: i
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 1,
             "fetch.message.max.bytes": 8 << 20,
+            # At the end the client asks for more, and cannot begin anew until that is answered.
+            "fetch.wait.max.ms": 5,
         }
     )
+    whole = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
     try:
-        consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+        # Knows the topic and has its connection, before the clock starts.
+        consumer.assign(whole)
+        if not consumer.consume(1, 30):
+            raise RuntimeError("no record came")
         before = cpu_seconds(broker.pid)
-        first = consumer.consume(1, 30)
         start = time.perf_counter()
-        seen = len(first)
-        while seen < count:
-            messages = consumer.consume(min(10_000, count - seen), 30)
-            if not messages:
-                raise RuntimeError(f"only {seen} of {count} records came")
-            seen += len(messages)
+        for _ in range(times):
+            consumer.assign(whole)
+            seen = 0
+            while seen < count:
+                messages = consumer.consume(min(10_000, count - seen), 30)
+                if not messages:
+                    raise RuntimeError(f"only {seen} of {count} records came")
+                seen += len(messages)
         elapsed = time.perf_counter() - start
         spent = cpu_seconds(broker.pid) - before
     finally:
         consumer.close()
-    return Spent(count * size_bytes / elapsed, spent / (count * size_bytes / 1e9))
-
-
-class Wire:
-    """One plain socket with a produce request of one record that is sent again and again.
-
-    The bytes are the same each time, correlation id included, so that a round trip costs this side
-    two system calls and a look at the error code.
-    """
-
-    def __init__(self, port: int, topic: str, partition: int, value: bytes, acks: int = 1) -> None:
-        data = PartitionProduceData(index=partition, records=one_record(value))
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=30_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-        )
-        parts = ClientConnection("bench").send(request, _PRODUCE_VERSION)
-        self._request = b"".join(map(bytes, parts))
-        self._error_at = _error_position(topic)
-        self._received = b""
-        self.socket = socket.create_connection((HOST, port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def fileno(self) -> int:
-        return self.socket.fileno()
-
-    def send(self) -> None:
-        self.socket.sendall(self._request)
-
-    def receive(self) -> int | None:
-        """The error code of the answer, when that is here as a whole."""
-        data = self.socket.recv(65_536)
-        if not data:
-            raise ConnectionResetError("the broker closed the connection")
-        frame = self._received + data
-        if len(frame) < 4 or len(frame) < 4 + _SIZE.unpack_from(frame)[0]:
-            self._received = frame
-            return None
-        self._received = b""
-        return int(_ERROR_CODE.unpack_from(frame, self._error_at)[0])
-
-    def round_trip(self) -> int:
-        """Sends and waits; the error code of the answer."""
-        self.send()
-        while (code := self.receive()) is None:
-            pass
-        return code
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-def _error_position(topic: str) -> int:
-    """Where the error code stands in a frame with the answer for one partition of that topic."""
-    answer = PartitionProduceResponse(index=0, error_code=0x1234, base_offset=0)
-    topics = [TopicProduceResponse(name=topic, partition_responses=[answer])]
-    body = ProduceResponse(responses=topics).encode(_PRODUCE_VERSION)
-    return _FRAME_START_BYTES + body.index(b"\x12\x34")
-
-
-def one_record(value: bytes) -> bytes:
-    """A batch of one record."""
-    builder = BatchBuilder()
-    builder.append(int(time.time() * 1000), None, value)
-    return bytes(builder.build())
-
-
-def round_trips_at_once(broker: BrokerProcess, topic: str, connections: int, count: int) -> float:
-    """Acknowledged requests a second, each connection with one on its way."""
-    wires = [
-        Wire(broker.port, topic, number % PARTITIONS, bytes(100)) for number in range(connections)
-    ]
-    selector = selectors.DefaultSelector()
-    for wire in wires:
-        selector.register(wire, selectors.EVENT_READ, wire)
-    try:
-        done = 0
-        start = time.perf_counter()
-        for wire in wires:
-            wire.send()
-        while done < count:
-            for key, _ in selector.select():
-                code = key.data.receive()
-                if code is None:
-                    continue
-                assert not code, f"error code {code}"
-                done += 1
-                key.data.send()
-        return done / (time.perf_counter() - start)
-    finally:
-        selector.close()
-        for wire in wires:
-            wire.close()
+    size = count * size_bytes * times
+    return Spent(size / elapsed, spent / (size / 1e9))
 
 
 def paced_latencies(broker: BrokerProcess, topic: str, per_second: int, count: int) -> list[float]:
-    """librdkafka, each record by itself as soon as it is due: seconds to its answer, sorted."""
+    """librdkafka, each record by itself as soon as it is due: seconds to its answer, sorted. Most
+    of it is the client's own."""
     producer = Producer(
         {"bootstrap.servers": f"{HOST}:{broker.port}", "acks": "all", "linger.ms": 0}
     )
@@ -341,46 +240,6 @@ def end_to_end(broker: BrokerProcess, topic: str, count: int) -> list[float]:
 def p50_and_p99(ordered: Sequence[float]) -> tuple[float, float]:
     """Of values in ascending order."""
     return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
-
-
-def until_acknowledged(spawn: Callable[[], None], port: Callable[[], int], topic: str) -> float:
-    """Seconds from exec to the first acknowledged record."""
-    start = time.perf_counter()
-    spawn()
-    first_record(port(), topic, 0)
-    return time.perf_counter() - start
-
-
-def first_record(port: int, topic: str, partition: int) -> None:
-    """Returns when the partition has taken a record; until then there may be no broker, or one that
-    does not know of it yet."""
-    for _ in _attempts():
-        with suppress(OSError), closing(Wire(port, topic, partition, b"first")) as wire:
-            if wire.round_trip() == 0:
-                return
-    raise TimeoutError(f"{topic}-{partition} took no record in a minute")
-
-
-def _attempts() -> Iterator[None]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        yield
-        time.sleep(0.002)
-
-
-@contextmanager
-def idle_connections(port: int, count: int) -> Iterator[None]:
-    """So many connections that were answered once and say nothing any more."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 1_000,) * 2)
-    request = ApiVersionsRequest(client_software_name="idle", client_software_version="1")
-    greeting = b"".join(map(bytes, ClientConnection("idle").send(request, 3)))
-    with ExitStack() as stack:
-        for _ in range(count):
-            connection = stack.enter_context(socket.create_connection((HOST, port)))
-            connection.sendall(greeting)
-            left = _SIZE.unpack(connection.recv(4, socket.MSG_WAITALL))[0]
-            connection.recv(left, socket.MSG_WAITALL)
-        yield
 
 
 def raw_append(folder: Path, size_bytes: int) -> float:

@@ -1,7 +1,7 @@
 """The two brokers that are measured side by side: moldau's and Apache Kafka's, as processes.
 
     with MoldauBroker.started() as ours, KafkaPeer.started() as theirs:
-        before = ours.cpu_seconds()
+        before = cpu_seconds(ours.pid)
 
 Both are one node with the roles `broker,controller`, six partitions a topic, the same settings and
 a data directory on the same disk. Nothing of a broker runs in the process that measures, so what it
@@ -16,14 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from tests.peers.apache_kafka import ApacheKafka, fetch
 from tests.peers.kafka_broker import SERVER_JVM, BrokerOptions, KafkaBroker, free_ports
 
+_ROOT: Final = Path(__file__).parent.parent
 HOST: Final = "127.0.0.1"
 PARTITIONS: Final = 6
 HEAP: Final = "1g"
@@ -34,6 +35,8 @@ SHARED_PROPERTIES: Final[Mapping[str, str]] = {
 }
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+# The number of a process's clock: its id, complemented, and the kind of clock (Linux).
+_CPU_CLOCK_OF_PROCESS: Final = 2
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 30.0
@@ -81,7 +84,7 @@ class MoldauBroker:
 
     @classmethod
     @contextmanager
-    def started(cls, properties: Mapping[str, str] | None = None) -> Iterator[MoldauBroker]:
+    def started(cls, properties: Mapping[str, str] | None = None) -> Iterator[Self]:
         """One that takes connections, on a folder of its own that goes with it."""
         with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
             broker = cls(Path(folder), properties)
@@ -107,20 +110,49 @@ class MoldauBroker:
         """Only starts the process."""
         sets = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
         command = [
-            str(Path(sys.executable).with_name("moldau")),
+            *self.command(),
             *("broker", "start", "--data", str(self.folder / "data")),
             *("--listen", f"{HOST}:{self.port}", *sets),
         ]
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT
             )
+
+    def command(self) -> Sequence[str]:
+        """What is started, up to the command line of `moldau`."""
+        return [str(Path(sys.executable).with_name("moldau"))]
 
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
             process.wait(_STOP_TIMEOUT_S)
+
+
+class EmptyBroker(MoldauBroker):
+    """One that stores nothing: see `bench.storing_nothing`."""
+
+    name = "stores nothing"
+
+    def command(self) -> Sequence[str]:
+        """The module's own."""
+        return [sys.executable, "-m", "bench.storing_nothing"]
+
+
+class ProfiledBroker(MoldauBroker):
+    """One that can be asked to profile itself: see `bench.profiled`."""
+
+    name = "profiled"
+
+    @property
+    def dump(self) -> Path:
+        """Where it writes its profile."""
+        return self.folder / "profile.pstats"
+
+    def command(self) -> Sequence[str]:
+        """The module's own."""
+        return [sys.executable, "-m", "bench.profiled", str(self.dump)]
 
 
 class KafkaPeer:
@@ -177,9 +209,19 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes] | None = None) -> 
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that the process has used so far."""
+    """User and system time that the process has used so far, to the nanosecond.
+
+    By the system's CPU clock of the process: it has the threads that have ended, which the sum over
+    `/proc/<pid>/task` loses, and no ticks of 10 ms, in which `/proc/<pid>/stat` counts.
+    (`/proc/<pid>/schedstat` is the main thread alone.)
+    """
+    return time.clock_gettime(~pid << 3 | _CPU_CLOCK_OF_PROCESS)
+
+
+def user_and_kernel_seconds(pid: int) -> tuple[float, float]:
+    """The same in two parts, in ticks of 10 ms: for long runs."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+    return int(fields[11]) / _TICKS_PER_SECOND, int(fields[12]) / _TICKS_PER_SECOND
 
 
 def resident_bytes(pid: int) -> int:

@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from bench.broker_load import create_topic, one_record
+from bench.broker_load import create_topic
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import HOST, MoldauBroker, cpu_seconds
+from bench.wire import one_record
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.framing import FrameReader, shared_buffer
 from moldau.protocol.messages.produce import (

@@ -89,3 +89,17 @@ def test_areas_are_the_modules_of_the_folder_but_not_the_machinery(tmp_path: Pat
         (tmp_path / f"{name}.py").touch()
 
     assert command.area_names(tmp_path) == ["protocol", "records"]
+
+
+def test_an_area_may_bring_a_page_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, tables=[table(goal=9.0)], pages=None)
+    pages = sys.modules["bench.pages"]
+    pages.page = lambda machine, command: f"# pages by `{command}` on {machine}\n"  # type: ignore[attr-defined]
+
+    assert command.main(["pages", "--write"], results=results) == 0
+
+    page = (results / "pages.md").read_text()
+    assert page.startswith("# pages by `python -m bench pages` on ")
+    assert page in capsys.readouterr().out
