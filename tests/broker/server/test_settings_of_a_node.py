@@ -74,7 +74,7 @@ def test_what_was_said_of_one_listener_holds_for_it_alone() -> None:
     assert (inside.connections_max, outside.connections_max) == (NO_LIMIT, 5)
     assert (inside.is_protected, outside.is_protected) == (True, False)
     assert (inside.backlog, outside.backlog) == (33, 33)
-    assert (inside.send_buffer_bytes, outside.send_buffer_bytes) == (50_000, None)
+    assert (inside.send_buffer_bytes, outside.send_buffer_bytes) == (50_000, 102_400)
     assert (inside.receive_buffer_bytes, outside.receive_buffer_bytes) == (None, None)
 
 

@@ -63,9 +63,13 @@ def listener_options(
         return value if f"{prefix}{name}" in settings.others else NO_LIMIT
 
     def buffer_bytes(row: Setting[int]) -> int | None:
-        """Only a size that somebody gave: the system's buffers grow, and Kafka's default of 100 KB
-        would keep them small."""
-        return own[row] if own.is_given(row) and own[row] > 0 else None
+        return own[row] if own[row] > 0 else None
+
+    def given_buffer_bytes(row: Setting[int]) -> int | None:
+        """Only a size that somebody gave: the system's buffer grows with what a producer sends,
+        and Kafka's default of 100 KB would keep it small. To send, 100 KB are best: what a reader
+        takes next is in the processor's cache (bench/notes-broker.md)."""
+        return buffer_bytes(row) if own.is_given(row) else None
 
     return ListenerOptions(
         name=listener.name,
@@ -78,6 +82,6 @@ def listener_options(
             max_connection_creation_rate.name, own[max_connection_creation_rate]
         ),
         send_buffer_bytes=buffer_bytes(socket_send_buffer_bytes),
-        receive_buffer_bytes=buffer_bytes(socket_receive_buffer_bytes),
+        receive_buffer_bytes=given_buffer_bytes(socket_receive_buffer_bytes),
         is_protected=listener.name == listeners.inter_broker and len(listeners.of_broker) > 1,
     )
