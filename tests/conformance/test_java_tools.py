@@ -173,21 +173,16 @@ def test_kafka_producer_perf_test(tool: Tools) -> None:
     assert tool(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:20000"
 
 
-def test_kafka_e2e_latency(tool: Tools, tmp_path: Path) -> None:
-    """It measures; then it commits an offset, for which it finds no coordinator."""
+def test_kafka_e2e_latency(tool: Tools) -> None:
+    """It measures, and commits an offset in the end."""
     name = "tool-latency"
-    settings = tmp_path / "client.properties"
-    settings.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
-    with pytest.raises(RuntimeError, match="ended with 1") as ended:
-        tool(
-            "org.apache.kafka.tools.EndToEndLatency",
-            *("--topic", name, "--num-records", "200", "--command-config", str(settings)),
-            *("--producer-acks", "all", "--record-size", "64"),
-        )
-    told = str(ended.value)
+    told = tool(
+        "org.apache.kafka.tools.EndToEndLatency",
+        *("--topic", name, "--num-records", "200"),
+        *("--producer-acks", "all", "--record-size", "64"),
+    )
     assert re.search(r"Avg latency: \d+[.,]\d+ ms", told)
     assert re.search(r"Percentiles: 50th = \d+, 99th = \d+", told)
-    assert "before successfully committing offsets" in told
     assert tool(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:200"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import sys
 import threading
 import time
@@ -11,7 +12,13 @@ import time
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.process import GC_THRESHOLDS, has_uvloop, new_event_loop, tune_process
+from moldau.runtime.process import (
+    GC_THRESHOLDS,
+    has_uvloop,
+    new_event_loop,
+    raise_open_files,
+    tune_process,
+)
 from moldau.runtime.real import RealRuntime, run
 from tests.runtime.arena import REAL_ARENAS, simulate
 
@@ -161,6 +168,16 @@ def test_tuning_sets_the_collector_and_glibc() -> None:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def test_a_process_may_open_as_many_files_as_the_system_allows() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        assert raise_open_files() == before[1]
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_importing_the_runtime_tunes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What a server process sets once, at its start: the allocator, the collector, the event loop.
+"""What a server process sets once, at its start: limits, allocator, collector, event loop.
 
 Measured reasons. glibc gives large buffers back to the kernel each time they are freed; a request
 that handles several of them then runs 3 to 15 times slower. The collector's default thresholds walk
@@ -24,6 +24,20 @@ TOP_PAD_BYTES = 16 << 20
 GC_THRESHOLDS = (50_000, 20, 100)
 
 LoopKind = Literal["auto", "uvloop", "asyncio"]
+
+
+def raise_open_files() -> int:
+    """Lets the process open as many files and sockets as the system allows it, as a JVM does by
+    itself: shells give 1,024, less than one topic may need. How many those are."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):  # no limit at all is more than some systems take
+            return soft
+    return hard
 
 
 def tune_allocator() -> bool:

@@ -288,6 +288,34 @@ def test_a_damaged_index_is_made_anew() -> None:
     assert offsets(again.read(4, 100).read())[0] == 3
 
 
+@pytest.mark.parametrize("bit", [0x80, 0x40])
+@pytest.mark.parametrize("segment_bytes", [SMALL.segment_bytes, 1 << 30])
+def test_an_index_that_leads_out_of_the_log_costs_no_read(bit: int, segment_bytes: int) -> None:
+    """One flipped bit of a position, in sealed segments and in the active one."""
+    machine = Machine(config=replace(SMALL, index_interval_bytes=0, segment_bytes=segment_bytes))
+    log = machine.open()
+    for _ in range(20):
+        append(log)
+    end = log.log_end_offset
+    log.close()
+    machine.kill()
+    damaged = 0
+    for name in machine.files.list(DIRECTORY):
+        if name.endswith(".index"):
+            path = f"{DIRECTORY}/{name}"
+            with machine.files.open(path) as file:
+                data = bytearray(file.read_at(0, file.size))
+            if len(data) > 8:
+                data[4] ^= bit
+                machine.disk.put(path, bytes(data))
+                damaged += 1
+    assert damaged
+    again = PartitionLog.open(machine.files, DIRECTORY, machine.config, CLEAN)
+    for offset in range(end):
+        assert offset in offsets(again.read(offset, 100).read())
+    assert again.failure is None
+
+
 # Times.
 
 

@@ -270,11 +270,14 @@ class Run:
         self.world.loop.call_first(self._die, self._fate)
 
     def _begin_again(self) -> None:
-        self.world.after(self.random.choice((0.0, 0.01, 0.2)), self._start)
+        self.world.after(self.random.choice((0.0, 0.01, 0.2)), self._start, self.node.starts)
 
-    def _start(self) -> None:
-        """As an operator does: a disk that failed is mounted anew before anything trusts it."""
+    def _start(self, life: int) -> None:
+        """As an operator does, when that life is over: a disk that failed is mounted anew before
+        anything trusts it."""
         if self.node.is_alive:
+            if self.node.starts == life:  # it takes its time to end
+                self.world.after(0.01, self._start, life)
             return
         disk = self.disk
         if disk.needs_remount:

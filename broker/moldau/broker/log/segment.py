@@ -308,13 +308,16 @@ class Segment:
         try:
             return self._find(offset)
         except CorruptRecord:
+            # A damaged index leads astray; a damaged log is told by these.
             if not self.is_sealed:
-                raise
-            self.rebuild_indexes()  # a damaged index leads astray; a damaged log is told by this
+                return find_batch(self.source, 0, offset, self.size_bytes)
+            self.rebuild_indexes()
             return self._find(offset)
 
     def _find(self, offset: int) -> FoundBatch | None:
         start = self.offset_index.look_up(offset).position
+        if not 0 <= start <= self.size_bytes:
+            raise CorruptRecord("the index leads out of the log", path=self.log_path, at=start)
         return find_batch(self.source, start, offset, self.size_bytes)
 
     def slice(self, position: int, size: int) -> LogSlice:

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 def run_broker(arguments: Namespace, context: Context) -> int:
     """Until it is told to stop."""
-    from moldau.runtime.process import tune_allocator
+    from moldau.runtime.process import raise_open_files, tune_allocator
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
 
     tune_allocator()
+    raise_open_files()
     settings = settings_given(arguments, context.environment, RealFiles(), arguments.listen)
 
     async def main(runtime: Runtime) -> None:
