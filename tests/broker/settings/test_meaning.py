@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
 import pytest
 
+import moldau.broker.settings as settings_package
 from moldau.broker.settings import BROKER_SETTINGS, broker_settings, network, node, notices, unbuilt
 from moldau.broker.settings.meaning import FORGOTTEN, IGNORED, REMOVED
 from moldau.broker.settings.unbuilt import UNBUILT
-from moldau.config import BOOLEAN, BadSettings, Settings
+from moldau.broker.settings.waiting import WAITING, waits_for
+from moldau.config import BOOLEAN, BadSettings, Setting, Settings
 from moldau.config.table import Row
 from tests.broker.settings.cases import BASE
 from tests.broker.settings.ours import file_layer
+
+ROOT: Final = Path(__file__).parents[3]
+JUDGES: Final = {
+    "rules",
+    "syntax",
+    "dynamic",
+    "resource",
+    "topic",
+    "group",
+    "listener",
+    "description",
+}
+"""Modules beside the declarations that make something of rows."""
 
 
 def with_file(**values: str) -> Settings:
@@ -29,6 +51,47 @@ def test_a_setting_without_effect_is_accepted_and_told_once() -> None:
     assert settings[network.num_network_threads] == 8
     assert "num.network.threads" in notice
     assert "server.properties" in notice
+
+
+def test_a_setting_of_what_is_not_built_is_told_too() -> None:
+    (notice,) = notices(with_file(replica_fetch_max_bytes="4096"))
+    assert "replica.fetch.max.bytes has no effect yet" in notice
+    assert "followers" in notice
+
+
+def test_what_waits_is_a_row() -> None:
+    names = [row.name for row in BROKER_SETTINGS]
+    for each in WAITING:
+        assert any(name == each or name.startswith(each) for name in names), each
+
+
+def test_every_row_is_read_or_told_of() -> None:
+    """A row that no code names, but for where it is declared, must say that it does nothing."""
+    declarations = "/settings/"
+    code = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "broker/moldau/broker").rglob("*.py"))
+        if declarations not in path.as_posix() or path.stem in JUDGES
+    )
+    words = set(re.findall(r"\w+", code))
+    silent = sorted(
+        row.name
+        for name, row in declared_rows()
+        if name not in words
+        and row.name not in IGNORED
+        and waits_for(row.name) is None
+        and all(row is not each for each, _ in UNBUILT)
+    )
+    assert not silent, "\n".join(silent)
+
+
+def declared_rows() -> Iterator[tuple[str, Row]]:
+    """Every row of the broker's by the name of its variable."""
+    for module in pkgutil.iter_modules(settings_package.__path__):
+        found = vars(importlib.import_module(f"{settings_package.__name__}.{module.name}"))
+        for name, value in found.items():
+            if isinstance(value, Setting) and BROKER_SETTINGS.find(value.name) is value:
+                yield name, value
 
 
 def test_names_without_effect_are_rows() -> None:

@@ -2,8 +2,8 @@
 
 Every name that Kafka 4.3 knows is a row and is accepted. Names that older versions knew either are
 refused, where obeying them not would surprise (`REMOVED`), or do no harm and are only mentioned
-(`FORGOTTEN`). A row without meaning stands in `IGNORED`. Nothing is swallowed in silence: `notices`
-has a line for each that somebody wrote down.
+(`FORGOTTEN`). A row without meaning stands in `IGNORED`, one whose part of Kafka is not built yet
+in `waiting`. Nothing is swallowed in silence: `notices` has a line for each that somebody wrote.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.settings import node
+from moldau.broker.settings.waiting import waits_for
 from moldau.config import Settings
 
 _THREADS: Final = "one event loop does this work; more of the machine is used by more processes"
@@ -24,6 +25,10 @@ _YAMMER: Final = "metrics are published in one way, over HTTP"
 
 IGNORED: Final[Mapping[str, str]] = {
     "background.threads": _THREADS,
+    "early.start.listeners": "all listeners open as soon as there is something to serve",
+    "log.cleaner.io.buffer.size": "the cleaner reads pieces as large as its batches",
+    "num.recovery.threads.per.data.dir": _THREADS,
+    "server.max.startup.time.ms": "a start ends with its work or with a reason",
     "group.coordinator.background.threads": _THREADS,
     "group.coordinator.threads": _THREADS,
     "num.io.threads": _THREADS,
@@ -94,9 +99,15 @@ def notices(settings: Settings) -> tuple[str, ...]:
     """What a person should hear once, at the start, of these broker settings."""
     found = list(settings.notices)
     for row in settings.table:
-        if row.name in IGNORED and settings.is_given(row):
-            place = settings.source(row)
+        if not settings.is_given(row):
+            continue
+        place = settings.source(row)
+        if row.name in IGNORED:
             found.append(f"{row.name} has no effect here: {IGNORED[row.name]} ({place})")
+        elif (what := waits_for(row.name)) is not None:
+            found.append(
+                f"{row.name} has no effect yet: this version does not have {what} ({place})"
+            )
     for name, given in settings.others.items():
         if name in FORGOTTEN:
             found.append(f"{name} has no effect any more: {FORGOTTEN[name]} ({given.source})")

@@ -15,6 +15,7 @@ from moldau.broker.settings.tables import (
     TOPIC_SETTINGS,
 )
 from moldau.broker.settings.unbuilt import UNBUILT, UNBUILT_PROTOCOLS
+from moldau.broker.settings.waiting import WAITING
 from moldau.config import SettingTable, render_reference
 from moldau.config.table import Row
 
@@ -39,6 +40,11 @@ def render() -> str:
         _resources("Groups", GROUP_SETTINGS, group.BROKER_DEFAULTS),
         _resources("Client metrics subscriptions", CLIENT_METRICS_SETTINGS, {}),
         _names("Without effect", "These are accepted and change nothing:", IGNORED),
+        _names(
+            "Without effect yet",
+            "These belong to what is not built yet, or all names that begin so:",
+            WAITING,
+        ),
         _names("Gone, and refused", "A name that ends in a point stands for many:", REMOVED),
         _names("Gone, and only mentioned", "Whoever still has them hears once:", FORGOTTEN),
         _unbuilt(),

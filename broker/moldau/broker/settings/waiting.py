@@ -1,0 +1,79 @@
+"""Settings whose part of Kafka is not built yet: accepted, and told at the start when given.
+
+What must not be ignored (an authorizer, TLS on a listener) is refused instead, see `unbuilt`; these
+would change nothing that is there. Whoever builds a part takes its line away;
+tests/broker/settings/test_meaning.py finds rows that nobody reads and nobody tells of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_LOGINS: Final = "logins"
+_QUOTAS: Final = "quotas"
+_QUORUM: Final = "a quorum of several controllers"
+_FOLLOWERS: Final = "followers on other nodes"
+_REPORTERS: Final = "metrics by Kafka's reporters"
+_SHARE: Final = "share groups"
+_TIERED: Final = "tiered storage"
+_TRANSACTIONS: Final = "transactions"
+_SNAPSHOTS: Final = "the deletion of old snapshots of the metadata log"
+
+# By name, or by the beginning of names where it ends with a dot.
+WAITING: Final[Mapping[str, str]] = {
+    "add.partitions.to.txn.": _TRANSACTIONS,
+    "alter.log.dirs.replication.quota.": _QUOTAS,
+    "auto.leader.rebalance.enable": _FOLLOWERS,
+    "config.providers": "values that come from elsewhere",
+    "connections.max.reauth.ms": _LOGINS,
+    "controller.performance.": "a watch on slow controller events",
+    "controller.quorum.append.linger.ms": _QUORUM,
+    "controller.quorum.election.backoff.max.ms": _QUORUM,
+    "controller.quorum.election.timeout.ms": _QUORUM,
+    "controller.quorum.fetch.": _QUORUM,
+    "controller.quorum.request.timeout.ms": _QUORUM,
+    "controller.quorum.retry.backoff.ms": _QUORUM,
+    "controller.quota.": _QUOTAS,
+    "controller.socket.timeout.ms": _QUORUM,
+    "delegation.token.": "delegation tokens",
+    "follower.fetch.last.tiered.offset.enable": _TIERED,
+    "follower.replication.throttled.rate": _QUOTAS,
+    "group.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
+    "group.share.": _SHARE,
+    "group.streams.": "streams groups",
+    "leader.imbalance.check.interval.seconds": _FOLLOWERS,
+    "leader.replication.throttled.rate": _QUOTAS,
+    "log.dir.failure.timeout.ms": _QUORUM,
+    "metadata.max.idle.interval.ms": _QUORUM,
+    "metadata.max.retention.": _SNAPSHOTS,
+    "metric.reporters": _REPORTERS,
+    "metrics.": _REPORTERS,
+    "num.replica.fetchers": _FOLLOWERS,
+    "principal.builder.class": _LOGINS,
+    "quota.": _QUOTAS,
+    "remote.": _TIERED,
+    "replica.fetch.": _FOLLOWERS,
+    "replica.socket.": _FOLLOWERS,
+    "replication.quota.": _QUOTAS,
+    "sasl.": _LOGINS,
+    "share.": _SHARE,
+    "socket.connection.setup.timeout.": _FOLLOWERS,
+    "ssl.": "TLS",
+    "telemetry.": "telemetry of clients",
+    "transaction.": _TRANSACTIONS,
+    "transactional.id.expiration.ms": _TRANSACTIONS,
+    "unclean.leader.election.interval.ms": _FOLLOWERS,
+    "unstable.": "versions that Kafka has not settled",
+}
+
+
+def waits_for(name: str) -> str | None:
+    """The part of Kafka that the setting of that name belongs to, if that is not built yet."""
+    what = WAITING.get(name)
+    if what is not None:
+        return what
+    for beginning, part in WAITING.items():
+        if beginning.endswith(".") and name.startswith(beginning):
+            return part
+    return None
