@@ -21,6 +21,7 @@ from moldau.broker.log.recovery import _Walk
 from moldau.broker.log.segment import Segment
 from moldau.broker.raft import quorum, snapshots
 from moldau.broker.raft.quorum import Quorum
+from moldau.broker.replication.leader import Leader
 from moldau.broker.replication.partition import Partition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.files import Files
@@ -35,14 +36,13 @@ def answers_before_the_sync() -> AbstractContextManager[object]:
 @contextmanager
 def shows_before_the_sync() -> Iterator[None]:
     """The high watermark moves with the append; who wrote still waits."""
-    append = Partition.append
+    note = Partition._on_appended
 
-    def appended(self: Partition, *arguments: Any) -> Any:
-        done = append(self, *arguments)
+    def appended(self: Partition, leader: Leader) -> None:
+        note(self, leader)
         self.log.update_high_watermark(self.log.log_end_offset)
-        return done
 
-    with patch.object(Partition, "append", appended):
+    with patch.object(Partition, "_on_appended", appended):
         yield
 
 
