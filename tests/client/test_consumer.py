@@ -372,6 +372,26 @@ def test_records_that_an_unclean_election_took_back_are_noticed() -> None:
         assert world.run_client(main) == {0: list(range(30)), 1: list(range(20, 30))}
 
 
+def test_a_partition_between_two_leaders_is_read_on_as_soon_as_the_next_one_leads() -> None:
+    """As when a broker stops: it gives its partitions up, and they have a new epoch meanwhile."""
+
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime) as reader:
+            reader.assign([("t", 0)])
+            await reader.seek_to_beginning()
+            await read_all(reader, 10)
+            world.cluster.move("t", 0, -1)
+            assert await reader.poll(3.0) == []
+            world.cluster.move("t", 0, 2)
+            fill(log, 10)
+            return await read_all(reader, 10, within_s=5.0)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 10)
+        assert world.run_client(main) == {0: list(range(10, 20))}
+
+
 def test_a_fetch_that_says_nothing_new_names_no_partition() -> None:
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime) as reader:

@@ -70,17 +70,22 @@ async def ends_of_epochs(
 
 
 async def ends_by_leader(cluster: Cluster, epochs: Mapping[TopicPartition, int]) -> Ends:
-    """As `ends_of_epochs` of all leaders; a leader that cannot tell agrees with everything."""
+    """As `ends_of_epochs` of all leaders; a leader that cannot tell agrees with everything.
+
+    Where a leader is missing or fails, metadata is asked for: nothing else talks of partitions
+    that are being held against their leader, so nobody else would find out about the next one.
+    """
     by_leader = cluster.metadata.by_leader(epochs)
 
     async def ask(leader: int, chosen: Iterable[TopicPartition]) -> Ends:
         wanted = {where: epochs[where] for where in chosen}
         if leader == NO_LEADER:
+            cluster.request_refresh()
             return dict.fromkeys(wanted, KafkaError(ErrorCode.LEADER_NOT_AVAILABLE))
         try:
             found = await ends_of_epochs(cluster, leader, wanted)
         except KafkaError as error:
-            cluster.note(error)
+            cluster.request_refresh()
             return dict.fromkeys(wanted, error)
         if found is None:
             return {where: EpochEnd(epoch, 2**63 - 1) for where, epoch in wanted.items()}
