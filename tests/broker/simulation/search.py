@@ -60,15 +60,15 @@ def search(seeds: range, processes: int) -> Iterator[Found]:
         yield from pool.map(run_block, blocks)
 
 
-def seeds_until_found(mutant: Mutant, seeds: int) -> tuple[int, str] | None:
+def seeds_until_found(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     """How many seeds it took, and the promise that was seen broken."""
-    for seed in range(seeds):
+    for count, seed in enumerate(seeds, 1):
         try:
             with mutant():
                 run_broker(seed)
         except SimulationFailed as failure:
             cause = failure.__cause__
-            return seed + 1, f"{type(cause).__name__}: {cause}"
+            return count, f"{type(cause).__name__}: {cause}"
         finally:
             gc.collect()
     return None
