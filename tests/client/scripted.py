@@ -3,7 +3,7 @@
 State is one object that all brokers of a simulation share, so that a leader can be moved by setting
 a number. Brokers keep the rules that a client can break: who leads, which epoch is current, the
 five batches that an idempotent producer may have, one batch of a partition a request. Faults are
-asked for: `lose_answers`, `refuse`, `silence`.
+asked for: `lose_answers`, `babble_after`, `refuse`, `silence`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ from tests.client import scripted_groups
 
 PORT = 9092
 SERVED = (0, 1, 2, 3, 18, 22, 23, *scripted_groups.SERVED)
+NO_ANSWER = b"\0\0\0\4oops"
 _REMEMBERED = 5
 
 
@@ -157,6 +158,7 @@ class ScriptedCluster:
     requests: list[tuple[int, Request]] = field(default_factory=list)
     versions: list[tuple[int, int]] = field(default_factory=list)
     lose_answers: set[type[Request]] = field(default_factory=set)
+    babble_after: set[type[Request]] = field(default_factory=set)
     silence: set[type[Request]] = field(default_factory=set)
     refuse: dict[type[Request], list[int]] = field(default_factory=lambda: defaultdict(list))
     delay_s: float = 0.0
@@ -265,8 +267,12 @@ class _Connection(asyncio.BufferedProtocol):
         if type(request) in self._cluster.lose_answers:
             self._cluster.lose_answers.discard(type(request))
             self._transport.abort()
-        else:
-            self._write(self._protocol.answer(arrival, response))
+            return
+        parts = self._protocol.answer(arrival, response)
+        if type(request) in self._cluster.babble_after:
+            self._cluster.babble_after.discard(type(request))
+            parts = [*parts, NO_ANSWER]
+        self._write(parts)
 
     def _answer_fetch(self, arrival: Arrival, request: Any) -> None:
         response = _fetch_now(self._cluster, self._node_id, request, 0)

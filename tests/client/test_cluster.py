@@ -15,6 +15,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.metadata import Metadata
 from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
@@ -151,6 +152,21 @@ def test_reconnecting_backs_off() -> None:
         world.after(10, world.nodes["b1"].crash)
         world.run_client(main, within=1000)
         assert 70 < world.now < 140, "about a second between tries in the end"
+
+
+def test_a_connection_that_ends_as_soon_as_it_stands_is_made_again() -> None:
+    """What came behind the answer to ApiVersions, in the same read, ended it before anybody had
+    it."""
+
+    async def main(runtime: Runtime) -> None:
+        found = cluster(runtime, bootstrap_servers="b1:9092")
+        request = MetadataRequest(topics=[])
+        await found.retry(lambda: found.call(request, MetadataResponse), timeout_s=5.0)
+        await found.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.babble_after.add(ApiVersionsRequest)
+        world.run_client(main)
 
 
 def test_a_call_is_tried_again_while_that_may_help_and_then_says_how_long() -> None:

@@ -106,6 +106,8 @@ class Connection(asyncio.BufferedProtocol):
             async with asyncio.timeout(options.setup_timeout_s):
                 await runtime.network.connect(lambda: connection, address.host, address.port)
                 await connection._learn_versions()
+            if connection.is_closed:  # by what came behind the answer, before this went on
+                raise connection._ended()
             is_ready = True
         except TimeoutError:
             raise KafkaError(

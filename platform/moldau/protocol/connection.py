@@ -149,7 +149,7 @@ class ServerConnection:
         return arrival
 
     def _receive_unusual(self, frame: Any) -> Arrival:
-        """The first request of its kind, or one that cannot be understood."""
+        """A request whose header is not like the last one, or cannot be understood."""
         if len(frame) < _START.size:
             raise MalformedMessage("frame too short for a request header", size=len(frame))
         key, version, correlation_id = _START.unpack_from(frame)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import NoReturn
 
 from moldau.errors import MalformedMessage
 
@@ -122,7 +123,7 @@ class FrameReader:
         while end - position >= 4:
             (size,) = _unpack_size(shared, position)
             if not 0 <= size <= self.max_bytes:
-                size = self._checked(size)
+                self._refuse_size(size)
             next_position = position + 4 + size
             if next_position > end:
                 self._begin, self._filled = position, end
@@ -172,9 +173,7 @@ class FrameReader:
         self._private = private
         self._filled = len(part)
 
-    def _checked(self, size: int) -> int:
+    def _refuse_size(self, size: int) -> NoReturn:
         if size < 0:
             raise MalformedMessage("negative frame size", size=size)
-        if size > self.max_bytes:
-            raise MalformedMessage("frame too large", size=size, allowed=self.max_bytes)
-        return size
+        raise MalformedMessage("frame too large", size=size, allowed=self.max_bytes)

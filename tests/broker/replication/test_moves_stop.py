@@ -52,7 +52,8 @@ def note(partition: Partition, told: Told) -> None:
 async def move(host: Host, partition: Partition, told: Told) -> None:
     """To the second directory, while a client writes; and then some more."""
     begun: list[KafkaError | None] = []
-    host.replicas.moves.begin(partition, "/b", begun.append)
+    moves = host.replicas.moves
+    moves.begin(partition, moves.target_of(partition.topic, partition.index, "/b"), begun.append)
     turns = 0
     while not begun or len(host.replicas.moves):
         turns += 1

@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Consumer, ConsumerInterceptor, PartitionRecords, RebalanceListener
+from moldau.client import (
+    Consumer,
+    ConsumerInterceptor,
+    PartitionRecords,
+    RebalanceListener,
+    TopicPartition,
+)
 from moldau.client.assignors import RangeAssignor
 from moldau.client.assignors.installed import OURS
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -331,3 +337,20 @@ def test_by_hand_offsets_come_from_the_group_and_go_there() -> None:
         (log,) = world.cluster.add_topic("t", [1])
         fill(log, 50)
         assert world.run_client(main) == [0, 7, 14]
+
+
+def test_offsets_are_asked_for_at_the_next_coordinator_when_one_has_gone() -> None:
+    async def main(runtime: Runtime) -> int:
+        where = TopicPartition("t", 0)
+        async with consumer(runtime, "eager") as reader:
+            await reader.commit({where: 7})
+            world.cluster.groups.coordinator = 2
+            world.nodes["b1"].crash()
+            await asyncio.sleep(1)  # it has heard that the connection ended
+            found = (await reader.committed([where], timeout_s=10.0))[where]
+        assert found is not None
+        return found.offset
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [2])
+        assert world.run_client(main) == 7

@@ -84,7 +84,7 @@ def _begin(
     node: Node, topic: str, index: int, path: str, on_begun: Callable[[KafkaError | None], None]
 ) -> None:
     moves = node.replicas.moves
-    moves.check_target(topic, index, path)
+    target = moves.target_of(topic, index, path)
     try:
         partition = node.replicas.partition(topic, index)
     except KafkaError as error:
@@ -98,4 +98,4 @@ def _begin(
         if known is None or index not in known.partitions:
             raise
         raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, topic=topic, partition=index) from error
-    moves.begin(partition, path, on_begun)
+    moves.begin(partition, target, on_begun)

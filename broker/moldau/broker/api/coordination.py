@@ -124,7 +124,7 @@ class TopicsOfNode:
         racks = []
         for index in range(count):
             found = (brokers.get(each) for each in topic.partitions[index].replicas)
-            racks.append(frozenset(each.rack for each in found if each is not None and each.rack))
+            racks.append(tuple(each.rack for each in found if each is not None and each.rack))
         facts = TopicFacts(topic.name, topic.topic_id, tuple(racks))
         if len(self._known) > 2 * len(image.topics.by_id) + 1:
             self._known.clear()

@@ -34,7 +34,14 @@ from moldau.protocol.messages.produce import (
 )
 from moldau.records import HEADER_BYTES
 from moldau.records.codecs import Codec
-from moldau.records.header import CODEC_MASK, MAGIC, MAGIC_AT, PRODUCER_AT, TRANSACTIONAL
+from moldau.records.header import (
+    CODEC_MASK,
+    MAGIC,
+    MAGIC_AT,
+    OVERHEAD_BYTES,
+    PRODUCER_AT,
+    TRANSACTIONAL,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.log.tail import AppendedFields
@@ -48,7 +55,6 @@ _ADMIN_CLIENT: Final = "__admin_client"
 """Kafka's brokers call themselves so when they write to the cluster's own topics."""
 _CODEC_AT: Final = 22
 """The lower byte of the attributes, which has all that is defined of them."""
-_OVERHEAD_BYTES: Final = 12
 _ZSTD: Final = int(Codec.ZSTD)
 _batch_start = Struct(">qi4xB5xB").unpack_from
 """Base offset, length, magic, and the lower byte of the attributes."""
@@ -186,7 +192,7 @@ class _Produce:
             _refuse_shape(records)
         base_offset: int
         base_offset, length, magic, attributes = _batch_start(records)
-        if magic != MAGIC or length != len(records) - _OVERHEAD_BYTES:
+        if magic != MAGIC or length != len(records) - OVERHEAD_BYTES:
             _refuse_shape(records)
         if attributes or partition.is_reserved:
             self._check_unusual(partition, records, attributes)
@@ -308,7 +314,7 @@ def _refuse_shape(records: Any) -> NoReturn:
     if magic != MAGIC:
         code = ErrorCode.INVALID_RECORD if magic < MAGIC else ErrorCode.CORRUPT_MESSAGE
         raise KafkaError(code, "batches of version 2 only", magic=magic)
-    size = _batch_length(records)[0] + _OVERHEAD_BYTES
+    size = _batch_length(records)[0] + OVERHEAD_BYTES
     if size < HEADER_BYTES:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "batch is smaller than its header", size=size)
     if size > given:

@@ -94,12 +94,12 @@ class LogDirectory:
         """Copies on their way here that an earlier life did not finish."""
         self.futures: dict[TopicPartition, FutureLog] = {}
         """Copies on their way here."""
+        self.arriving: dict[TopicPartition, PartitionLog] = {}
+        """Those of them whose points count already, because they are about to be logs in here."""
         self.departing: set[TopicPartition] = set()
         """Logs of which a copy is on its way to another directory: they are not compacted."""
         self.being_cleaned: set[PartitionLog] = set()
         """Logs whose segments a thread may be reading: files of theirs stay until it has ended."""
-        self.arriving: dict[TopicPartition, PartitionLog] = {}
-        """Those of them whose points count already, because they are about to be logs in here."""
         self.are_names_stale = False
         """A log was renamed, and `sync_dir` was not called since."""
         self._lock = lock

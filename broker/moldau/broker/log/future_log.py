@@ -5,8 +5,8 @@
     copy        append that                                                         thread
     sync        durable so far, so that the end is short                            thread
     catch_up    the rest, and what else the log knows                               loop
-    settle      durable                                                             thread
-    rename      under the log's own name, and marked as the one that counts         thread
+    settle      durable, and marked as the one that counts                          thread
+    rename      under the log's own name                                            thread
     take_over   what came meanwhile; from now on the copy is the log                loop
     clear_mark  the old log has lost its name                                       thread
 
@@ -18,9 +18,9 @@ Invariants:
 
 Two directories cannot be renamed at once, so a crash may leave the log under one name in both. The
 mark tells which one counts: a file in the copy with a number, the greater one wins, none is 0.
-It is durable before the name, and goes when the old log's new name is durable (`superseding`).
-An earlier life's copy is cut to where the log ended when it was opened: behind that a loss of power
-may have parted the two.
+It is durable before the name, and goes when the old log's new name is durable
+(`LogDirectories.load`). An earlier life's copy is cut to where the log ended when it was opened:
+behind that a loss of power may have parted the two.
 """
 
 from __future__ import annotations

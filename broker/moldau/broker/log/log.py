@@ -19,7 +19,7 @@ log afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from moldau.broker.log import names, retention
 from moldau.broker.log.admission import as_kafka_error
@@ -39,8 +39,6 @@ from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Batch
 from moldau.runtime.files import Files
-
-NO_TIMESTAMP: Final = -1
 
 
 class PartitionLog(LogTail):
@@ -550,7 +548,8 @@ class PartitionLog(LogTail):
             self.segments.active.are_indexes_durable = True
         elif self.failure is None:
             try:
-                if self.producers.end_offset > max(self.log_start_offset, self.snapshots.newest):
+                snapshot = self.snapshots.latest_offset or 0
+                if self.producers.end_offset > max(self.log_start_offset, snapshot):
                     self.snapshots.take(self.producers, sync=True)
                 self.segments.active.seal()
                 self.durability.names_changed()

@@ -112,11 +112,6 @@ class ProducerSnapshots:
     def latest_offset(self) -> int | None:
         return self._offsets[-1] if self._offsets else None
 
-    @property
-    def newest(self) -> int:
-        """As `latest_offset`; -1 when there is none."""
-        return self._offsets[-1] if self._offsets else -1
-
     def path(self, offset: int) -> str:
         return posixpath.join(self.directory, snapshot_name(offset))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.log import names
 from moldau.broker.log.offset_index import OffsetIndex
 from moldau.broker.log.scan import FoundBatch, batches, find_batch
-from moldau.broker.log.slice import LogSlice, SegmentFile
+from moldau.broker.log.slice import SegmentFile
 from moldau.broker.log.time_index import TimeIndex, TimestampOffset
 from moldau.broker.log.transaction_index import TransactionIndex
 from moldau.errors import CorruptLog, CorruptRecord
@@ -319,9 +319,6 @@ class Segment:
         if not 0 <= start <= self.size_bytes:
             raise CorruptRecord("the index leads out of the log", path=self.log_path, at=start)
         return find_batch(self.source, start, offset, self.size_bytes)
-
-    def slice(self, position: int, size: int) -> LogSlice:
-        return LogSlice(self.source, position, size)
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
         """The batches from `position` on, read in pieces; CorruptRecord where there is none."""

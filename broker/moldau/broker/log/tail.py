@@ -120,11 +120,13 @@ class LogTail:
         if self.failure is not None:
             self._refuse_failed()
         admitted = admit(records, self.config, self._rules, now_ms)
+        stamp(admitted[0], self.log_end_offset, leader_epoch)
         return self._append_admitted(admitted, leader_epoch, now_ms)
 
     def _append_admitted(
         self, admitted: Admitted, leader_epoch: int, now_ms: int
     ) -> AppendedFields:
+        """Write a batch that is stamped, unless its producer has sent it before."""
         data, delta, max_timestamp, producer_id, append_time_ms = admitted
         base = self.log_end_offset
         append = None
@@ -134,7 +136,6 @@ class LogTail:
             known = append.add(batch, base_offset=base, timestamp=max_timestamp)
             if known is not None:
                 return known.first_offset, known.last_offset, known.timestamp, True
-        stamp(data, base, leader_epoch)
         self._write_one(data, base + delta, max_timestamp, leader_epoch, now_ms)
         if append is None:
             self.producers.end_offset = self.log_end_offset

@@ -312,16 +312,16 @@ class Connection(asyncio.BufferedProtocol):
     # Serving
 
     def _serve(self, frame: Any) -> None:
-        arrival: Request = self.protocol.receive(frame)  # type: ignore[assignment] # it makes those
-        if arrival.problem is not None:
-            self._answer_problem(arrival)
+        request: Request = self.protocol.receive(frame)  # type: ignore[assignment] # it makes those
+        if request.problem is not None:
+            self._answer_problem(request)
             return
         self._requests.value += 1
-        arrival.connection = self
-        arrival._kept_bytes = 0
-        self._service.serve(arrival)
-        if arrival.frame is None:
-            arrival.release()
+        request.connection = self
+        request._kept_bytes = 0
+        self._service.serve(request)
+        if request.frame is None:
+            request.release()
 
     def _serve_aside(self) -> None:
         """Serves what was put aside, as far as that may be."""

@@ -58,7 +58,7 @@ class Leader:
     def on_own_end(self, end_offset: int) -> bool:
         """The leader vouches for all below `end_offset`; whether the high watermark moved."""
         if not self._is_alone:
-            return not self._is_held and self.on_end(self.replica_id, end_offset)
+            return self.on_end(self.replica_id, end_offset)
         self.end_offset = end_offset
         if end_offset <= self.high_watermark:
             return False
@@ -88,7 +88,7 @@ class Leader:
         self._is_held, self._is_alone = True, False
 
     def carry_on(self) -> None:
-        """The end of `hold`; `on_end` tells what it vouches for now."""
+        """The end of `hold`; say with `on_own_end` how far it vouches again."""
         self._is_held, self._is_alone = False, self.in_sync_count == 1
 
     def check_acks(self, acks: int, min_insync_replicas: int) -> None:

@@ -134,17 +134,15 @@ class Moves:
 
     # Asked for.
 
-    def begin(self, partition: Partition, path: str, on_begun: OnBegun) -> None:
-        """Let the replica move to that directory; `on_begun` hears when a copy is there that a
-        restart will go on with, or the KafkaError.
+    def begin(self, partition: Partition, target: LogDirectory, on_begun: OnBegun) -> None:
+        """Let the replica move to that directory, which is one of `target_of`; `on_begun` hears
+        when a copy is there that a restart will go on with, or the KafkaError.
 
         A directory where it is, or where it moves to, changes nothing but a move to another one.
-        KafkaError at once, as `check_target`.
         """
-        target = self.check_target(partition.topic, partition.index, path)
         self._runtime.spawn(self._begin(partition, target, on_begun), name="move-begin")
 
-    def check_target(self, topic: str, index: int, path: str) -> LogDirectory:
+    def target_of(self, topic: str, index: int, path: str) -> LogDirectory:
         """The directory of that path. LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when it is out of
         service; INVALID_TOPIC_EXCEPTION when the topic's name leaves no room for an ending."""
         directories = self._directories
@@ -186,7 +184,8 @@ class Moves:
         target.forget_points()
         unique = self._runtime.random.randbytes(_UNIQUE_BYTES)
         name = names.marked_dir_name(place, unique, names.FUTURE_DIR)
-        move = self._made(partition, source, target, Place(f"{target.path}/{name}", _id(partition)))
+        found = Place(f"{target.path}/{name}", partition.topic_id)
+        move = self._made(partition, source, target, found)
         begun = new_future()
         self._start(move, begun)
         await begun
@@ -214,7 +213,7 @@ class Moves:
             if source is None or source is target or place in self._moves or self._is_closing:
                 self._remove(left)
                 continue
-            found = Place(left.path, _id(partition), left.opening)
+            found = Place(left.path, partition.topic_id, left.opening)
             try:
                 self._start(self._made(partition, source, target, found), None)
             except KafkaError as error:
@@ -274,17 +273,13 @@ class Moves:
                 begun.set_exception(_refusal(move, error))
 
     async def _go(self, move: Move, begun: asyncio.Future[None] | None) -> None:
-        await self._open(move)
+        await self._runtime.run_blocking(move.future.open, self._now_ms())
         if begun is not None and not begun.done():
             begun.set_result(None)
         async with self._slots:
             await self._copy(move)
             if move.is_wanted and not self._is_closing:
                 await self._take_over(move)
-
-    async def _open(self, move: Move) -> None:
-        now_ms = self._now_ms()
-        await self._runtime.run_blocking(move.future.open, now_ms)
 
     async def _copy(self, move: Move) -> None:
         """Until the copy was level with the log once, what came since is no more than a piece, and
@@ -439,10 +434,6 @@ class Moves:
 
 def _place(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.index)
-
-
-def _id(partition: Partition) -> bytes:
-    return partition.topic_id
 
 
 def _refusal(move: Move, error: MoldauError | OSError | None) -> KafkaError:

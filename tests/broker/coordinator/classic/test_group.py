@@ -7,9 +7,9 @@ import pytest
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.membership import Membership
 from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
-from moldau.broker.coordinator.group.classic.step import answered_code
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
 from moldau.broker.coordinator.group.contract import Caller, GroupKind
+from moldau.broker.coordinator.parked import as_answer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -252,7 +252,7 @@ def test_anybody_may_read_offsets() -> None:
     ],
 )
 def test_what_members_hear_when_the_log_refuses(error: ErrorCode, told: ErrorCode) -> None:
-    assert answered_code(KafkaError(error)) is told
+    assert as_answer(KafkaError(error)).code is told
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ class Shard:
             if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
                 state = State(self.group_id, self.world)
             elif type(record.key).__name__.startswith("ConsumerGroup"):
-                replay(state, record)
+                replay(state, record.key, record.value)
         return state
 
     def _tick(self) -> None:

@@ -39,11 +39,15 @@ def owner(member_id: str, epoch: int, *partitions: int) -> LogRecord:
     )
 
 
+def apply(state: State, record: LogRecord) -> None:
+    replay(state, record.key, record.value)
+
+
 def test_partitions_without_an_epoch_have_that_of_their_member() -> None:
     state = State(GROUP, World())
-    replay(state, owner("a", 7, 0, 1))
+    apply(state, owner("a", 7, 0, 1))
     assert state.members["a"].progress.assigned == {T: {0: 7, 1: 7}}
-    replay(state, owner("a", -2, 0))
+    apply(state, owner("a", -2, 0))
     assert state.members["a"].progress.assigned == {T: {0: 0}}
     odd = TopicPartitions(topic_id=T, partitions=[0, 1], assignment_epochs=[3])
     assert owned_of([odd], 5) == {T: {0: 5, 1: 5}}
@@ -52,10 +56,10 @@ def test_partitions_without_an_epoch_have_that_of_their_member() -> None:
 def test_where_two_own_a_partition_the_later_record_counts() -> None:
     """1. a owns it. 2. a gives it up (compacted away). 3. b owns it. 4. a's next record."""
     state = State(GROUP, World())
-    replay(state, owner("a", 3, 0))
-    replay(state, owner("b", 4, 0))
+    apply(state, owner("a", 3, 0))
+    apply(state, owner("b", 4, 0))
     assert state.owners == {T: {0: "b"}}
-    replay(state, owner("a", 5, 1))
+    apply(state, owner("a", 5, 1))
     assert state.owners == {T: {0: "b", 1: "a"}}
 
 
@@ -69,7 +73,7 @@ def test_tombstones_of_what_nobody_knows_do_no_harm() -> None:
         ConsumerGroupRegularExpressionKey(group_id=GROUP, regular_expression="x"),
         ConsumerGroupTargetAssignmentMetadataKey(group_id=GROUP),
     ):
-        replay(state, LogRecord(key))
+        replay(state, key, None)
     assert not state.members
     assert state.target_epoch == NO_TARGET_EPOCH
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.logging import Logger
+    from moldau.protocol.declare import LogKey, LogValue
     from moldau.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumer
     from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from moldau.protocol.messages.describe_groups import DescribedGroup as DescribedClassic
@@ -41,15 +42,6 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
-    from moldau.protocol.schemas.consumer_group_log import (
-        ConsumerGroupCurrentMemberAssignmentValue,
-        ConsumerGroupMemberMetadataValue,
-        ConsumerGroupMetadataValue,
-        ConsumerGroupPartitionMetadataValue,
-        ConsumerGroupRegularExpressionValue,
-        ConsumerGroupTargetAssignmentMemberValue,
-        ConsumerGroupTargetAssignmentMetadataValue,
-    )
     from moldau.protocol.schemas.group_log import GroupMetadataValue
 
 
@@ -82,8 +74,8 @@ class TopicFacts:
 
     name: str
     topic_id: Uuid
-    racks: tuple[frozenset[str], ...]
-    """For each partition the racks of its replicas; as long as there are partitions."""
+    racks: tuple[tuple[str, ...], ...]
+    """For each partition the rack of each replica that has one; as long as there are partitions."""
 
     @property
     def partition_count(self) -> int:
@@ -264,11 +256,7 @@ class ClassicGroup(Group, Protocol):
 
 
 class ConsumerGroup(Group, Protocol):
-    """G3: `group/consumer`. `ConsumerGroup(group_id, world)` makes an empty one in epoch 0.
-
-    Keys without values are tombstones (`value` None). The table drops the group after
-    `replay_metadata(None)`.
-    """
+    """G3: `group/consumer`. `ConsumerGroup(group_id, world)` makes an empty one in epoch 0."""
 
     def on_consumer_group_heartbeat(
         self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -289,31 +277,15 @@ class ConsumerGroup(Group, Protocol):
 
     def describe(self) -> DescribedConsumer: ...
 
-    def replay_metadata(self, value: ConsumerGroupMetadataValue | None) -> None: ...
+    @property
+    def rebalances_as_classic(self) -> bool:
+        """Whether the classic group that its last records make begins with a rebalance."""
+        ...
 
-    def replay_partition_metadata(
-        self, value: ConsumerGroupPartitionMetadataValue | None
-    ) -> None: ...
-
-    def replay_member_metadata(
-        self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
-    ) -> None: ...
-
-    def replay_target_assignment_metadata(
-        self, value: ConsumerGroupTargetAssignmentMetadataValue | None
-    ) -> None: ...
-
-    def replay_target_assignment_member(
-        self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
-    ) -> None: ...
-
-    def replay_current_member_assignment(
-        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
-    ) -> None: ...
-
-    def replay_regular_expression(
-        self, regular_expression: str, value: ConsumerGroupRegularExpressionValue | None
-    ) -> None: ...
+    def replay(self, key: LogKey, value: LogValue | None) -> None:
+        """One of its records, which the key's class tells; a tombstone without a value. The table
+        drops the group after that of ConsumerGroupMetadata."""
+        ...
 
 
 class GroupMakers(Protocol):

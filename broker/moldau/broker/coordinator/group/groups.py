@@ -61,7 +61,8 @@ class Groups:
         self._asked: dict[str, Group] = {}
         """Made for the request that is being decided; in the table once a record says so."""
         self._made: dict[str, bool] = {}
-        """By replay, and not told yet; whether in place of a consumer group."""
+        """By replay, and not told yet; whether it begins with a rebalance, as it does in place of a
+        consumer group."""
         self._touched: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
@@ -251,10 +252,10 @@ class Groups:
             return None
         return cast("ConsumerGroup", self._take(group_id, GroupKind.CONSUMER))
 
-    def drop_consumer(self, group_id: str) -> None:
+    def drop_consumer(self, group: ConsumerGroup) -> None:
         """Its tombstone was replayed."""
-        self._drop(group_id)
-        self._made[group_id] = True
+        self._drop(group.group_id)
+        self._made[group.group_id] = group.rebalances_as_classic
 
     def _take(self, group_id: str, kind: GroupKind) -> Group:
         """The group that records speak of: the one that was made for the request, or a new one."""
@@ -283,12 +284,12 @@ class Groups:
         """Groups that records made begin to live; those made in vain are forgotten."""
         self._asked.clear()
         while self._made:
-            group_id, was_consumer = self._made.popitem()
+            group_id, rebalances = self._made.popitem()
             group = self._groups.get(group_id)
-            if group is None or (was_consumer and _is_bare(group)):
+            if group is None or (rebalances and _is_bare(group)):
                 continue
             self.touch(group_id)
-            if was_consumer and group.kind is GroupKind.CLASSIC:
+            if rebalances and group.kind is GroupKind.CLASSIC:
                 return cast("ClassicGroup", group).on_downgraded(now_ms)
             return group.on_loaded(now_ms)
         for group_id in self._forgotten:

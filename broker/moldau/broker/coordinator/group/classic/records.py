@@ -16,7 +16,7 @@ from moldau.protocol.schemas.group_log import GroupMetadataKey, GroupMetadataVal
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
 
-VERSION: Final = 3
+_VERSION: Final = 3
 _UNKNOWN: Final = -1
 
 
@@ -30,7 +30,7 @@ def group_metadata(
     """The group as it is; or with other members (and then their leader), or other assignments."""
     if members is None:
         members, leader_id = group.members.values(), group.leader_id
-    return _record(
+    return recorded(
         group.group_id,
         GroupMetadataValue(
             protocol_type=group.protocol_type,
@@ -39,7 +39,7 @@ def group_metadata(
             leader=leader_id,
             current_state_timestamp=_or_unknown(group.state_since_ms),
             members=[
-                _member_metadata(each, group.protocol_name, assignment(each)) for each in members
+                member_metadata(each, group.protocol_name, assignment(each)) for each in members
             ],
         ),
     )
@@ -47,7 +47,7 @@ def group_metadata(
 
 def founding_metadata(group: Membership) -> LogRecord:
     """A group that has had no generation."""
-    return _record(
+    return recorded(
         group.group_id,
         GroupMetadataValue(
             protocol_type="",
@@ -87,17 +87,13 @@ def loaded_members(value: GroupMetadataValue) -> list[Member]:
     ]
 
 
-def _record(group_id: str, value: GroupMetadataValue) -> LogRecord:
-    return LogRecord(GroupMetadataKey(group=group_id), value, VERSION)
+def recorded(group_id: str, value: GroupMetadataValue) -> LogRecord:
+    """The group is as that value says."""
+    return LogRecord(GroupMetadataKey(group=group_id), value, _VERSION)
 
 
-def _or_unknown(wall_ms: int | None) -> int:
-    return _UNKNOWN if wall_ms is None else wall_ms
-
-
-def _member_metadata(
-    member: Member, protocol_name: str | None, assignment: bytes
-) -> MemberMetadata:
+def member_metadata(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
+    """A member as the record of its group knows it."""
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -108,3 +104,7 @@ def _member_metadata(
         subscription=member.metadata(protocol_name),
         assignment=assignment,
     )
+
+
+def _or_unknown(wall_ms: int | None) -> int:
+    return _UNKNOWN if wall_ms is None else wall_ms

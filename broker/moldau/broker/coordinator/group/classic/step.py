@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.coordinator.outcome import NOTHING, Answer, LogRecord, Outcome, Ticket
+from moldau.broker.coordinator.parked import as_answer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 
@@ -72,7 +73,7 @@ class Step:
 
     def _refused(self, error: KafkaError, now_ms: int) -> Outcome:
         """The other end of this event: the log did not take its record."""
-        code = answered_code(error)
+        code = as_answer(error).code
         step = Step(self.world, now_ms)
         for ticket, response, if_refused in self._answers:
             step.answer(ticket, if_refused(code) if if_refused else response)
@@ -81,27 +82,3 @@ class Step:
         assert step.pending is None
         answers: tuple[Answer, ...] = step.outcome().answers
         return Outcome(answers=answers)
-
-
-_UNAVAILABLE: Final = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.REQUEST_TIMED_OUT,
-)
-_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
-_TOO_LARGE: Final = (
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.INVALID_FETCH_SIZE,
-)
-
-
-def answered_code(error: KafkaError) -> ErrorCode:
-    """What members hear when the group's record could not be appended for that reason."""
-    if error.code in _UNAVAILABLE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error.code in _ELSEWHERE:
-        return ErrorCode.NOT_COORDINATOR
-    if error.code in _TOO_LARGE:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return error.code

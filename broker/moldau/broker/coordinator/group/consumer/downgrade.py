@@ -13,7 +13,7 @@ from typing import Final
 from moldau.broker.coordinator.group.classic.member import Member as ClassicMember
 from moldau.broker.coordinator.group.classic.member import MemberProtocol
 from moldau.broker.coordinator.group.classic.protocols import select_protocol
-from moldau.broker.coordinator.group.classic.records import VERSION
+from moldau.broker.coordinator.group.classic.records import member_metadata, recorded
 from moldau.broker.coordinator.group.consumer.embedded_protocol import (
     PROTOCOL_TYPE,
     assignment_bytes,
@@ -32,7 +32,7 @@ from moldau.broker.coordinator.group.consumer.records import (
 from moldau.broker.coordinator.group.consumer.state import State
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.settings.coordinator import group_consumer_migration_policy, group_max_size
-from moldau.protocol.schemas.group_log import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from moldau.protocol.schemas.group_log import GroupMetadataValue
 
 _ALLOWING: Final = ("DOWNGRADE", "BIDIRECTIONAL")
 
@@ -78,16 +78,15 @@ def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) ->
     """GroupMetadata of classic members and what they have."""
     members = [_classic(state, member, partitions) for member, partitions in stay]
     protocol = select_protocol(members)
-    return LogRecord(
-        GroupMetadataKey(group=state.group_id),
+    return recorded(
+        state.group_id,
         GroupMetadataValue(
             protocol_type=PROTOCOL_TYPE,
             generation=state.epoch,
             protocol=protocol,
             leader=None,
-            members=[_member_metadata(each, protocol) for each in members],
+            members=[member_metadata(each, protocol, each.assignment) for each in members],
         ),
-        VERSION,
     )
 
 
@@ -107,17 +106,4 @@ def _classic(state: State, member: Member, partitions: Partitions) -> ClassicMem
             MemberProtocol(each.name, each.metadata) for each in classic.supported_protocols
         ),
         assignment=assignment_bytes(partitions, metadata, state.world.cluster),
-    )
-
-
-def _member_metadata(member: ClassicMember, protocol: str | None) -> MemberMetadata:
-    return MemberMetadata(
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        rebalance_timeout=member.rebalance_timeout_ms,
-        session_timeout=member.session_timeout_ms,
-        subscription=member.metadata(protocol),
-        assignment=member.assignment,
     )

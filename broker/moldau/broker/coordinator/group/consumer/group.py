@@ -51,21 +51,13 @@ from moldau.broker.settings.group import bounded, consumer_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from moldau.protocol.declare import LogKey, LogValue
     from moldau.protocol.messages.consumer_group_describe import DescribedGroup
     from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
-    from moldau.protocol.schemas.consumer_group_log import (
-        ConsumerGroupCurrentMemberAssignmentValue,
-        ConsumerGroupMemberMetadataValue,
-        ConsumerGroupMetadataValue,
-        ConsumerGroupPartitionMetadataValue,
-        ConsumerGroupRegularExpressionValue,
-        ConsumerGroupTargetAssignmentMemberValue,
-        ConsumerGroupTargetAssignmentMetadataValue,
-    )
 
 
 class ConsumerGroup:
@@ -121,7 +113,7 @@ class ConsumerGroup:
         # are this group's own already.
         future = State(self.group_id, self.state.world, self.state.volatile)
         for record in records[1:]:
-            replay(future, record)
+            replay(future, record.key, record.value)
         classic_members.begin_sessions(future, now_ms, self._session_ms)
         response = heartbeat.stay(future, message, caller, now_ms, records)
         return Outcome(tuple(records), (*answers_of_waiting(classic), (ticket, response)))
@@ -212,36 +204,8 @@ class ConsumerGroup:
 
     # Records
 
-    def replay_metadata(self, value: ConsumerGroupMetadataValue | None) -> None:
-        self.state.replay_metadata(value)
-
-    def replay_partition_metadata(self, value: ConsumerGroupPartitionMetadataValue | None) -> None:
-        self.state.replay_partition_metadata(value)
-
-    def replay_member_metadata(
-        self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
-    ) -> None:
-        self.state.replay_member_metadata(member_id, value)
-
-    def replay_target_assignment_metadata(
-        self, value: ConsumerGroupTargetAssignmentMetadataValue | None
-    ) -> None:
-        self.state.replay_target_assignment_metadata(value)
-
-    def replay_target_assignment_member(
-        self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
-    ) -> None:
-        self.state.replay_target_assignment_member(member_id, value)
-
-    def replay_current_member_assignment(
-        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
-    ) -> None:
-        self.state.replay_current_member_assignment(member_id, value)
-
-    def replay_regular_expression(
-        self, regular_expression: str, value: ConsumerGroupRegularExpressionValue | None
-    ) -> None:
-        self.state.replay_regular_expression(regular_expression, value)
+    def replay(self, key: LogKey, value: LogValue | None) -> None:
+        replay(self.state, key, value)
 
     @property
     def _session_ms(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from moldau.broker.coordinator.group.consumer.state import State
-from moldau.broker.coordinator.outcome import LogRecord
+from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -17,23 +17,24 @@ from moldau.protocol.schemas.consumer_group_log import (
 )
 
 
-def replay(state: State, record: LogRecord) -> None:
-    """Apply it. The value is of the class that belongs to the key."""
-    value = cast("Any", record.value)
-    match record.key:
+def replay(state: State, key: LogKey, value: LogValue | None) -> None:
+    """Apply it."""
+    # The value's class is that of the key's type: the log was read, or written, by it.
+    given = cast("Any", value)
+    match key:
         case ConsumerGroupMetadataKey():
-            state.replay_metadata(value)
+            state.replay_metadata(given)
         case ConsumerGroupPartitionMetadataKey():
-            state.replay_partition_metadata(value)
-        case ConsumerGroupMemberMetadataKey() as key:
-            state.replay_member_metadata(key.member_id, value)
+            state.replay_partition_metadata(given)
+        case ConsumerGroupMemberMetadataKey():
+            state.replay_member_metadata(key.member_id, given)
         case ConsumerGroupTargetAssignmentMetadataKey():
-            state.replay_target_assignment_metadata(value)
-        case ConsumerGroupTargetAssignmentMemberKey() as key:
-            state.replay_target_assignment_member(key.member_id, value)
-        case ConsumerGroupCurrentMemberAssignmentKey() as key:
-            state.replay_current_member_assignment(key.member_id, value)
-        case ConsumerGroupRegularExpressionKey() as key:
-            state.replay_regular_expression(key.regular_expression, value)
+            state.replay_target_assignment_metadata(given)
+        case ConsumerGroupTargetAssignmentMemberKey():
+            state.replay_target_assignment_member(key.member_id, given)
+        case ConsumerGroupCurrentMemberAssignmentKey():
+            state.replay_current_member_assignment(key.member_id, given)
+        case ConsumerGroupRegularExpressionKey():
+            state.replay_regular_expression(key.regular_expression, given)
         case other:
             raise AssertionError(f"{type(other).__name__} is no record of a consumer group")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol, cast
 
+from moldau.broker.coordinator.group.classic.records import tombstone
 from moldau.broker.coordinator.group.consumer.embedded_protocol import (
     PROTOCOL_TYPE,
     assignment_of,
@@ -38,7 +39,6 @@ from moldau.broker.settings.coordinator import (
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.consumer_group_log import ClassicMemberMetadata, ClassicProtocol
-from moldau.protocol.schemas.group_log import GroupMetadataKey
 
 _ALLOWING: Final = ("UPGRADE", "BIDIRECTIONAL")
 
@@ -114,7 +114,7 @@ def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
     names = {name for member, _ in members for name in member.profile.topic_names}
     metadata_hash = scratch.volatile.hashes.of(names, world.cluster)
     return (
-        LogRecord(GroupMetadataKey(group=group_id)),
+        tombstone(group_id),
         *(member_profile(group_id, each.member_id, each.profile) for each, _ in members),
         group_epoch(group_id, generation, metadata_hash),
         *(target_of_member(group_id, each.member_id, target) for each, target in members),
