@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import resource
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -171,6 +173,14 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     monkeypatch.setattr(search, "at_random", found_in_settings)
     monkeypatch.setattr(search, "has_atheris", lambda: False)
     return calls
+
+
+def test_the_memory_of_this_process_is_not_held_against_the_search() -> None:
+    kib = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    searching = [sys.executable, "-c", search.BETWEEN, sys.executable, "-S", "-c", kib]
+    counted = int(subprocess.check_output(searching))  # noqa: S603
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert counted < ours / 2
 
 
 def test_the_command_gives_each_target_its_time_and_exits_1_on_a_finding(

@@ -220,8 +220,8 @@ class ConsumerGroup:
             self._note_failure(error)
 
     def _note_failure(self, error: KafkaError) -> None:
-        """Without the membership, or for now, it is read again by whoever has the partition then.
-        Anything else will go on failing: the user has to hear of it."""
+        """What passes, or comes of a lost membership, costs no more than records that are read
+        again. Anything else will go on failing: the user has to hear of it."""
         if not error.retriable and error.code not in _LOSES_MEMBERSHIP:
             self._failure = error
 

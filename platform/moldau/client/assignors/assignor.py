@@ -5,8 +5,8 @@ an object of this shape. Members agree by the assignor's `name` alone, so two th
 understand each other's `user_data`.
 
 Invariants: `assign` gives every partition of every topic that anybody wants to exactly one member
-that wants it (a cooperative one leaves out for now what another member has to give up first), and
-the same input always has the same result.
+that wants it (a cooperative one leaves out what another member has to give up first), and the
+same input always has the same result.
 """
 
 from __future__ import annotations
