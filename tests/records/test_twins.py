@@ -155,6 +155,36 @@ def test_both_judge_the_edges_of_64_bits_alike(base: int, delta: int, offset: in
     assert (judged[:1] == ("corrupt",)) != fits
 
 
+wide_varints = st.one_of(
+    st.integers(-2, 1 << 22).map(lambda number: edition("pure")["kernel"].varint(number)),
+    st.binary(min_size=1, max_size=4),
+)
+
+
+@given(st.lists(wide_varints, min_size=1, max_size=3), st.sampled_from((0, 2**63 - 9000)))
+def test_both_judge_offsets_alike(deltas: list[bytes], base: int) -> None:
+    """Whatever bytes they take, also where that is not the fewest."""
+    varint = edition("pure")["kernel"].varint
+    bodies = [b"\0\0" + delta + varint(3) + b"\1\1\0" for delta in deltas]
+    section = b"".join(varint(len(body)) + body for body in bodies)
+    header = section_header(edition("pure")[""], len(section), len(deltas), base_offset=base)
+    for last in (1 << 21, 9000):
+        header = header._replace(last_offset_delta=last)
+        judged = both("decode", section, header)
+        assert (judged[:1] == ("corrupt",)) == carefully(section, header, 0)
+
+
+def test_the_pure_kernel_reads_offsets_of_three_bytes_without_a_second_look() -> None:
+    kernel, count = edition("pure")["kernel"], 20_000
+    appender = kernel.Appender()
+    appender.extend([(NOW, None, b"%d" % number, ()) for number in range(count)])
+    section = bytes(appender.take()[61:])
+    header = section_header(edition("pure")[""], len(section), count)
+    plain = kernel._plain_rows(section, header, 1 << 20)
+    assert [row[0] for row in plain] == list(range(count))
+    assert [row[3] for row in plain] == [b"%d" % number for number in range(count)]
+
+
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_varints_are_the_same(number: int) -> None:
     both("varint", number)

@@ -54,6 +54,7 @@ _unpack_header: Final = LAYOUT.unpack_from
 _put_offset: Final = struct.Struct(">q").pack_into
 _put_epoch: Final = struct.Struct(">i").pack_into
 _TABLE: Final = 1 << 13
+_DELTAS: Final = 1 << 20  # what three bytes can tell
 _BLANK_HEADER: Final = bytes(HEADER_BYTES)
 
 
@@ -394,15 +395,17 @@ def _bytes(buffer: Buffer) -> bytes:
 
 
 def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
-    """The records' fields where all varints have one or two bytes, as nearly always.
+    """The records' fields where all varints have one or two bytes, as nearly always; offsets, of
+    which a large batch has many, may have three.
 
     Refuses whatever is in doubt with IndexError or ValueError: `_walk` then decides. A third byte
     leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends elsewhere.
     """
     room = check_count(len(data), header, objects_max)
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
-    if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _TABLE:
+    if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _DELTAS:
         raise ValueError
+    two_bytes = len(unzigzag)
     rows: list[_Row] = []
     position, previous = 0, -1
     for _ in range(header.record_count):
@@ -420,7 +423,11 @@ def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row
         if (number := data[position]) > 0x7F:
             position += 1
             number += data[position] << 7
-        delta = unzigzag[number]
+        if number < two_bytes:
+            delta = unzigzag[number]
+        else:
+            position += 1
+            delta = _long_delta(number, data[position])
         if delta <= previous:
             raise ValueError
         previous = delta
@@ -455,6 +462,13 @@ def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row
     if position != len(data) or previous > header.last_offset_delta:
         raise ValueError
     return rows
+
+
+def _long_delta(number: int, third: int) -> int:
+    """Of the first two bytes, which were added as they are, and the last one; none is negative."""
+    if third > 0x7F or number & 1:
+        raise ValueError
+    return (number - 0x80 - (0x80 << 7) + (third << 14)) >> 1
 
 
 def _careful_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
