@@ -37,6 +37,7 @@ from bench.broker_load import (
     loopback_copy,
     p50_and_p99,
     paced_latencies,
+    perf_consume,
     perf_produce,
     raw_append,
     rdkafka_consume,
@@ -247,7 +248,7 @@ def _single_records() -> Iterator[Table]:
 
 
 def _consume() -> Iterator[Table]:
-    """librdkafka from the page cache."""
+    """From the page cache: librdkafka by assignment, Java as the member of a group."""
     for size_bytes, count in COUNTS.items():
 
         def work(name: str, size: int = size_bytes, n: int = count) -> Spent:
@@ -256,7 +257,18 @@ def _consume() -> Iterator[Table]:
             count = scaled(n) // PARTITIONS * PARTITIONS
             return rdkafka_consume(at.brokers[name], topic, count, size, TIMES[size])
 
+        def java(name: str, size: int = size_bytes, n: int = count) -> float:
+            at = bench()
+            topic = at.filled(name, size)
+            return perf_consume(at.brokers[name], topic, scaled(n) // PARTITIONS * PARTITIONS, size)
+
         yield from _two(f"consume {NAMES[size_bytes]}, librdkafka", _each(work), 1.0, 0.8)
+        yield Table(
+            f"consume {NAMES[size_bytes]}, Java in a group: throughput",
+            "bytes of values a second",
+            [Case(name, partial(java, name)) for name in (THEIRS, OURS)],
+            [Goal(OURS, THEIRS, ratio_at_least=1.0)],
+        )
 
 
 def _latency() -> Iterator[Table]:

@@ -46,6 +46,13 @@ _WORDS: Final = tuple(
 )
 
 
+# What Java's consumer perf tool prints in the end: so many fields, the records that came, and how
+# many a second since the group had its partitions.
+_PERF_FIELDS: Final = 10
+_PERF_RECORDS: Final = 4
+_PERF_PER_SECOND: Final = 9
+
+
 class Spent(NamedTuple):
     """A piece of work: how fast it went, and what it cost the broker."""
 
@@ -108,6 +115,23 @@ def perf_produce(
     if not found:
         raise RuntimeError(f"the perf tool gave no rate: {printed[-500:]}")
     return Spent(float(found[-1][0]) * size_bytes, spent / (count * size_bytes / 1e9))
+
+
+def perf_consume(broker: BrokerProcess, topic: str, count: int, size_bytes: int) -> float:
+    """Java's perf tool in a group of its own: bytes a second while it has partitions."""
+    printed = run_tool(
+        fetch(),
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--topic", topic, "--num-records", str(count), "--timeout", "60000", "--hide-header"),
+        *("--bootstrap-server", f"{HOST}:{broker.port}"),
+        timeout_s=300,
+        jvm=("-Xmx512m", *SERVER_JVM),
+    )
+    line = printed.strip().splitlines()[-1]
+    fields = line.split(", ")
+    if len(fields) != _PERF_FIELDS or int(fields[_PERF_RECORDS]) < count:
+        raise RuntimeError(f"the perf tool did not read all: {printed[-500:]}")
+    return float(fields[_PERF_PER_SECOND]) * size_bytes
 
 
 def rdkafka_produce(

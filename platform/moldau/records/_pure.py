@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from functools import partial
 from itertools import chain, islice
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -43,7 +42,6 @@ from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 
 _INT32_MAX: Final = (1 << 31) - 1
@@ -68,7 +66,6 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-_new_record: Final = partial(tuple.__new__, Record)
 _MURMUR_SEED: Final = 0x9747B28C
 _MURMUR_M: Final = 0x5BD1E995
 _MURMUR_R: Final = 24
@@ -394,10 +391,11 @@ def _bytes(buffer: Buffer) -> bytes:
     return buffer if buffer.__class__ is bytes else bytes(memoryview(buffer))
 
 
-def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
+def _plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
     """The records' fields where all varints have one or two bytes, as nearly always; offsets, of
     which a large batch has many, may have three.
 
+    Records are made in line: tuples that lie in between would cost collections of garbage.
     Refuses whatever is in doubt with IndexError or ValueError: `_walk` then decides. A third byte
     leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends elsewhere.
     """
@@ -406,7 +404,11 @@ def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row
     if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _DELTAS:
         raise ValueError
     two_bytes = len(unzigzag)
-    rows: list[_Row] = []
+    new, record = (
+        tuple.__new__,
+        Record,
+    )
+    records: list[Record] = []
     position, previous = 0, -1
     for _ in range(header.record_count):
         if (number := data[position]) > 0x7F:
@@ -458,10 +460,10 @@ def _plain_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row
             position += 1
         if position != end:
             raise ValueError
-        rows.append((base + delta, timestamp, key, value, headers))
+        records.append(new(record, (base + delta, timestamp, key, value, headers)))
     if position != len(data) or previous > header.last_offset_delta:
         raise ValueError
-    return rows
+    return records
 
 
 def _long_delta(number: int, third: int) -> int:
@@ -471,10 +473,10 @@ def _long_delta(number: int, third: int) -> int:
     return (number - 0x80 - (0x80 << 7) + (third << 14)) >> 1
 
 
-def _careful_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
+def _careful_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
     base = header.base_offset
     return [
-        (
+        Record(
             base + delta,
             timestamp,
             data[key:key_end] if key >= 0 else None,
@@ -487,27 +489,25 @@ def _careful_rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_R
     ]
 
 
-def _rows(data: bytes, header: BatchHeader, objects_max: int) -> list[_Row]:
-    rows = None
-    with suppress(IndexError, ValueError):  # and so let go of what the attempt has made
-        rows = _plain_rows(data, header, objects_max)
-    if rows is None:
-        rows = _careful_rows(data, header, objects_max)
-    if header.attributes & LOG_APPEND_TIME:
-        stamp = header.max_timestamp
-        rows = [(offset, stamp, key, value, headers) for offset, _, key, value, headers in rows]
-    return rows
-
-
 def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Record]:
     """The records of an uncompressed section; they and their headers are at most `objects_max`."""
-    return list(map(_new_record, _rows(_bytes(buffer), header, objects_max)))
+    data = _bytes(buffer)
+    records = None
+    with suppress(IndexError, ValueError):  # and so let go of what the attempt has made
+        records = _plain_records(data, header, objects_max)
+    if records is None:
+        records = _careful_records(data, header, objects_max)
+    if header.attributes & LOG_APPEND_TIME:
+        records = [each._replace(timestamp=header.max_timestamp) for each in records]
+    return records
 
 
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> Columns:
     """The same as parallel lists."""
-    rows = _rows(_bytes(buffer), header, objects_max)
-    return Columns(*map(list, zip(*rows, strict=True))) if rows else Columns([], [], [], [], [])
+    records = decode(buffer, header, objects_max)
+    return (
+        Columns(*map(list, zip(*records, strict=True))) if records else Columns([], [], [], [], [])
+    )
 
 
 def entries(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> list[Entry]:

@@ -1,0 +1,165 @@
+"""Our consumer beside aiokafka's, confluent-kafka's and kafka-python's, on the same topic.
+
+Each reader is a process of its own (`bench.reading`), which takes all partitions from the beginning
+as fast as it can; one after the other, so that it shares the cores with the broker alone. First on
+moldau's broker, then on Apache Kafka. "pure" is our client without the compiled kernel.
+
+Latency: one process has a producer and a consumer of one client, and sends a record a millisecond;
+the time runs from the call that takes the record to the consumer that gives it out.
+
+`BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import cache, partial
+from pathlib import Path
+from typing import Final
+
+from bench.broker import Twofold
+from bench.broker_load import create_topic, p50_and_p99, rdkafka_produce
+from bench.harness import Case, Goal, Table
+from bench.peer_brokers import PARTITIONS, BrokerProcess, KafkaPeer, MoldauBroker
+from bench.reading import WITHOUT_KERNEL
+from bench.unread import BOUND_BYTES
+
+SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
+SIZE_BYTES: Final = 100
+TOPIC: Final = "read"
+RECORDS: Final = 3_000_000
+PER_SECOND: Final = 1_000
+ON_THEIR_WAY: Final = 5_000
+# Batches as large as Java's producer makes them by default.
+AS_JAVA: Final = {"linger.ms": 20, "batch.size": 16_384}
+_ROOT: Final = Path(__file__).parent.parent
+
+OURS: Final = "moldau"
+PURE: Final = "moldau, pure"
+AIOKAFKA: Final = "aiokafka"
+CONFLUENT: Final = "confluent-kafka"
+KAFKA_PYTHON: Final = "kafka-python"
+
+# By reader: its program, and as many records as take it about a second or two.
+Readers = Mapping[str, tuple[str, int]]
+BATCHES: Final[Readers] = {
+    AIOKAFKA: ("aiokafka_batches", 900_000),
+    CONFLUENT: ("confluent_batches", 900_000),
+    OURS: ("our_batches", RECORDS),
+    PURE: (f"{WITHOUT_KERNEL}our_batches", 900_000),
+}
+ONE_BY_ONE: Final[Readers] = {
+    AIOKAFKA: ("aiokafka_async_for", 300_000),
+    CONFLUENT: ("confluent_poll", 300_000),
+    KAFKA_PYTHON: ("kafka_python_for", 200_000),
+    OURS: ("our_async_for", 1_500_000),
+    PURE: (f"{WITHOUT_KERNEL}our_async_for", 600_000),
+}
+
+
+def scaled(count: int) -> int:
+    return max(1000, int(count * SCALE))
+
+
+@cache
+def brokers() -> dict[str, BrokerProcess]:
+    """Both, each with the topic; made when the first case runs."""
+    with ExitStack() as stack:
+        found: dict[str, BrokerProcess] = {
+            MoldauBroker.name: stack.enter_context(MoldauBroker.started()),
+            KafkaPeer.name: stack.enter_context(KafkaPeer.started()),
+        }
+        for broker in found.values():
+            create_topic(broker, TOPIC, PARTITIONS)
+            count = scaled(RECORDS) // PARTITIONS * PARTITIONS
+            rdkafka_produce(broker, TOPIC, count, os.urandom(SIZE_BYTES), AS_JAVA)
+        atexit.register(stack.pop_all().close)
+    return found
+
+
+def program(module: str, *arguments: object) -> list[str]:
+    """The words that it prints."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.check_output(command, cwd=_ROOT, text=True).split()  # noqa: S603
+
+
+def read(broker: str, reader: str, count: int) -> float:
+    """Records a second."""
+    (rate,) = program("bench.reading", reader, brokers()[broker].port, TOPIC, scaled(count))
+    return float(rate)
+
+
+def tables() -> Iterator[Table]:
+    for broker in (MoldauBroker.name, KafkaPeer.name):
+        yield _reading(
+            f"batches, from {broker}",
+            broker,
+            BATCHES,
+            [
+                Goal(OURS, AIOKAFKA, ratio_at_least=4.0),
+                Goal(OURS, CONFLUENT, ratio_at_least=1.0),
+                Goal(PURE, AIOKAFKA, ratio_at_least=1.0),
+            ],
+        )
+        yield _reading(
+            f"one by one (`async for`), from {broker}",
+            broker,
+            ONE_BY_ONE,
+            [
+                Goal(OURS, AIOKAFKA, ratio_at_least=3.0),
+                Goal(PURE, AIOKAFKA, ratio_at_least=1.0),
+            ],
+        )
+        yield from _latency(broker)
+    yield _memory()
+
+
+def _reading(title: str, broker: str, readers: Readers, goals: list[Goal]) -> Table:
+    cases = [
+        Case(name, partial(read, broker, reader, count))
+        for name, (reader, count) in readers.items()
+    ]
+    return Table(title, f"records of {SIZE_BYTES} B a second", cases, goals)
+
+
+def _latency(broker: str) -> Iterator[Table]:
+    """p50 and p99 of the same runs."""
+
+    def work(name: str) -> tuple[float, float]:
+        topic = f"through-{time.monotonic_ns()}"
+        create_topic(brokers()[broker], topic, 1)
+        count = scaled(ON_THEIR_WAY)
+        printed = program("bench.through", name, brokers()[broker].port, topic, PER_SECOND, count)
+        return p50_and_p99(sorted(map(float, printed)))
+
+    found = {name: Twofold(partial(work, name)) for name in (CONFLUENT, AIOKAFKA, OURS)}
+    for share, take in (("p50", Twofold.first), ("p99", Twofold.second)):
+        yield Table(
+            f"from `send` to the consumer at {PER_SECOND:,} a second, by {broker}: {share}",
+            "seconds",
+            [Case(name, partial(take, each)) for name, each in found.items()],
+            [Goal(OURS, CONFLUENT, ratio_at_most=1.0)] if share == "p99" else [],
+            higher_is_better=False,
+        )
+
+
+def _memory() -> Table:
+    """What a consumer holds that has a topic of 300 MB before it, and is not read."""
+
+    def growth() -> float:
+        (size,) = program("bench.unread", brokers()[MoldauBroker.name].port, TOPIC)
+        return float(size) / BOUND_BYTES
+
+    return Table(
+        "memory of a consumer that is not read",
+        "of its `buffer.memory`",
+        [Case(OURS, growth)],
+        [Goal(OURS, at_most=1.1)],
+        higher_is_better=False,
+    )

@@ -1,0 +1,139 @@
+"""Records on their way through one client, from its producer to its consumer, in one process:
+`python -m bench.through CLIENT PORT TOPIC PER_SECOND COUNT`.
+
+Prints the seconds of each, from the call that takes the record to the consumer that gives it out.
+A record carries the time at which it was sent. None waits for company (`linger.ms` 0).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+_stamp: Final = Struct(">d88x")
+_WARM_UP: Final = 500
+_PATIENCE_S: Final = 30.0
+
+
+class Load(NamedTuple):
+    """Where to, how fast, how many."""
+
+    servers: str
+    topic: str
+    per_second: int
+    records: int
+
+    @property
+    def total(self) -> int:
+        return self.records + _WARM_UP
+
+    def due(self) -> Iterator[float]:
+        """When each record is to be sent."""
+        start = time.perf_counter()
+        return (start + number / self.per_second for number in range(self.total))
+
+
+def stamped() -> bytes:
+    return _stamp.pack(time.perf_counter())
+
+
+def age(value: bytes | None) -> float:
+    assert value is not None
+    sent: float = _stamp.unpack(value)[0]
+    return time.perf_counter() - sent
+
+
+async def paced(load: Load, send: Callable[[bytes], Awaitable[Any]]) -> None:
+    for due in load.due():
+        early = due - time.perf_counter()
+        if early > 0:
+            await asyncio.sleep(early)
+        await send(stamped())
+
+
+async def ages(records: AsyncIterator[Any], count: int) -> list[float]:
+    found: list[float] = []
+    async for record in records:
+        found.append(age(record.value))
+        if len(found) == count:
+            break
+    return found
+
+
+async def ours(load: Load) -> list[float]:
+    from moldau.client import Consumer, Producer
+
+    async with (
+        Producer(bootstrap_servers=load.servers, linger_ms=0) as producer,
+        Consumer(bootstrap_servers=load.servers, auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign([(load.topic, 0)])
+        reading = asyncio.create_task(ages(aiter(consumer), load.total))
+        await paced(load, lambda value: producer.send(load.topic, value))
+        return await asyncio.wait_for(reading, _PATIENCE_S)
+
+
+async def aiokafka(load: Load) -> list[float]:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+    producer = AIOKafkaProducer(
+        bootstrap_servers=load.servers, linger_ms=0, enable_idempotence=True
+    )
+    consumer = AIOKafkaConsumer(bootstrap_servers=load.servers, auto_offset_reset="earliest")
+    async with producer, consumer:
+        consumer.assign([TopicPartition(load.topic, 0)])
+        reading = asyncio.create_task(ages(aiter(consumer), load.total))
+        await paced(load, lambda value: producer.send(load.topic, value))
+        return await asyncio.wait_for(reading, _PATIENCE_S)
+
+
+def confluent(load: Load) -> list[float]:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    producer = Producer(
+        {"bootstrap.servers": load.servers, "linger.ms": 0, "enable.idempotence": True}
+    )
+    consumer = Consumer(
+        {"bootstrap.servers": load.servers, "group.id": "bench", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(load.topic, 0, 0)])
+
+    def produce() -> None:
+        for due in load.due():
+            early = due - time.perf_counter()
+            if early > 0:
+                time.sleep(early)
+            producer.produce(load.topic, stamped())
+            producer.poll(0)
+        producer.flush(_PATIENCE_S)
+
+    sending = threading.Thread(target=produce)
+    sending.start()
+    found: list[float] = []
+    while len(found) < load.total:
+        message = consumer.poll(_PATIENCE_S)
+        if message is None or message.error() is not None:
+            raise RuntimeError(f"record {len(found)} did not come: {message and message.error()}")
+        found.append(age(message.value()))
+    sending.join()
+    consumer.close()
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    client, port, topic, per_second, count = arguments
+    load = Load(f"127.0.0.1:{port}", topic, int(per_second), int(count))
+    if client == "confluent-kafka":
+        found = confluent(load)
+    else:
+        found = asyncio.run({"moldau": ours, "aiokafka": aiokafka}[client](load))
+    print(*found[_WARM_UP:], sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
