@@ -236,6 +236,26 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=44,
     ),
     OnPurpose(
+        "CreateTopics and CreatePartitions beyond what the process may open files for "
+        "(`ulimit -n`, three a partition): POLICY_VIOLATION; connections beyond it are closed.",
+        "Kafka makes the topic, loses its log directory to the first file that it cannot open, and "
+        "does not start any more.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "`socket.receive.buffer.bytes` is applied only when it is given.",
+        "Kafka asks for 100 KB where nothing is said; a buffer of the system's own grows with the "
+        "traffic.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "The newest two snapshots of the metadata log stay, whatever "
+        "`metadata.max.retention.bytes` and `.ms` say.",
+        "Kafka keeps one. The log since the one before tells which topics were deleted lately, so "
+        "that their logs are not taken for strays.",
+        _ADMIN,
+    ),
+    OnPurpose(
         "Unknown names in server.properties are refused, with the nearest known name; broker id -1 "
         "is refused; list items given twice are dropped with a notice.",
         "Kafka passes over what it does not know, and a misspelt setting stays without effect.",
@@ -251,6 +271,24 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "group's epoch rises, and others get the partitions.",
         "Kafka takes no topics for not looked up yet, so that nobody reads the partitions until "
         "something else moves the group.",
+        _GROUPS,
+    ),
+    OnPurpose(
+        "A static classic member takes over the last member of a consumer group with other topics: "
+        "JoinGroup answers the group's generation, the next request REBALANCE_IN_PROGRESS.",
+        "Kafka answers generation 0, and everything after it is ILLEGAL_GENERATION.",
+        _GROUPS,
+    ),
+    OnPurpose(
+        "A static member that comes back after its leader's SyncGroup and before its own gets its "
+        "share; nobody rebalances.",
+        "Kafka waits for the SyncGroup of the id that is gone, and rebalances when the rebalance "
+        "timeout is over.",
+        _GROUPS,
+    ),
+    OnPurpose(
+        "A classic group in generation 0 becomes a consumer group in epoch 1.",
+        "In Kafka in epoch 0, which in a heartbeat means to join.",
         _GROUPS,
     ),
     OnPurpose(

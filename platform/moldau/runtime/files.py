@@ -34,7 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -72,6 +72,15 @@ class FileStat:
     allocated_bytes: int
     modified_ms: int
     is_dir: bool
+
+
+class OpenFiles(NamedTuple):
+    """What this process holds open, files and sockets together, and how much it may."""
+
+    opened: int
+    limit: int
+    mappings_limit: int | None = None
+    """Of mappings of memory; None: nobody says."""
 
 
 class MappedFile(ABC):
@@ -289,6 +298,14 @@ class Files(ABC):
     @abstractmethod
     def total_bytes(self, path: str) -> int:
         """The size of the disk that holds this directory."""
+
+    def open_files_max(self) -> int | None:
+        """How many files and sockets this process may hold open; None where nothing limits it."""
+        return None
+
+    def open_files(self) -> OpenFiles | None:
+        """What is open now, likewise. Takes a microsecond for each file."""
+        return None
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all in it; fine when it is missing.

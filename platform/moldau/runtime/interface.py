@@ -13,23 +13,33 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import random
     import ssl
     from types import TracebackType
 
-    from moldau.runtime.files import Files
+    from moldau.runtime.files import File, Files
 
 T = TypeVar("T")
 P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+Outcome: TypeAlias = OSError | None
+"""What became of something that the disk was asked for."""
 
 ServeStreams = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 STREAM_LIMIT_BYTES = 64 * 1024
 BACKLOG = 1024
+
+
+class Syncs(NamedTuple):
+    """Files that are being synced: `taken` of those that were given, from the first on."""
+
+    taken: int
+    outcomes: asyncio.Future[list[Outcome]]
 
 
 class Clock(Protocol):
@@ -177,6 +187,12 @@ class Runtime(ABC):
         Calls made at the same time may run and end in any order. A hop costs more than a write to
         the page cache: hand over batches, and keep short work inline.
         """
+
+    def sync_data(self, files: Sequence[File]) -> Syncs | None:
+        """`File.sync(data_only=True)` of as many of these as can be without a thread, beside each
+        other; they are under way when this returns. None where there is no such way.
+        """
+        return None
 
     @abstractmethod
     def buggify(self, name: str, probability: float = 0.05) -> bool:

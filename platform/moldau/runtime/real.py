@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from moldau.runtime.interface import Runtime
+from moldau.runtime.interface import Runtime, Syncs
 from moldau.runtime.process import LoopKind, new_event_loop
 from moldau.runtime.real_files import RealFiles
 from moldau.runtime.real_network import RealNetwork
+
+if TYPE_CHECKING:
+    from moldau.runtime.files import File
+    from moldau.runtime.kernel_sync import KernelSync
 
 T = TypeVar("T")
 
@@ -55,6 +59,8 @@ class RealRuntime(Runtime):
         self.network = RealNetwork()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._on_failure = on_failure
+        self._kernel_sync: KernelSync | None = None
+        self._has_kernel_sync = True
         self._threads = ThreadPoolExecutor(blocking_threads, thread_name_prefix=f"{node}-blocking")
 
     def spawn(
@@ -82,6 +88,19 @@ class RealRuntime(Runtime):
         """Runs `function` on one of the runtime's threads."""
         return asyncio.get_running_loop().run_in_executor(self._threads, _call, function, args)
 
+    def sync_data(self, files: Sequence[File]) -> Syncs | None:
+        """By the kernel's own workers, where it has them for us."""
+        if self._kernel_sync is None:
+            if not self._has_kernel_sync:
+                return None
+            from moldau.runtime.kernel_sync import open_kernel_sync
+
+            self._kernel_sync = open_kernel_sync(asyncio.get_running_loop())
+            self._has_kernel_sync = self._kernel_sync is not None
+            if self._kernel_sync is None:
+                return None
+        return self._kernel_sync.sync(files)
+
     def buggify(self, name: str, probability: float = 0.05) -> bool:
         """Never, in production."""
         return False
@@ -98,6 +117,9 @@ class RealRuntime(Runtime):
             await asyncio.wait(living)
         self._threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._threads.shutdown)
+        if self._kernel_sync is not None:
+            self._kernel_sync.close()
+            self._kernel_sync, self._has_kernel_sync = None, False
 
     async def __aenter__(self) -> RealRuntime:
         return self

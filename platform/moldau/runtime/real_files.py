@@ -26,6 +26,7 @@ from moldau.runtime.files import (
     FileStat,
     MappedFile,
     Mode,
+    OpenFiles,
     flat,
     parent_path,
 )
@@ -57,11 +58,12 @@ def _refused(code: int, path: str) -> OSError:
 class RealMappedFile(MappedFile):
     """A shared mapping: what is stored is in the page cache at once, like any write."""
 
-    __slots__ = ("_buffer", "_file", "_memory", "_writable")
+    __slots__ = ("_buffer", "_file", "_memory", "_size", "_writable")
 
     def __init__(self, file: RealFile, fd: int, size: int, writable: bool) -> None:
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
         self._memory = mmap.mmap(fd, size, access=access)
+        self._size = size
         self._buffer = memoryview(self._memory).toreadonly()
         self._writable = writable
         self._file: RealFile | None = file
@@ -72,14 +74,12 @@ class RealMappedFile(MappedFile):
         return self._buffer
 
     def write(self, position: int, data: Buffer) -> None:
-        file = self._opened()
         if type(data) is memoryview:
             data = flat(data)
         end = position + len(data)
-        if not self._writable:
-            raise _refused(errno.EBADF, file.path)
-        if position < 0 or end > len(self._memory):
-            raise _refused(errno.EINVAL, file.path)
+        if self._file is None or not self._writable or not 0 <= position <= end <= self._size:
+            file = self._opened()
+            raise _refused(errno.EINVAL if self._writable else errno.EBADF, file.path)
         self._memory[position:end] = data
 
     def sync(self) -> None:
@@ -398,6 +398,34 @@ class RealFiles(Files):
     def total_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize
+
+    def open_files_max(self) -> int | None:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return None if limit == resource.RLIM_INFINITY else limit
+
+    def open_files(self) -> OpenFiles | None:
+        limit = self.open_files_max()
+        return None if limit is None else OpenFiles(_descriptors(), limit, _mappings_limit())
+
+
+def _descriptors() -> int:
+    """How many this process has; those of the look itself are not counted."""
+    for path in ("/proc/self/fd", "/dev/fd"):
+        try:
+            return len(os.listdir(path)) - 1
+        except OSError:
+            continue
+    return 0
+
+
+def _mappings_limit() -> int | None:
+    try:
+        with open("/proc/sys/vm/max_map_count", "rb") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
 
 
 def _is_made(path: str) -> bool:

@@ -19,6 +19,7 @@ from moldau.config import Settings
 from moldau.config.given import Given, Source, SourceKind
 from moldau.errors.codes import KafkaError
 from moldau.logging import Loggers
+from moldau.metrics import Registry
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import request_class, response_class
 from moldau.protocol.versions import Versions
@@ -140,7 +141,7 @@ class Administered:
             endpoints=ENDPOINTS,
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=log,
-            metrics=cast(Any, None),
+            metrics=Registry(),
             loggers=loggers,
         )
 

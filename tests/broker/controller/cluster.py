@@ -38,6 +38,7 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from moldau.records import open_batch
+from moldau.runtime.files import OpenFiles
 
 R = TypeVar("R", bound=Response)
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
@@ -73,6 +74,7 @@ class Cluster:
         self.controller = Controller(self.rules, Image())
         self.log: list[MetadataRecord] = []
         self.now_ms = 1_000_000
+        self.open_files: OpenFiles | None = None
         self.random = Random(seed)
         self.append(birth_records(self.image, self.rules, ()))
         self.epochs: dict[int, int] = {}
@@ -85,7 +87,7 @@ class Cluster:
 
     @property
     def moment(self) -> Moment:
-        return Moment(self.now_ms, len(self.log), self.random)
+        return Moment(self.now_ms, len(self.log), self.random, self.open_files)
 
     def append(self, records: list[MetadataRecord] | tuple[MetadataRecord, ...]) -> None:
         """Through bytes, as a log has it."""

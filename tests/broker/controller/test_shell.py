@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
+
+import pytest
 
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.shell import ActiveController, Observer
 from moldau.broker.log.shell import rest
 from moldau.broker.raft.quorum import Membership, Quorum
+from moldau.broker.raft.snapshots import PART
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -22,6 +26,7 @@ from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTo
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import CLUSTER_ID, FEATURES, schema, topic
+from tests.broker.server.broken_disk import BrokenFiles
 
 
 class Node:
@@ -31,6 +36,7 @@ class Node:
         self.runtime = runtime
         self.image = Image()
         self.failures: list[Exception] = []
+        self.postponed: list[OSError] = []
         runtime.files.make_dirs("/data")
         now_ms = runtime.clock.wall_ms()
         self.quorum = Quorum.open(runtime.files, "/data", Membership(1, (1,)), now_ms)
@@ -38,7 +44,7 @@ class Node:
             runtime,
             self.quorum,
             Rules(CLUSTER_ID, 1, schema()),
-            Observer(self.on_committed, self.failures.append),
+            Observer(self.on_committed, self.failures.append, self.postponed.append),
             snapshot_after_bytes=snapshot_after_bytes,
         )
         self.active.start()
@@ -127,6 +133,57 @@ def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
     with Simulation(5, Options()) as world:
         world.add_node("a", main)
         world.run_for(5)
+    assert done == [True]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+def test_a_snapshot_that_cannot_be_written_now_is_written_later(code: int) -> None:
+    """It takes nothing from the log, so nothing is lost without it."""
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        files = BrokenFiles(runtime.files, code)
+        runtime.files = files.as_files()
+        node = Node(runtime, snapshot_after_bytes=2_000)
+        await node.join()
+        files.broken.add(PART)
+        names = (f"t{number}" for number in range(1_000))
+        while len(node.postponed) < 3:
+            assert await node.create(next(names)) == [0]
+        assert {each.errno for each in node.postponed} == {code}
+        assert not node.quorum.snapshots
+        assert not node.failures
+
+        files.broken.clear()
+        while not node.quorum.snapshots:
+            assert await node.create(next(names)) == [0]
+        assert len(node.postponed) == 3
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(60)
+    assert done == [True]
+
+
+def test_a_snapshot_on_a_broken_disk_ends_the_controller() -> None:
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        files = BrokenFiles(runtime.files)
+        runtime.files = files.as_files()
+        node = Node(runtime, snapshot_after_bytes=2_000)
+        await node.join()
+        files.broken.add(PART)
+        names = (f"t{number}" for number in range(1_000))
+        while not node.failures:
+            await node.ask(CreateTopicsRequest(topics=[topic(next(names))]))
+        assert not node.postponed
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(60)
     assert done == [True]
 
 

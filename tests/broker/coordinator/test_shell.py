@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from moldau.broker.coordinator.group.offsets import tombstone
+from moldau.broker.coordinator.metrics import CoordinatorMetrics
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
 from moldau.broker.coordinator.shell import Ground, ShardShell, State
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import topic_config
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.metrics import Registry
 from moldau.protocol.declare import LogKey, LogValue, Response
 from moldau.protocol.messages.heartbeat import HeartbeatResponse
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
@@ -83,6 +85,7 @@ class Shop:
             at.create(TOPIC, 1, cleanup__policy="compact", **configs)
         self.heard: list[tuple[str, object]] = []
         self.linger_ms = -1
+        self.metrics = CoordinatorMetrics(Registry(), "toy")
         self.toy = Toy()
         self.shell = self._begin(self.toy)
 
@@ -97,6 +100,7 @@ class Shop:
             load_bytes=lambda: 200,
             commit_timeout_ms=lambda: 5_000,
             linger_ms=lambda: self.linger_ms,
+            metrics=self.metrics,
         )
         return ShardShell(ground, at.partition(TOPIC), toy)
 

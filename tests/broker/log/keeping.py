@@ -58,7 +58,7 @@ class Keeper:
         directories.load(lambda partition, topic_id: config, runtime.clock.wall_ms())
         lines: list[str] = []
         log = Loggers(runtime.clock, lines.append).get("test")
-        commits, writer = GroupCommits(runtime), CheckpointWriter(runtime)
+        commits, writer = GroupCommits(runtime), CheckpointWriter(runtime, log)
         upkeep = Upkeep(runtime, directories, commits, writer, log)
         cleaner = Cleaner(runtime, directories, commits, writer, log)
         return cls(runtime, directories, commits, upkeep, cleaner, lines)

@@ -341,3 +341,56 @@ def test_the_rate_is_shared_and_has_no_memory_of_idle_time() -> None:
     assert throttle.delay(0, 50.0) == 0.0
     throttle.bytes_per_second = CleanerOptions().bytes_per_second_max
     assert throttle.delay(1 << 40, 60.0) < 1e-9
+
+
+def slowly_cleaned(keeper: Keeper) -> PartitionLog:
+    """A log that a round of the cleaner is busy with for a hundred seconds."""
+    log = dirty(keeper)
+    keeper.cleaner.start(replace(CLEANER, bytes_per_second_max=log.size_bytes / 100))
+    return log
+
+
+def test_a_deleted_log_keeps_its_files_until_the_cleaner_has_let_go_of_it() -> None:
+    """It is read by a thread: what it has open must not go under its hands."""
+
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = slowly_cleaned(keeper)
+        directory = keeper.directories.directories[0]
+        await rest(20)
+        assert keeper.cleaner.busy_count == 1
+        directory.delete(T, bytes(16), runtime.clock.wall_ms())
+        due_ms = runtime.clock.wall_ms() + log.config.file_delete_delay_ms
+        assert directory.remove_deleted(due_ms) == 0
+        assert runtime.files.exists(log.directory)
+        while keeper.cleaner.busy_count:
+            assert directory.remove_deleted(due_ms) == 0
+            await rest(10)
+        assert directory.remove_deleted(due_ms) == 1
+        assert not runtime.files.exists(log.directory)
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_segments_that_are_let_go_keep_their_files_while_the_cleaner_reads() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = slowly_cleaned(keeper)
+        directory = keeper.directories.directories[0]
+        await rest(20)
+        assert keeper.cleaner.busy_count == 1
+        now_ms = runtime.clock.wall_ms()
+        log.increment_log_start_offset(log.segments[2].base_offset)
+        assert log.delete_old_segments(now_ms) == 2
+        due_ms = now_ms + log.config.file_delete_delay_ms
+        assert directory.remove_deleted(due_ms) == 0
+        assert not lines_with(keeper, "cannot be compacted")
+        while keeper.cleaner.busy_count:
+            await rest(10)
+        assert directory.remove_deleted(runtime.clock.wall_ms() + due_ms) >= 2
+        listed = runtime.files.list(log.directory)
+        assert not [name for name in listed if name.endswith(".deleted")]
+        await keeper.aclose()
+
+    simulate(main)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import errno
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -12,8 +14,12 @@ import pytest
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.recovery import Opening
-from moldau.errors.codes import KafkaError
+from moldau.broker.log.sync_contest import TRIES
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
+from moldau.runtime.files import File
+from moldau.runtime.interface import Syncs
+from moldau.runtime.real import RealRuntime
 from moldau.runtime.simulated import Simulation, SimulationFailed
 from tests.broker.log.machine import NOW, SMALL, batch
 
@@ -171,3 +177,110 @@ def test_a_callback_that_raises_keeps_nobody_else_from_hearing() -> None:
     with pytest.raises(SimulationFailed, match="a bug of the caller"):
         run(main)
     assert heard[:4] == [0, 1, 2, 3]
+
+
+class Choosy(RealRuntime):
+    """Syncs for us as it is told to: all that it can, one file of a round, or none."""
+
+    def __init__(self, taken_max: int, failure: OSError | None = None) -> None:
+        super().__init__()
+        self.taken = 0
+        self._taken_max = taken_max
+        self._failure = failure
+
+    def sync_data(self, files: Sequence[File]) -> Syncs | None:
+        syncs = super().sync_data(files[: self._taken_max]) if self._taken_max else None
+        if syncs is None:
+            return None
+        self.taken += syncs.taken
+        if self._failure is not None:
+            failed: asyncio.Future[list[OSError | None]] = syncs.outcomes.get_loop().create_future()
+            failed.set_result([self._failure] * syncs.taken)
+            return Syncs(syncs.taken, failed)
+        return syncs
+
+
+@pytest.mark.parametrize("taken_max", [0, 1, 100])
+def test_either_way_and_both_at_once_make_logs_durable(tmp_path: Path, taken_max: int) -> None:
+    async def main() -> None:
+        runtime = Choosy(taken_max)
+        async with runtime:
+            await _skip_without_kernel(runtime, tmp_path, taken_max)
+            logs = [open_log(runtime, f"{tmp_path}/t-{number}") for number in range(9)]
+            commit = GroupCommit(runtime)
+            rounds = 2 * TRIES + 5
+            for _ in range(rounds):
+                for log in logs:
+                    log.append_as_leader(batch(), 0, NOW)
+                async with asyncio.TaskGroup() as group:
+                    for log in logs:
+                        group.create_task(commit.durable(log))
+                assert all(log.flushed_end_offset == log.log_end_offset for log in logs)
+            await commit.idle()
+            assert bool(runtime.taken) == bool(taken_max)
+            for log in logs:
+                log.close()
+
+    asyncio.run(main())
+
+
+def test_a_failure_that_the_kernel_tells_of_takes_the_log_out_of_service(tmp_path: Path) -> None:
+    async def main() -> None:
+        runtime = Choosy(1, OSError(errno.EIO, "broken"))
+        async with runtime:
+            await _skip_without_kernel(runtime, tmp_path, 1)
+            logs = [open_log(runtime, f"{tmp_path}/t-{number}") for number in range(2)]
+            commit = GroupCommit(runtime)
+            for log in logs:
+                log.append_as_leader(batch(), 0, NOW)
+                log.flush()  # names too, which no kernel makes durable for us
+                log.append_as_leader(batch(), 0, NOW)
+            waiting = [asyncio.ensure_future(commit.durable(log)) for log in logs]
+            failed, other = await asyncio.gather(*waiting, return_exceptions=True)
+            assert isinstance(failed, KafkaError)
+            assert failed.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert other is None
+            assert logs[0].failure is not None
+            assert logs[1].failure is None
+            for log in logs:
+                log.abandon()
+
+    asyncio.run(main())
+
+
+async def _skip_without_kernel(runtime: Choosy, folder: Path, taken_max: int) -> None:
+    file = runtime.files.open(f"{folder}/probe", "write")
+    syncs = RealRuntime.sync_data(runtime, [file])
+    if syncs is None:
+        if taken_max:
+            pytest.skip("this system does not sync files for us")
+        return
+    await syncs.outcomes
+    file.close()
+
+
+def test_a_log_that_is_let_go_of_while_it_waits_costs_the_others_nothing() -> None:
+    """1. A sync is under way, and two logs wait for the next one. 2. The topic of one is deleted,
+    and its files go. 3. The next round begins."""
+
+    async def main(runtime: Runtime) -> None:
+        logs = [open_log(runtime, f"/data/t-{number}") for number in range(3)]
+        commit = GroupCommit(runtime)
+        for log in logs:
+            log.append_as_leader(batch(), 0, NOW)
+        waiting = [asyncio.ensure_future(commit.durable(logs[0]))]
+        for _ in range(5):  # turns of the loop, in which virtual time stands still
+            await asyncio.sleep(0)
+        assert not waiting[0].done(), "under way"
+        waiting += [asyncio.ensure_future(commit.durable(log)) for log in logs[1:]]
+        await asyncio.sleep(0)
+        logs[1].abandon()
+        first, gone, other = await asyncio.gather(*waiting, return_exceptions=True)
+        assert first is None
+        assert isinstance(gone, KafkaError)
+        assert other is None
+        logs[2].append_as_leader(batch(), 0, NOW)
+        await commit.durable(logs[2])
+        assert logs[2].flushed_end_offset == logs[2].log_end_offset
+
+    run(main)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.producer_state import Origin, ProducerState
 from moldau.broker.log.segment import Segment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Codec, Producer
 from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
 
+SEQUENCE_MAX = 2**31 - 1
 TIMED = replace(SMALL, segment_ms=500)
 ROOMY = replace(SMALL, segment_bytes=4000, segment_index_bytes=10_000)
 
@@ -129,3 +131,72 @@ def test_a_producer_is_known_again_on_the_usual_way() -> None:
     with pytest.raises(KafkaError) as error:
         log.append_usual(memoryview(batch(producer=Producer(5, 0, 9))), 0, NOW)
     assert error.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+Turn = tuple[int, int, int, int, bool]
+"""Producer, its epoch, how far its sequence is from where it should be, records, transactional."""
+
+
+def produce_all(log: PartitionLog, turns: list[Turn]) -> list[object]:
+    """What became of each batch."""
+    heard: list[object] = []
+    due: dict[tuple[int, int], int] = {}
+    for number, (producer_id, epoch, jump, count, is_transactional) in enumerate(turns):
+        sequence = (due.get((producer_id, epoch), SEQUENCE_MAX - 4) + jump) & SEQUENCE_MAX
+        producer = Producer(producer_id, epoch, sequence, is_transactional)
+        data = batch(count, timestamp=NOW + number, producer=producer)
+        try:
+            fields = log.append_batch(memoryview(data), 0, NOW)
+        except KafkaError as error:
+            heard.append(error.code)
+            continue
+        heard.append(fields)
+        if not fields[3]:
+            due[producer_id, epoch] = (sequence + count) & SEQUENCE_MAX
+    return heard
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(5, 6),
+            st.sampled_from((0, 0, 0, 1)),
+            st.sampled_from((0, 0, 0, 0, -3, 1)),
+            st.integers(1, 3),
+            st.sampled_from((False, False, False, True)),
+        ),
+        max_size=25,
+    )
+)
+def test_a_producer_that_goes_on_is_remembered_as_one_that_is_judged(turns: list[Turn]) -> None:
+    """Over the wrap of sequences, with duplicates, gaps, old epochs and open transactions."""
+    usual, careful = Machine(config=ROOMY), Machine(config=ROOMY)
+    log, expected = usual.open(), careful.open()
+    heard = produce_all(log, turns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProducerState, "going_on", lambda *_: None)
+        assert heard == produce_all(expected, turns)
+    assert dict(log.producers.entries) == dict(expected.producers.entries)
+    assert log.producers.end_offset == expected.producers.end_offset == log.log_end_offset
+    assert log.last_stable_offset == expected.last_stable_offset
+    log.close()
+    expected.close()
+    assert files_of(usual) == files_of(careful)
+
+
+def test_a_producer_that_goes_on_is_not_judged() -> None:
+    log = Machine(config=ROOMY).open()
+    judged = []
+    prepare = ProducerState.prepare
+
+    def counted(state: ProducerState, origin: Origin) -> object:
+        judged.append(origin)
+        return prepare(state, origin)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProducerState, "prepare", counted)
+        for number in range(10):
+            data = batch(producer=Producer(5, 0, 3 * number))
+            assert log.append_usual(memoryview(data), 0, NOW) is not None
+    assert len(judged) == 1
+    assert [each.last_offset for each in log.producers.entries[5].batches] == [17, 20, 23, 26, 29]

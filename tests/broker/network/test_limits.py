@@ -52,6 +52,25 @@ def test_an_address_has_its_own_limit_and_those_in_line_count_for_it() -> None:
     assert door.arrive(Guest(), 0.0) is Verdict.WAITING
 
 
+def test_those_that_the_process_has_no_files_for_are_turned_away_and_not_put_in_line() -> None:
+    room: list[int | None] = [2]
+    door: ConnectionLimits[Guest] = ConnectionLimits(
+        NetworkOptions(connections_max=1), lambda: room[0]
+    )
+    door.add_listener(ListenerOptions("OUT"))
+    first, second = Guest(), Guest()
+
+    assert door.arrive(first, 0.0) is Verdict.ADMITTED
+    assert door.arrive(second, 0.0) is Verdict.WAITING
+    assert door.arrive(Guest(address="10.0.0.2"), 0.0) is Verdict.FILES_FULL
+    door.leave(second)
+    assert door.arrive(Guest(), 0.0) is Verdict.WAITING
+    room[0] = 1  # logs have taken them
+    assert door.arrive(Guest(), 0.0) is Verdict.FILES_FULL
+    room[0] = None
+    assert door.arrive(Guest(), 0.0) is Verdict.WAITING
+
+
 def test_who_leaves_lets_the_next_one_in_in_order() -> None:
     door = limits(NetworkOptions(connections_max=1))
     first, second, third = Guest(), Guest(), Guest()

@@ -36,6 +36,9 @@ class InlineRuntime:
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         return asyncio.get_running_loop().create_task(coroutine)
 
+    def sync_data(self, files: object) -> None:
+        """Threads have to do."""
+
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         future = loop.create_future()

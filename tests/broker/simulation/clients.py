@@ -48,6 +48,7 @@ FORGOTTEN: Final = frozenset(
 )
 """The broker does not know the writer as the writer knows himself."""
 HANGS_UP: Final = 0.03
+RETIRES: Final = 0.02
 COUNTED_SETTING: Final = "max.message.bytes"
 SETTING_BASE: Final = 1_000_000
 
@@ -58,8 +59,11 @@ class World(Place, Protocol):
     ledger: Ledger
     is_ending: bool
     pause_s: float
-    life: int
-    """The life of the broker from which on answers bind, where not all do."""
+
+    @property
+    def life(self) -> int:
+        """The life of the broker from which on answers bind, where not all do."""
+        ...
 
     def on_ended(self) -> None: ...
 
@@ -154,6 +158,10 @@ class Writer(Client):
                 await self._settle(connection)
             if is_last:
                 return True
+            if self.is_idempotent and not self.window and random.random() < RETIRES:
+                # A new process: of the old id only its last batch tells, for as long as it counts.
+                self._become_another()
+                raise Refused("another writer begins")
             await pause(connection.runtime, self.world.pause_s)
 
     def _make(self, connection: Channel) -> InFlight:
@@ -175,6 +183,7 @@ class Writer(Client):
         producer = Producer()
         if self.is_idempotent:
             assert self.producer is not None
+            self.at.sequences.pop(self.producer[0], None)
             producer = Producer(*self.producer, each.sequence)
         connection.send_batch(self.topic_id, self.index, each.batch, each.acks, producer)
 
@@ -199,6 +208,10 @@ class Writer(Client):
         done = self.window.popleft()
         if self.is_current(connection, self.at):
             self.ledger.on_acknowledged(self.at, outcome.base_offset, done.batch)
+            if self.producer is not None and not self.window:
+                last = len(done.batch) - 1
+                known = done.sequence + last, outcome.base_offset + last
+                self.at.sequences[self.producer[0]] = known
 
     def _become_another(self) -> None:
         """With an id of its own, and a name: what is still on its way under the old ones may be
@@ -219,6 +232,9 @@ class Reader(Client):
         self.at = self.ledger.partitions[at]
         self.position = -1
         self.life = -1
+        self.expected: dict[int, tuple[int, int]] = {}
+        self.sequences: dict[int, int] = {}
+        """By producer: what the log has to tell, and what it told, since the last beginning."""
 
     def __str__(self) -> str:
         return f"reader-{self.at}"
@@ -236,6 +252,7 @@ class Reader(Client):
 
     async def _rewind(self, connection: Channel) -> None:
         promised = self.at.promised_start
+        self.expected, self.sequences = dict(self.at.sequences), {}
         self.position = await connection.earliest(self.at.topic, self.index)
         if self.is_current(connection, self.at):
             self.at.on_log_start(self.position, promised)
@@ -261,6 +278,8 @@ class Reader(Client):
         if self.is_current(connection, self.at):
             for offset, sent in records:
                 self.ledger.on_read(self.at, offset, sent)
+            if self.position >= found.high_watermark:
+                self.at.check_sequences(self.expected, self.sequences, self.position)
         return records
 
     def _records(self, answer: PartitionData) -> list[tuple[int, Sent]]:
@@ -269,6 +288,8 @@ class Reader(Client):
             records = list(iter_records(batches))
         except CorruptRecord as error:
             raise BrokenPromise(f"only what was sent is served ({self.at}: {error})") from error
+        for batch in batches:
+            self.sequences[batch.header.producer_id] = batch.header.last_sequence
         found = []
         for record in records:
             if record.offset < self.position:

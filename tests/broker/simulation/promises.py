@@ -16,6 +16,7 @@ The names of the invariants, as a failure tells them:
     committed metadata is kept                  topics, their ids and settings, deletions
     a log start that was told is kept           and no record above what was asked for is deleted
     the newest record of a key is kept          in a compacted topic; deleted keys stay deleted
+    a producer's last sequence is kept          in the log itself, whatever is compacted
     a producer id is given once
 
 Nobody but this module knows the truth. Its cost is in proportion to what is told, not to what is.
@@ -92,6 +93,9 @@ class Partition:
         self.high_watermark = 0
         self.high_watermark_life = -1
         self.lost = 0
+        self.sequences: dict[int, tuple[int, int]] = {}
+        """The last one that was acknowledged, and its record's offset, of each idempotent writer
+        that now sends nothing."""
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -166,9 +170,31 @@ class Partition:
             flushed=self.flushed,
             found_end=end_offset,
         )
+        self.sequences.clear()
         for offset in [each for each in self.records if each >= end_offset]:
             self.lost += 1
             del self.offsets[self.records.pop(offset).name]
+
+    def check_sequences(
+        self, expected: dict[int, tuple[int, int]], found: dict[int, int], position: int
+    ) -> None:
+        """The log was read from its start to the position since `expected` was so, and `found` are
+        the sequences of its batches. What was read enough for is `expected` no more."""
+        for producer_id, known in list(expected.items()):
+            sequence, offset = known
+            if position <= offset:
+                continue
+            del expected[producer_id]
+            is_kept = found.get(producer_id, -1) >= sequence
+            is_over = self.sequences.get(producer_id) != known or self.asked_start > 0
+            demand(
+                is_kept or is_over,
+                "a producer's last sequence is kept",
+                at=self,
+                producer_id=producer_id,
+                acknowledged=sequence,
+                found=found.get(producer_id),
+            )
 
     def check_whole(self, found: Sequence[tuple[int, Sent]], sent: Iterable[Sent]) -> None:
         """All that there is, read from the start while nobody writes; and all that was sent."""

@@ -1,26 +1,42 @@
-"""Runs seeds of the whole broker, in several processes, and tells what broke.
+"""Runs seeds of a scenario, in several processes, and tells what broke.
 
-`python -m tests.broker.simulation --seeds 2000` for a search, `--seed 17` to see one again,
-`--mutants` for how many seeds it takes to find each planted bug.
+`--seeds 2000` or `--seeds 100-200` for a search, `--seed 17` to see one again, `--mutants` for how
+many seeds it takes to find each planted bug.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from moldau.runtime.simulated.report import SimulationFailed
-from tests.broker.simulation.mutants import MUTANTS, Mutant
-from tests.broker.simulation.scenario import run_broker
+from tests.broker.simulation.scenario import Outcome
 
 BLOCK: Final = 20
 REPORT_CHARACTERS: Final = 6000
 TWICE_EVERY: Final = 50
+
+
+Mutant = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is searched: a scenario by its seed, and bugs to plant with the seeds that are enough to
+    find each. Functions of modules, for other processes."""
+
+    run: Callable[[int], Outcome]
+    mutants: Mapping[Mutant, range]
 
 
 @dataclass(slots=True)
@@ -37,15 +53,15 @@ class Found:
         self.failures.update(other.failures)
 
 
-def run_block(seeds: Iterable[int]) -> Found:
+def run_block(run: Callable[[int], Outcome], seeds: Iterable[int]) -> Found:
     """One after the other; a share of them twice, to see that the seed says it all."""
     found = Found()
     for seed in seeds:
         found.seeds += 1
         try:
-            outcome = run_broker(seed)
+            outcome = run(seed)
             found.counts += outcome.counts
-            if seed % TWICE_EVERY == 0 and run_broker(seed).fingerprint != outcome.fingerprint:
+            if seed % TWICE_EVERY == 0 and run(seed).fingerprint != outcome.fingerprint:
                 found.failures[seed] = f"seed {seed}: a second run was another one"
         except SimulationFailed as failure:
             found.failures[seed] = f"{failure}"[:REPORT_CHARACTERS]
@@ -53,19 +69,19 @@ def run_block(seeds: Iterable[int]) -> Found:
     return found
 
 
-def search(seeds: range, processes: int) -> Iterator[Found]:
+def search(subject: Subject, seeds: range, processes: int) -> Iterator[Found]:
     """Blocks of seeds as they are done."""
     blocks = [seeds[start : start + BLOCK] for start in range(0, len(seeds), BLOCK)]
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(run_block, blocks)
+        yield from pool.map(partial(run_block, subject.run), blocks)
 
 
-def seeds_until_found(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
+def seeds_until_found(subject: Subject, mutant: Mutant) -> tuple[int, str] | None:
     """How many seeds it took, and the promise that was seen broken."""
-    for count, seed in enumerate(seeds, 1):
+    for count, seed in enumerate(subject.mutants[mutant], 1):
         try:
             with mutant():
-                run_broker(seed)
+                subject.run(seed)
         except SimulationFailed as failure:
             cause = failure.__cause__
             return count, f"{type(cause).__name__}: {cause}"
@@ -74,11 +90,11 @@ def seeds_until_found(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
     return None
 
 
-def report(seeds: range, processes: int, tell: Callable[[str], object]) -> bool:
+def report(subject: Subject, seeds: range, processes: int) -> bool:
     """Search, and say how it goes; whether every promise was kept."""
     began = time.monotonic()
     whole = Found()
-    for found in search(seeds, processes):
+    for found in search(subject, seeds, processes):
         whole.add(found)
         for text in found.failures.values():
             tell(text)
@@ -90,24 +106,53 @@ def report(seeds: range, processes: int, tell: Callable[[str], object]) -> bool:
     return not whole.failures
 
 
-def report_mutants(tell: Callable[[str], object]) -> bool:
+def report_mutants(subject: Subject) -> bool:
     """A line for each; whether all were found."""
     are_all_found = True
-    for mutant, seeds in MUTANTS.items():
-        found = seeds_until_found(mutant, seeds)
+    for mutant in subject.mutants:
+        found = seeds_until_found(subject, mutant)
         are_all_found = are_all_found and found is not None
         told = "NOT FOUND" if found is None else f"{found[0]:>3} seeds  {found[1][:120]}"
         tell(f"{mutant.__name__:34} {told}")
     return are_all_found
 
 
-def report_one(seed: int, tell: Callable[[str], object]) -> bool:
+def report_one(subject: Subject, seed: int) -> bool:
     """One seed, with all that a failure says of it; whether every promise was kept."""
     try:
-        outcome = run_broker(seed)
+        outcome = subject.run(seed)
     except SimulationFailed as failure:
         tell(f"{failure}")
         return False
     tell("\n".join(f"{count:>9}  {name}" for name, count in sorted(outcome.counts.items())))
     tell(f"seed {seed} kept every promise: {outcome.fingerprint.digest}")
     return True
+
+
+def command(subject: Subject, prog: str, doc: str | None) -> int:
+    """As a command: its exit code."""
+    parser = argparse.ArgumentParser(prog=prog, description=doc)
+    parser.add_argument(
+        "--seeds", type=_seeds, default=range(200), help="how many, or from-to (default: 200)"
+    )
+    parser.add_argument("--seed", type=int, help="this one only, with all that it says")
+    parser.add_argument("--mutants", action="store_true", help="how soon planted bugs are found")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    if given.mutants:
+        is_good = report_mutants(subject)
+    elif given.seed is not None:
+        is_good = report_one(subject, given.seed)
+    else:
+        is_good = report(subject, given.seeds, given.processes)
+    return 0 if is_good else 1
+
+
+def _seeds(text: str) -> range:
+    first, dash, last = text.partition("-")
+    return range(int(first), int(last)) if dash else range(int(first))
+
+
+def tell(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

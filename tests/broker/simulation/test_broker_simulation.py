@@ -17,8 +17,10 @@ from moldau.errors import MoldauError
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.self_check import repeat_elsewhere, run_seeds
 from moldau.runtime.simulated.trace import Fingerprint
-from tests.broker.simulation.mutants import MUTANTS, Mutant
-from tests.broker.simulation.scenario import PLACES, run_broker
+from tests.broker.simulation.lives import PLACES
+from tests.broker.simulation.mutants import MUTANTS
+from tests.broker.simulation.scenario import run_broker
+from tests.broker.simulation.search import Mutant
 
 SEEDS = range(1000, 1012)
 TWICE_EVERY = 12

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.coordinator.group.contract import Caller, TopicFacts
+from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.config import Settings
     from moldau.ids import Uuid
     from moldau.logging import Logger
+    from moldau.metrics import Registry
     from moldau.runtime import Clock
 
 _HOSTS_KEPT: Final = 4096
@@ -57,6 +59,7 @@ class NodeHome:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.cluster = TopicsOfNode(node)
+        self.counts = GroupCounts(node.metrics)
         self._group_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = {}
 
     @property
@@ -74,6 +77,10 @@ class NodeHome:
     @property
     def log(self) -> Logger:
         return self._node.log
+
+    @property
+    def metrics(self) -> Registry:
+        return self._node.metrics
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         """Made anew only when the group's or the broker's settings changed."""

@@ -108,7 +108,7 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     DeleteTopicsRequest: lambda at, request, _, __: topic_deletion.delete_topics(at.image, request),
     CreatePartitionsRequest: lambda at, request, _, moment: create_partitions(
-        at.image, request, moment
+        at.image, at.rules, request, moment
     ),
     IncrementalAlterConfigsRequest: lambda at, request, _, __: (
         config_changes.incremental_alter_configs(at.image, at.rules, request)

@@ -16,6 +16,8 @@ from moldau.protocol.declare import MetadataRecord
 if TYPE_CHECKING:
     from random import Random
 
+    from moldau.runtime.files import OpenFiles
+
 R_co = TypeVar("R_co", covariant=True)
 
 BATCH_RECORDS_MAX = 10_000
@@ -44,8 +46,10 @@ class Outcome(Generic[R_co]):
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What a decision may know besides the image: the time, where its first record will stand in
-    the log, and chance."""
+    the log, chance, and what the process has room for."""
 
     now_ms: int
     next_offset: int
     random: Random
+    open_files: OpenFiles | None = None
+    """Of this process, for requests that make logs; None: nothing limits them."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.log_room import LogRoom
 from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome
 from moldau.broker.controller.placement import place
+from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import (
     bad_assignment,
     candidates,
@@ -29,17 +31,18 @@ from moldau.protocol.messages.create_partitions import (
 
 
 def create_partitions(
-    image: Image, request: CreatePartitionsRequest, moment: Moment
+    image: Image, rules: Rules, request: CreatePartitionsRequest, moment: Moment
 ) -> Outcome[CreatePartitionsResponse]:
     """The new partitions, and why others cannot be made."""
     named = Counter(each.name for each in request.topics)
+    room = LogRoom(image, rules.node_id, moment.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatePartitionsTopicResult] = []
     for wanted in request.topics:
         if named[wanted.name] > 1:
             continue
         try:
-            made = _grow(image, wanted, moment)
+            made = _grow(image, wanted, moment, room)
             if len(records) + len(made) > BATCH_RECORDS_MAX:
                 raise too_many_partitions()
         except KafkaError as error:
@@ -58,7 +61,9 @@ def create_partitions(
     )
 
 
-def _grow(image: Image, wanted: CreatePartitionsTopic, moment: Moment) -> list[MetadataRecord]:
+def _grow(
+    image: Image, wanted: CreatePartitionsTopic, moment: Moment, room: LogRoom
+) -> list[MetadataRecord]:
     topic = image.topics.by_name(wanted.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name!r}")
@@ -70,10 +75,12 @@ def _grow(image: Image, wanted: CreatePartitionsTopic, moment: Moment) -> list[M
         )
     if wanted.count - now > BATCH_RECORDS_MAX:
         raise too_many_partitions()
+    added = _added(image, topic, wanted, moment)
+    room.take(added)
     metadata_version = image.features.metadata_version
     return [
         partition.record(topic.topic_id, now + number, metadata_version)
-        for number, partition in enumerate(_added(image, topic, wanted, moment))
+        for number, partition in enumerate(added)
     ]
 
 

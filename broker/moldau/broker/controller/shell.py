@@ -27,8 +27,11 @@ from moldau.broker.controller.metadata_batches import (
 )
 from moldau.broker.controller.outcome import Moment
 from moldau.broker.controller.quorum_description import Standing, describe_quorum
+from moldau.broker.log.open_files import may_pass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
+from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest
 
 if TYPE_CHECKING:
@@ -54,10 +57,12 @@ class _Parked(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Observer:
     """Whom the controller tells: `on_committed` gets records in order, each once, with the offset
-    after the last; `on_failure` hears once that it has stopped."""
+    after the last; `on_failure` hears once that it has stopped, `on_postponed` that a snapshot
+    could not be written now, and that it goes on without."""
 
     on_committed: OnCommitted = field(default=lambda records, end_offset: None)
     on_failure: Callable[[Exception], None] = field(default=lambda error: None)
+    on_postponed: Callable[[OSError], None] = field(default=lambda error: None)
 
 
 class ActiveController:
@@ -93,6 +98,7 @@ class ActiveController:
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
+        self._bytes_since_snapshot = self._quorum.bytes_since_snapshot()
         self._quorum.lead(now_ms)
         records = birth_records(image, self.controller.rules, bootstrap)
         if records:
@@ -112,7 +118,7 @@ class ActiveController:
             on_answer(describe_quorum(image, self._standing(), request, version))
             return
         try:
-            outcome = self.controller.on_request(request, version, self._moment())
+            outcome = self.controller.on_request(request, version, self._moment(request))
             self._append(outcome.records)
         except KafkaError as error:
             on_answer(error)
@@ -149,8 +155,14 @@ class ActiveController:
             now_ms=self._runtime.clock.wall_ms(),
         )
 
-    def _moment(self) -> Moment:
-        return Moment(self._monotonic_ms(), self._quorum.log_end_offset, self._runtime.random)
+    def _moment(self, request: Request | None = None) -> Moment:
+        makes_logs = isinstance(request, (CreateTopicsRequest, CreatePartitionsRequest))
+        return Moment(
+            self._monotonic_ms(),
+            self._quorum.log_end_offset,
+            self._runtime.random,
+            self._runtime.files.open_files() if makes_logs else None,
+        )
 
     def _monotonic_ms(self) -> int:
         """Sessions must not end because somebody set the clock."""
@@ -217,8 +229,15 @@ class ActiveController:
             return
         quorum = self._quorum
         is_due = self._bytes_since_snapshot >= self._snapshot_after_bytes
-        if is_due and quorum.high_watermark == quorum.log_end_offset:
+        if not is_due or quorum.high_watermark != quorum.log_end_offset:
+            return
+        try:
             self.snapshot()
+        except OSError as error:
+            if not may_pass(error):
+                raise
+            self._bytes_since_snapshot //= 2  # and then again
+            self._observer.on_postponed(error)
 
     def snapshot(self) -> None:
         """Write the image down, so that the log before it can go; all must be committed."""

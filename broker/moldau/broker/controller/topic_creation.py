@@ -15,6 +15,7 @@ from moldau.broker.controller.brokers import Broker
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.directories import DIRECTORY_UNASSIGNED
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.log_room import LogRoom
 from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, Moment, Outcome, check_record_count
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.controller.rules import Rules
@@ -42,13 +43,14 @@ def create_topics(
     are more than one request may make."""
     _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
+    room = LogRoom(image, rules.node_id, moment.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     for topic in request.topics:
         if named[topic.name] > 1:
             continue
         try:
-            made, result = _create(image, rules, topic, moment)
+            made, result = _create(image, rules, topic, moment, room)
         except KafkaError as error:
             results.append(_failure(topic.name, error))
         else:
@@ -83,12 +85,13 @@ def too_many_partitions() -> KafkaError:
 
 
 def _create(
-    image: Image, rules: Rules, topic: CreatableTopic, moment: Moment
+    image: Image, rules: Rules, topic: CreatableTopic, moment: Moment, room: LogRoom
 ) -> tuple[list[MetadataRecord], CreatableTopicResult]:
     _check_name(image, topic.name)
     configs = _configs_of(topic)
     rules.configs.check(Resource(ResourceType.TOPIC, topic.name), configs, {})
     partitions = _partitions_of(image, rules, topic, moment)
+    room.take(partitions)
     topic_id = _fresh_id(image, moment)
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records.extend(

@@ -45,14 +45,22 @@ def give(ticket: Ticket, response: Response | KafkaError) -> None:
 
 
 class Parked(Delayed):
-    """The answers of one outcome. `on_done` hears that they are given."""
+    """The answers of one outcome."""
 
-    __slots__ = ("_answers", "_end_offset", "_partition")
+    __slots__ = ("_answers", "_end_offset", "_on_committed", "_partition")
 
-    def __init__(self, partition: Partition, end_offset: int, answers: tuple[Answer, ...]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        end_offset: int,
+        answers: tuple[Answer, ...],
+        on_committed: Callable[[], None],
+    ) -> None:
+        """`on_committed` hears that the answers are about to be given."""
         self._partition = partition
         self._end_offset = end_offset
         self._answers = answers
+        self._on_committed = on_committed
 
     def try_complete(self) -> bool:
         """Whether all of it is committed, or never will be from here."""
@@ -61,6 +69,7 @@ class Parked(Delayed):
             return True
         if self._partition.high_watermark < self._end_offset:
             return False
+        self._on_committed()
         answers, self._answers = self._answers, ()
         for ticket, response in answers:
             give(ticket, response)

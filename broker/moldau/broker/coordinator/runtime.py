@@ -77,6 +77,10 @@ class CoordinatorRuntime(Generic[S]):
         """All that are here, loading ones too."""
         return iter(list(self._shells.values()))
 
+    def states(self) -> Iterator[State]:
+        """Of each that is here."""
+        return iter([shell.state for shell, _ in self._shells.values()])
+
     def close(self) -> None:
         """The node stops."""
         self._is_closed = True

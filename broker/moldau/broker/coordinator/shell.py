@@ -37,6 +37,7 @@ from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from moldau.broker.coordinator.metrics import CoordinatorMetrics
     from moldau.broker.coordinator.shard import Decide, Shard
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 REPLAYED_AT_ONCE: Final = 500
 GATHERED_MAX: Final = 1000
 TICKS_AT_ONCE: Final = 50
+_MS: Final = 1_000_000
+_SECOND: Final = 1_000_000_000
 
 
 class State(Enum):
@@ -74,6 +77,7 @@ class Ground:
     linger_ms: Callable[[], int]
     """How long decisions are gathered; for the rest of the loop's turn if it is not positive, which
     is what adapts to the load: the more there is to do, the longer a turn takes."""
+    metrics: CoordinatorMetrics
 
 
 class ShardShell:
@@ -89,6 +93,7 @@ class ShardShell:
         self._timer: Handle | None = None
         self._timer_ms = 0
         self._loop = asyncio.get_running_loop()
+        self._monotonic_ns = ground.runtime.clock.monotonic_ns
         self._loading = ground.runtime.spawn(
             self._load(), name=f"load {partition.topic}-{partition.index}"
         )
@@ -117,7 +122,8 @@ class ShardShell:
         if self._gathered:
             self._write_gathered()
             self.check()
-        now_ms = self._now_ms()
+        began_ns = self._monotonic_ns()
+        now_ms = began_ns // _MS
         outcome = None
         try:
             outcome = decide(now_ms)
@@ -127,6 +133,7 @@ class ShardShell:
             if outcome is None:  # a bug, which the asker hears of; what was made for it goes
                 self._settle(now_ms)
         self._do(outcome, now_ms)
+        self._processed(began_ns)
 
     def gather(self, decide: Decide, on_answer: OnAnswer) -> None:
         """As `run`, for a decision that does not depend on the others that are gathered: it may
@@ -183,11 +190,15 @@ class ShardShell:
         gathered, self._gathered = self._gathered, []
         if not gathered:
             return
+        began_ns = self._monotonic_ns()
         outcomes = [outcome for _, outcome in gathered]
-        now_ms = self._now_ms()
         if len(outcomes) == 1:
-            self._do(outcomes[0], now_ms)
-            return
+            self._do(outcomes[0], began_ns // _MS)
+        else:
+            self._do_together(outcomes, began_ns // _MS)
+        self._processed(began_ns)
+
+    def _do_together(self, outcomes: Sequence[Outcome], now_ms: int) -> None:
         together = Outcome(
             tuple(record for outcome in outcomes for record in outcome.records),
             tuple(answer for outcome in outcomes for answer in outcome.answers),
@@ -244,7 +255,7 @@ class ShardShell:
             for ticket, response in answers:
                 give(ticket, response)
             return
-        parked = Parked(partition, end_offset, answers)
+        parked = Parked(partition, end_offset, answers, self._measured())
         timeout_ms = self._ground.commit_timeout_ms()
         self._ground.purgatory.watch(parked, (partition,), timeout_ms)
 
@@ -275,7 +286,21 @@ class ShardShell:
     # Time.
 
     def _now_ms(self) -> int:
-        return self._ground.runtime.clock.monotonic_ns() // 1_000_000
+        return self._monotonic_ns() // _MS
+
+    def _processed(self, began_ns: int) -> None:
+        took_ns = self._monotonic_ns() - began_ns
+        self._ground.metrics.processing.observe(took_ns / _SECOND)
+
+    def _measured(self) -> Callable[[], None]:
+        """To be called when answers that are parked now are given."""
+        began_ns = self._monotonic_ns()
+
+        def ended() -> None:
+            took_ns = self._monotonic_ns() - began_ns
+            self._ground.metrics.parked.observe(took_ns / _SECOND)
+
+        return ended
 
     def _set_timer(self) -> None:
         due_ms = self.shard.next_deadline_ms()
@@ -317,8 +342,10 @@ class ShardShell:
         if count is None or self.state is not State.LOADING:
             return
         self.state = State.ACTIVE
+        took = ground.runtime.clock.monotonic() - began
+        ground.metrics.loading.observe(took)
         if count:
-            seconds = round(ground.runtime.clock.monotonic() - began, 3)
+            seconds = round(took, 3)
             what = "loaded a coordinator's shard"
             ground.log.info(what, **self._facts(), records=count, seconds=seconds)
         self._settle(self._now_ms())

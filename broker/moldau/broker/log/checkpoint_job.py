@@ -9,6 +9,10 @@
 Invariant: what is older never replaces what is newer. A log that must not wait (before a truncation
 for instance) writes the same files at once, on the loop; step 3, which is on the loop as well, then
 finds that it was overtaken and drops its files.
+
+What is there stays as long as new files cannot be written, and is older, not wrong. So a want of
+open files or of room on the disk, which may be over in a moment, is waited for: `RETRIES` times,
+then it takes the directory out of service as any other error does.
 """
 
 from __future__ import annotations
@@ -19,15 +23,19 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import offsets_text
-from moldau.broker.log.shell import Turns
+from moldau.broker.log.open_files import advice, may_pass
+from moldau.broker.log.shell import Turns, rest
 
 if TYPE_CHECKING:
     from moldau.broker.log.directory import LogDirectory
     from moldau.broker.log.names import TopicPartition
+    from moldau.logging import Logger
     from moldau.runtime import Runtime
     from moldau.runtime.files import Files
 
 POINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS)
+RETRIES: Final = 20
+RETRY_SECONDS: Final = 1.0
 _SUFFIX: Final = ".new"
 
 
@@ -83,28 +91,44 @@ class CheckpointJob:
 class CheckpointWriter:
     """Does the steps; one checkpointing of a directory at a time."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, log: Logger) -> None:
         self._runtime = runtime
+        self._log = log
         self._turns = Turns()
 
     async def write(self, directory: LogDirectory, *checkpoints: str) -> None:
         """Make these checkpoints say what holds now, or something newer. An error of the disk takes
         the directory out of service; ask `failure` before relying on it."""
         async with self._turns.of(directory.path):
-            is_done = False
-            while directory.failure is None and not is_done:
-                is_done = await self._write(directory, checkpoints)
+            failures = 0
+            while directory.failure is None:
+                try:
+                    if await self._write(directory, checkpoints):
+                        return
+                except OSError as error:
+                    if failures == RETRIES or not may_pass(error):
+                        directory.fail(error)
+                        return
+                    if not failures:
+                        self._tell(directory, error)
+                    failures += 1
+                    await rest(RETRY_SECONDS)
 
     async def _write(self, directory: LogDirectory, checkpoints: tuple[str, ...]) -> bool:
+        """Whether it was not overtaken."""
         run_blocking = self._runtime.run_blocking
         job = directory.begin_checkpoint(checkpoints)
-        try:
-            await run_blocking(job.write)
-            if not directory.put_checkpoint(job):
-                return False
-            await run_blocking(job.sync)
-        except OSError as error:
-            directory.fail(error)
+        await run_blocking(job.write)
+        if not directory.put_checkpoint(job):
             return False
+        await run_blocking(job.sync)
         directory.end_checkpoint(job)
         return True
+
+    def _tell(self, directory: LogDirectory, error: OSError) -> None:
+        self._log.error(
+            f"checkpoints cannot be written and are tried again: {advice(error)}",
+            directory=directory.path,
+            error=str(error),
+            seconds_max=round(RETRIES * RETRY_SECONDS),
+        )

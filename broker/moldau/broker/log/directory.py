@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_offsets, write_offsets
@@ -27,6 +27,7 @@ from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.meta_properties import MetaProperties, read_meta_properties
 from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.open_files import advice, is_shortage
 from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
 from moldau.broker.log.recovery import Opening
 from moldau.broker.log.segment import Segment
@@ -105,6 +106,8 @@ class LogDirectory:
         self._lock = lock
         self._deleted: list[tuple[int, str, PartitionLog | None]] = []
         self._are_points_stale = False
+        self._half_made: set[str] = set()
+        """Directories of logs that could not be made for want of open files."""
         self._generations = dict.fromkeys(_CHECKPOINTS, 0)
         """How often each checkpoint was written, or begun to be wrong, so far."""
         self._owner = Owner(self.persist_points, self.fail)
@@ -240,15 +243,22 @@ class LogDirectory:
         path = self.home_of(partition)
         opening = Opening(now_ms, is_there=True)
         try:
+            if path in self._half_made:
+                self.files.remove_tree(path)
             self.files.make_dir(path)
             if topic_id is not None:
                 write_partition_metadata(self.files, path, topic_id, sync=False)
-                self.topic_ids[partition] = topic_id
             log = PartitionLog.open(self.files, path, config, opening, self._owner)
         except OSError as error:
+            if is_shortage(error):
+                self._half_made.add(path)
+                self._refuse_short(error)
             self.fail(error)
             self._refuse_failed()
+        self._half_made.discard(path)
         self.logs[partition] = log
+        if topic_id is not None:
+            self.topic_ids[partition] = topic_id
         return log
 
     def delete(self, partition: TopicPartition, unique: bytes, now_ms: int) -> None:
@@ -296,9 +306,15 @@ class LogDirectory:
 
     def forget_points(self) -> None:
         """Write checkpoints anew if there are points in them of logs that are gone: a crash could
-        give them to a new log of that name."""
-        if self._are_points_stale:
-            self.checkpoint()
+        give them to a new log of that name. KafkaError when that cannot be now."""
+        if not self._are_points_stale or self.failure is not None:
+            return
+        try:
+            self._write_all()
+        except OSError as error:
+            if is_shortage(error):
+                self._refuse_short(error)
+            self.fail(error)
 
     def withdraw(self, partition: TopicPartition) -> None:
         """The log does not arrive after all."""
@@ -433,13 +449,16 @@ class LogDirectory:
         """All that is kept of all logs; an error takes the directory out of service."""
         if self.failure is None:
             try:
-                self.persist_points()
-                self.write_high_watermarks()
-                if self.cleaned_offsets or self.files.exists(self._path(names.CLEANED_OFFSETS)):
-                    self._write_now(names.CLEANED_OFFSETS)
-                self._are_points_stale = False
+                self._write_all()
             except OSError as error:
                 self.fail(error)
+
+    def _write_all(self) -> None:
+        self.persist_points()
+        self.write_high_watermarks()
+        if self.cleaned_offsets or self.files.exists(self._path(names.CLEANED_OFFSETS)):
+            self._write_now(names.CLEANED_OFFSETS)
+        self._are_points_stale = False
 
     def begin_checkpoint(self, checkpoints: Iterable[str]) -> CheckpointJob:
         """The same for some of them, in the steps of `checkpoint_job`."""
@@ -530,6 +549,15 @@ class LogDirectory:
         for log in list(self.logs.values()):
             if self.failure is None:
                 yield log
+
+    def _refuse_short(self, error: OSError) -> NoReturn:
+        """The disk has nothing to do with it."""
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            advice(error),
+            directory=self.path,
+            error=str(error),
+        ) from error
 
     def _refuse_failed(self) -> None:
         if self.failure is not None:

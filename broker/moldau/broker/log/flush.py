@@ -22,7 +22,7 @@ from moldau.broker.log.slice import SegmentFile
 if TYPE_CHECKING:
     from moldau.broker.log.leader_epochs import LeaderEpochs
     from moldau.broker.log.segment import Segment
-    from moldau.runtime.files import Files
+    from moldau.runtime.files import File, Files
 
 _NEW: Final = ".new"
 
@@ -81,6 +81,19 @@ class FlushJob:
         """Give the file that `run` has written its name."""
         assert self.epochs is not None
         self._files.rename(self.epochs[0] + _NEW, self.epochs[0])
+
+    @property
+    def only_file(self) -> File | None:
+        """The log of its one segment, if nothing else is to be synced, in whatever way."""
+        is_more = (
+            len(self._sources) != 1
+            or self.sealed
+            or self._paths
+            or self.directory is not None
+            or self.home is not None
+            or self.epochs is not None
+        )
+        return None if is_more else self._sources[0].file
 
     def run(self) -> None:
         """Sync; meant for `Runtime.run_blocking`."""

@@ -7,6 +7,8 @@ waited for that log hear the KafkaError, and the log takes itself out of service
 One fsync takes 140 us, one for 64 batches 9 us each; a hop to a thread for every append would cost
 more than it waits. So the first one who asks starts a sync, those who come while it runs share the
 next one, and nobody sets a timer. One of these a directory: a disk that stalls holds up its own.
+Where the kernel's own workers do it better than threads (`SyncContest`), they get what is usual:
+one file a log, and no names.
 
 Files of one round are synced beside each other: a journal (ext4's) takes what is asked for at the
 same time into one commit, and asked for one after the other each waits for a commit of its own
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from moldau.broker.log.flush import FlushJob
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.shell import ended, new_future, rest
+from moldau.broker.log.sync_contest import SyncContest
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 
@@ -32,11 +35,14 @@ if TYPE_CHECKING:
     import asyncio
 
     from moldau.broker.log.directory import LogDirectory
+    from moldau.runtime.files import File
 
 SYNCS_AT_ONCE: Final = 6
 """Of one directory; fewer than the runtime has threads, so that another one gets its turn."""
 
 OnDurable: TypeAlias = Callable[[KafkaError | None], None]
+Job: TypeAlias = tuple[PartitionLog, FlushJob]
+Sync: TypeAlias = "tuple[list[Job], asyncio.Future[list[OSError | None]]]"
 
 
 class GroupCommit:
@@ -46,6 +52,7 @@ class GroupCommit:
         self._runtime = runtime
         self._waiting: dict[PartitionLog, list[OnDurable]] = {}
         self._is_running = False
+        self._contest = SyncContest()
         self._task: asyncio.Task[None] | None = None
         self.sync_count = 0
         """Rounds so far: each synced every log that somebody waited for."""
@@ -90,25 +97,46 @@ class GroupCommit:
     async def _commit(self) -> None:
         """One round."""
         waiting, self._waiting = self._waiting, {}
-        jobs: list[tuple[PartitionLog, FlushJob]] = []
+        jobs: list[Job] = []
         outcomes: dict[PartitionLog, KafkaError | None] = {}
         for log in waiting:
             try:
                 jobs.append((log, log.begin_flush()))
             except KafkaError as error:
                 outcomes[log] = error
-        shares = [jobs[start::SYNCS_AT_ONCE] for start in range(min(len(jobs), SYNCS_AT_ONCE))]
-        syncs = [
-            self._runtime.run_blocking(_run_all, [job for _, job in share]) for share in shares
-        ]
-        for share, sync in zip(shares, syncs, strict=True):
-            for (log, job), failure in zip(share, await sync, strict=True):
-                outcomes[log] = _end(log, job, failure)
+        files = [file for _, job in jobs if (file := job.only_file) is not None]
+        if jobs and len(files) == len(jobs):
+            await self._sync_files(jobs, files, outcomes)
+        else:
+            await _hear(self._in_threads(jobs), outcomes)
         self.sync_count += 1
         with ExitStack() as calls:  # calls each one, whatever the others raise
             for log in reversed(waiting):
                 for on_durable in reversed(waiting[log]):
                     calls.callback(on_durable, outcomes[log])
+
+    async def _sync_files(
+        self, jobs: list[Job], files: list[File], outcomes: dict[PartitionLog, KafkaError | None]
+    ) -> None:
+        """The usual round, in the better way."""
+        clock, contest = self._runtime.clock, self._contest
+        began = clock.monotonic()
+        syncs = self._runtime.sync_data(files) if contest.is_kernel_next else None
+        if syncs is None:
+            await _hear(self._in_threads(jobs), outcomes)
+        else:
+            ours, rest_of_them = jobs[: syncs.taken], jobs[syncs.taken :]
+            others = self._in_threads(rest_of_them)
+            await _hear([(ours, syncs.outcomes), *others], outcomes)
+        contest.took(clock.monotonic() - began, by_kernel=syncs is not None)
+
+    def _in_threads(self, jobs: list[Job]) -> list[Sync]:
+        """All of them under way."""
+        shares = [jobs[start::SYNCS_AT_ONCE] for start in range(min(len(jobs), SYNCS_AT_ONCE))]
+        return [
+            (share, self._runtime.run_blocking(_run_all, [job for _, job in share]))
+            for share in shares
+        ]
 
 
 class GroupCommits:
@@ -138,6 +166,13 @@ def _settle(done: asyncio.Future[None], error: KafkaError | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
+
+
+async def _hear(syncs: list[Sync], outcomes: dict[PartitionLog, KafkaError | None]) -> None:
+    """Wait for all of them, and note what became of each log."""
+    for jobs, sync in syncs:
+        for (log, job), failure in zip(jobs, await sync, strict=True):
+            outcomes[log] = _end(log, job, failure)
 
 
 def _end(log: PartitionLog, job: FlushJob, error: OSError | None) -> KafkaError | None:

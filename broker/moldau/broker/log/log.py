@@ -566,7 +566,9 @@ class PartitionLog(LogTail):
         return self.durability.is_settled and not is_grown
 
     def abandon(self) -> None:
-        """Let go of all files as they are."""
+        """Let go of all files as they are, and refuse everything from now on: who waits for a flush
+        of a log that was deleted meanwhile asks for one yet."""
+        self.take_out_of_service(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log is closed"))
         for segment in [*self.segments, *(segment for _, segment in self._deleted)]:
             segment.forget()
 

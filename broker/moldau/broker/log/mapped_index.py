@@ -102,15 +102,19 @@ class MappedIndex(ABC):
 
     def _put(self, entry: bytes) -> None:
         """Store the next entry, of which there must be room for one."""
-        position = self.count * len(entry)
-        end = position + len(entry)
-        if end > self._reserved_bytes:
-            if self._map is None or len(self._map.buffer) < end:
-                self._grow()
-            self._reserve(end)
+        size = len(entry)
+        position = self.count * size
+        if position + size > self._reserved_bytes:
+            self._make_room(position + size)
         assert self._map is not None
         self._map.write(position, entry)
         self.count += 1
+
+    def _make_room(self, end: int) -> None:
+        """For entries up to `end`, and some more."""
+        if self._map is None or len(self._map.buffer) < end:
+            self._grow()
+        self._reserve(end)
 
     def _grow(self) -> None:
         """Map the whole capacity for writing."""

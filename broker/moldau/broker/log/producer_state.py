@@ -312,6 +312,31 @@ class ProducerState:
         """The first offset of the oldest open transaction, replicated or not."""
         return next(iter(self._ongoing), None)
 
+    def going_on(
+        self, producer_id: int, epoch: int, base_sequence: int
+    ) -> ProducerStateEntry | None:
+        """The producer, if a batch of records from a client goes on where its last one ended, as
+        nearly every one does: then there is nothing to judge, and `went_on` notes it. None takes
+        `prepare`."""
+        entry = self._entries.get(producer_id)
+        if entry is None or entry[1] != epoch or entry[4] is not None or not entry[5]:
+            return None
+        return entry if base_sequence == (entry[5][-1][0] + 1) & _SEQUENCE_MASK else None
+
+    def went_on(
+        self, entry: ProducerStateEntry, base_sequence: int, delta: int, place: tuple[int, int]
+    ) -> None:
+        """The batch is in the log; `place` is its last offset and its greatest timestamp."""
+        last_offset, timestamp = place
+        last_sequence = (base_sequence + delta) & _SEQUENCE_MASK
+        metadata = _new_metadata((last_sequence, last_offset, delta, timestamp))
+        producer_id, epoch, coordinator_epoch, _, _, batches = entry
+        known = (*batches[1 - BATCHES_KEPT :], metadata)
+        self._entries[producer_id] = _new_entry(
+            (producer_id, epoch, coordinator_epoch, timestamp, None, known)
+        )
+        self.end_offset = last_offset + 1
+
     def prepare(self, origin: Origin, *, transaction_version: int = 0) -> ProducerAppend:
         """Begin to judge an append; `transaction_version` is that of a coordinator's marker."""
         return ProducerAppend(self._entries, origin, transaction_version, self.end_offset)

@@ -4,6 +4,9 @@ Invariants: bytes are appended and never changed; offsets in it are at most 2**3
 base; `size_bytes` ends at the end of a whole batch; `next_offset` is behind its last batch. The
 newest entry of an index never leads behind what is in the log.
 
+Who reads at the end wants what was written last: where that batch is, is remembered (from
+`_tail_offset` on all is in it), and found without a look at index or log.
+
 Up to `_usual_end` and `_usual_timestamp` nothing but a write, and now and then an index entry, is
 to be done for a batch (`append_usual`). They are reckoned anew by whatever moves them.
 
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 _RESERVE_FROM_BYTES: Final = 1 << 20
 _RESERVE_BYTES_MAX: Final = 8 << 20
+_NOWHERE: Final = 1 << 63
+"""Behind every offset."""
+_new_found: Final = partial(tuple.__new__, FoundBatch)
 _new_newest: Final = partial(tuple.__new__, TimestampOffset)
 INDEX_KINDS: Final = (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
 
@@ -51,6 +57,8 @@ class Segment:
         "_offset_index",
         "_reserved_bytes",
         "_suffix",
+        "_tail_offset",
+        "_tail_position",
         "_time_index",
         "_transaction_index",
         "_usual_end",
@@ -82,6 +90,8 @@ class Segment:
         self._reserved_bytes = 0
         self._usual_end = 0
         self._usual_timestamp = NO_TIMESTAMP
+        self._tail_offset = _NOWHERE
+        self._tail_position = 0
         self.base_offset = base_offset
         self._file: File = files.open(self.log_path, "write")
         self.source = SegmentFile(self._file)
@@ -180,6 +190,7 @@ class Segment:
             self._file.truncate(position)
             raise
         self.size_bytes = end
+        self._tail_offset, self._tail_position = self.next_offset, position
         self.next_offset = last_offset + 1
         if max_timestamp > self.newest[0]:
             self.newest = _new_newest((max_timestamp, last_offset))
@@ -202,7 +213,7 @@ class Segment:
             self._file.truncate(position)
             raise
         self.size_bytes = end
-        self._note(last_offset, max_timestamp, position)
+        self._note(self.next_offset, last_offset, max_timestamp, position)
         self._foresee()
         return position
 
@@ -217,12 +228,12 @@ class Segment:
         self.size_bytes = position + len(data)
         for batch in batches_in_it:
             header = batch.header
-            self._note(header.last_offset, header.max_timestamp, at)
+            self._note(header.base_offset, header.last_offset, header.max_timestamp, at)
             at += header.size_bytes
         self._foresee()
         return position
 
-    def _note(self, last_offset: int, max_timestamp: int, position: int) -> None:
+    def _note(self, base_offset: int, last_offset: int, max_timestamp: int, position: int) -> None:
         """Keep indexes and ends up with a batch that was written at `position`."""
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
@@ -230,14 +241,16 @@ class Segment:
             self.newest = TimestampOffset(max_timestamp, last_offset)
         if position > self._index_due_at:
             self._index(last_offset, position)
+        self._tail_offset, self._tail_position = base_offset, position
         self.next_offset = last_offset + 1
 
     def _index(self, last_offset: int, position: int) -> None:
         """An index entry is due for the batch at `position`, and is made."""
-        offset_index, time_index = self.offset_index, self.time_index
+        offset_index, time_index = self._offset_index, self._time_index
+        if offset_index is None or time_index is None:
+            offset_index, time_index = self._open_indexes()
         offset_index.append(last_offset, position)
-        if self.newest.timestamp > time_index.last.timestamp:
-            time_index.append(*self.newest)
+        time_index.append(*self.newest)
         self._index_due_at = position + self._config.index_interval_bytes
         if offset_index.is_full or time_index.is_full:
             self._is_index_open_to_more = False
@@ -305,6 +318,10 @@ class Segment:
         """The first batch that ends at `offset` or later."""
         if offset >= self.next_offset:
             return None
+        tail = self._tail_offset
+        if offset >= tail:
+            position = self._tail_position
+            return _new_found((position, self.size_bytes - position, tail, self.next_offset - 1))
         try:
             return self._find(offset)
         except CorruptRecord:
@@ -376,7 +393,8 @@ class Segment:
     def recover_batch(self, batch: Batch) -> None:
         """The next batch has been found good."""
         header = batch.header
-        self._note(header.last_offset, header.max_timestamp, batch.position)
+        base = header.base_offset
+        self._note(base, header.last_offset, header.max_timestamp, batch.position)
 
     def cut(self, position: int) -> None:
         """Recovery found nothing good behind `position`; durable on return.

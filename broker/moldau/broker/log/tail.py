@@ -15,6 +15,7 @@ of `admit` (what to think of the batch) and `_append_at_edge` (where it goes).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import NoReturn, TypeAlias
 
 from moldau.broker.log.admission import (
@@ -36,9 +37,12 @@ from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Batch, BatchHeader, Buffer, read_header, stamp
 from moldau.records.diagnosis import KEYED
+from moldau.records.header import TRANSACTIONAL
 from moldau.records.kernel import admit_usual
 from moldau.runtime.files import Files
 
+_producer_fields = Struct(">22xB28xhi").unpack_from
+"""The lower byte of the attributes, which has all that is defined of them; epoch and sequence."""
 _NEVER = -1
 """As a size: no batch is as small."""
 _LAST = (1 << 63) - 1
@@ -102,11 +106,17 @@ class LogTail:
             return None
         last, max_timestamp, producer_id = usual
         if producer_id >= 0:
-            data = records if type(records) is memoryview else memoryview(records)
-            admitted = data, last - base, max_timestamp, producer_id, NO_APPEND_TIME
-            return self._append_admitted(admitted, leader_epoch, now_ms)
-        self._write_one(records, last, max_timestamp, leader_epoch, now_ms)
-        self.producers.end_offset = last + 1
+            attributes, epoch, sequence = _producer_fields(records)
+            entry = self.producers.going_on(producer_id, epoch, sequence)
+            if entry is None or attributes & TRANSACTIONAL:
+                data = records if type(records) is memoryview else memoryview(records)
+                admitted = data, last - base, max_timestamp, producer_id, NO_APPEND_TIME
+                return self._append_admitted(admitted, leader_epoch, now_ms)
+            self._write_one(records, last, max_timestamp, leader_epoch, now_ms)
+            self.producers.went_on(entry, sequence, last - base, (last, max_timestamp))
+        else:
+            self._write_one(records, last, max_timestamp, leader_epoch, now_ms)
+            self.producers.end_offset = last + 1
         return base, last, NO_APPEND_TIME, False
 
     def append_batch(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendedFields:

@@ -10,7 +10,8 @@ segment's greatest timestamp, so retention by time need not read the log.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from moldau.broker.log.mapped_index import MappedIndex
 from moldau.records.header import NO_TIMESTAMP
@@ -21,6 +22,10 @@ class TimestampOffset(NamedTuple):
 
     timestamp: int
     offset: int
+
+
+_new_last: Final = partial(tuple.__new__, TimestampOffset)
+"""From both fields: cheaper than calling the class, once a batch."""
 
 
 class TimeIndex(MappedIndex):
@@ -44,11 +49,12 @@ class TimeIndex(MappedIndex):
 
     def append(self, timestamp: int, offset: int) -> None:
         """Note a new greatest timestamp; one that is not greater is passed over."""
-        if timestamp <= self.last.timestamp:
+        last_timestamp, last_offset = self.last
+        if timestamp <= last_timestamp:
             return
-        assert offset >= self.last.offset, "offsets ascend"
+        assert offset >= last_offset, "offsets ascend"
         self._put(self.entry.pack(timestamp, offset - self.base_offset))
-        self.last = TimestampOffset(timestamp, offset)
+        self.last = _new_last((timestamp, offset))
 
     def look_up(self, timestamp: int) -> TimestampOffset:
         """The last entry that is not newer than `timestamp`, or the segment's beginning."""

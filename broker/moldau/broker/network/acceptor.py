@@ -29,6 +29,7 @@ Buggify = Callable[[str], bool]
 BUGGY_CHUNK_BYTES = 100
 
 _TURNED_AWAY = {
+    Verdict.FILES_FULL: Reason.FILES_FULL,
     Verdict.ADDRESS_FULL: Reason.ADDRESS_FULL,
     Verdict.LINE_FULL: Reason.LINE_FULL,
 }
@@ -37,10 +38,15 @@ _TURNED_AWAY = {
 class Entrance:
     """Where the connections of all listeners come in."""
 
-    def __init__(self, reactor: Reactor, open_direct: OpenDirect | None) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        open_direct: OpenDirect | None,
+        room: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self.reactor = reactor
         self.open_direct = open_direct
-        self.limits: ConnectionLimits[Connection] = ConnectionLimits(reactor.options)
+        self.limits: ConnectionLimits[Connection] = ConnectionLimits(reactor.options, room)
         self._is_timed = False
 
     def arrive(self, connection: Connection) -> Verdict:

@@ -58,14 +58,31 @@ def send_directly(outbox: Outbox, socket: DirectSocket, size_max: int) -> bool:
         while room > 0 and outbox.leads_to_slice(SLICE_BYTES_MIN):
             piece = outbox.first()
             if isinstance(piece, tuple):
-                fileno, position, left = piece
-                count = socket.send_file(fileno, position, min(left, room))
-                if not count:
-                    raise OSError(EIO, f"a slice ends {left} bytes early")
+                room -= _send_slice(outbox, socket, piece, room)
             else:
                 count = socket.send(piece)
-            outbox.forget(count)
-            room -= count
+                outbox.forget(count)
+                room -= count
     except BlockingIOError:
         return True
     return False
+
+
+def _send_slice(
+    outbox: Outbox, socket: DirectSocket, piece: tuple[int, int, int], size_max: int
+) -> int:
+    """Sends of a slice what it can, up to `size_max` bytes: the kernel takes it in pieces, while
+    the other side reads."""
+    fileno, position, left = piece
+    wanted = min(left, size_max)
+    sent = 0
+    try:
+        while sent < wanted:
+            count = socket.send_file(fileno, position + sent, wanted - sent)
+            if not count:
+                raise OSError(EIO, f"a slice ends {left - sent} bytes early")
+            sent += count
+    finally:
+        if sent:
+            outbox.forget(sent)
+    return sent

@@ -1,8 +1,9 @@
 """How many connections there may be, how fast they may come, and who waits. A pure core.
 
 A connection that comes is admitted, put in line, or turned away. Too many from one address are
-turned away; when a listener or the node is full, or connections come too fast, they wait in line,
-unserved, as they would in the kernel's accept queue if we stopped accepting. The line is bounded.
+turned away, and those that the process has no files for; when a listener or the node is full, or
+connections come too fast, they wait in line, unserved, as they would in the kernel's accept queue
+if we stopped accepting. The line is bounded.
 
 Invariants: `connections` counts the admitted and `_by_address` all that are here, in line or not;
 within a listener they enter in the order they came; a protected listener (between brokers) is never
@@ -14,7 +15,7 @@ Why a line and not a stopped accept: an event loop accepts by itself, and the cl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
@@ -39,6 +40,7 @@ class Verdict(Enum):
 
     ADMITTED = "admitted"
     WAITING = "waiting"
+    FILES_FULL = "too many open files"
     ADDRESS_FULL = "too many connections from this address"
     LINE_FULL = "too many connections are waiting"
 
@@ -85,8 +87,15 @@ class _Door:
 class ConnectionLimits(Generic[G]):
     """The doorkeeper of all listeners of a node."""
 
-    def __init__(self, options: NetworkOptions) -> None:
+    def __init__(
+        self, options: NetworkOptions, room: Callable[[], int | None] = lambda: None
+    ) -> None:
+        """`room`: how many there may be for the sake of the files of this process; None: any
+        number."""
         self._options = options
+        self._room = room
+        self._here = 0
+        """All of `_by_address` together."""
         self._rate = Rate(options.connections_per_second)
         self._doors: dict[str, _Door] = {}
         self._by_address: dict[str, int] = {}
@@ -130,22 +139,30 @@ class ConnectionLimits(Generic[G]):
 
     def arrive(self, guest: G, now: float) -> Verdict:
         """Counts a connection that was accepted, unless it is turned away."""
+        room = self._room()
+        if room is not None and self._here >= room:
+            return Verdict.FILES_FULL
         here = self._by_address.get(guest.address, 0)
         if 0 <= self._limit_of(guest.address) <= here:
             return Verdict.ADDRESS_FULL
         door = self._doors[guest.listener]
         if not door.line and self._has_room(door) and not self._wait(door, now):
-            self._by_address[guest.address] = here + 1
+            self._note(guest, here)
             self._admit(door, guest)
             return Verdict.ADMITTED
         if len(door.line) >= self._options.waiting_connections_max:
             return Verdict.LINE_FULL
-        self._by_address[guest.address] = here + 1
+        self._note(guest, here)
         door.line.append(guest)
         return Verdict.WAITING
 
+    def _note(self, guest: G, here: int) -> None:
+        self._by_address[guest.address] = here + 1
+        self._here += 1
+
     def leave(self, guest: G) -> None:
         """A connection that was admitted or stood in line is gone; ask `enter` who follows."""
+        self._here -= 1
         here = self._by_address[guest.address] - 1
         if here:
             self._by_address[guest.address] = here

@@ -16,6 +16,7 @@ class Reason(Enum):
     STALLED_REQUEST = "half a request, and memory is short"
     SLOW_READER = "answers are not read"
     UNREADABLE_FILE = "part of an answer could not be read"
+    FILES_FULL = "the process has no file for it (ulimit -n)"
     ADDRESS_FULL = "too many connections from this address"
     LINE_FULL = "too many connections are waiting"
     MADE_ROOM = "made room for a connection between brokers"

@@ -11,6 +11,7 @@ Invariant: after `aclose` no port is bound, and every connection that was let in
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.broker.network.acceptor import Acceptor, Entrance
@@ -37,11 +38,13 @@ class SocketServer:
         metrics: NetworkMetrics,
         log: Logger,
         open_direct: OpenDirect | None = None,
+        room: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`open_direct` is the way to sendfile, where the system has one."""
+        """`open_direct` is the way to sendfile, where the system has one; `room` says how many
+        connections the process has files for (None: any number)."""
         self._runtime = runtime
         self._reactor = Reactor(asyncio.get_running_loop(), runtime.clock, options, metrics, log)
-        self._entrance = Entrance(self._reactor, open_direct)
+        self._entrance = Entrance(self._reactor, open_direct, room)
         self._listeners: dict[str, Listener] = {}
         self._log = log
 

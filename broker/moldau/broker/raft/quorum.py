@@ -3,7 +3,8 @@
 Invariants: the epoch is durable in `quorum-state` before a record of it is written; records are
 committed when they are durable on a majority of voters, here on this disk; a snapshot is made of
 committed records only, and the log lets go only of what a durable snapshot holds; snapshots and log
-together always reach back to the first record.
+together always reach back to the first record. The log begins where its oldest snapshot ends, or
+before: an old snapshot is gone for good before anything of the log behind it goes.
 
 What is decided about commitment is in `leader`, which counts voters; this shell owns the files.
 With one voter an election needs no messages: the voter raises its epoch and has won. More voters
@@ -30,11 +31,13 @@ from moldau.broker.raft.quorum_state import (
     read_quorum_state,
     write_quorum_state,
 )
+from moldau.broker.raft.snapshot_retention import FEWEST, KeptSnapshot, SnapshotRetention
 from moldau.broker.raft.snapshots import (
     Heading,
     Snapshot,
     SnapshotId,
     list_snapshots,
+    read_last_timestamp,
     read_snapshot,
     remove_leftovers,
     remove_snapshots,
@@ -50,7 +53,6 @@ if TYPE_CHECKING:
     from moldau.runtime.files import Files
 
 DIRECTORY: Final = "__cluster_metadata-0"
-SNAPSHOTS_KEPT: Final = 2
 METADATA_LOG_CONFIG: Final = LogConfig(
     retention_ms=-1, retention_bytes=-1, max_message_bytes=8 << 20
 )
@@ -75,6 +77,9 @@ class Quorum:
         self.voters = voters
         self.state = read_quorum_state(files, log.directory)
         self.snapshots = list_snapshots(files, log.directory)
+        self.retention = FEWEST
+        """Which snapshots are kept; what `open` was given."""
+        self._kept: dict[SnapshotId, KeptSnapshot] = {}
         self._membership = membership
         self._settings_voters = voters
         self._leader: Leader | None = None
@@ -87,19 +92,21 @@ class Quorum:
         membership: Membership,
         now_ms: int,
         config: LogConfig = METADATA_LOG_CONFIG,
+        retention: SnapshotRetention = FEWEST,
     ) -> Quorum:
         """Open what is in the log directory, made when it is missing; recovers what needs it."""
         directory = f"{log_dir}/{DIRECTORY}"
         files.make_dirs(directory)
         remove_leftovers(files, directory)
         _check_topic(files, directory)
-        # Where `_let_go` made the log begin: files before that may have come back with the power,
+        # Where `clean` made the log begin: files before that may have come back with the power,
         # some of them, and what they leave between them would be taken for a lost tail.
-        kept = list_snapshots(files, directory)[-SNAPSHOTS_KEPT:]
+        kept = list_snapshots(files, directory)
         start = kept[0].end_offset if kept else 0
         log = PartitionLog.open(files, directory, config, Opening(now_ms, log_start_offset=start))
         static = Voters(STATIC, tuple(Voter(each) for each in membership.static_voters))
         quorum = cls(files, log, membership, static)
+        quorum.retention = retention
         quorum._join_snapshot_and_log()
         return quorum
 
@@ -117,7 +124,7 @@ class Quorum:
             )
         if newest is not None:
             self.voters = self.snapshot(newest).voters
-        for batch in self.log.batches(self.log.log_start_offset):
+        for batch in self.log.batches(self._snapshot_end()):
             self.voters = voters_after(self.voters, batch)
 
     @property
@@ -228,7 +235,7 @@ class Quorum:
         self, end_offset: int, batches: Iterable[bytearray], now_ms: int
     ) -> SnapshotId:
         """Make a snapshot of all below `end_offset`, which is committed and where a batch begins;
-        then let go of older snapshots and of the log before them. Durable on return."""
+        then `clean`. Durable on return."""
         assert end_offset <= self.high_watermark, "a snapshot holds committed records only"
         assert end_offset > 0
         epoch = self.log.leader_epochs.epoch_for_offset(end_offset - 1)
@@ -243,20 +250,53 @@ class Quorum:
             self.files, f"{self.log.directory}/{snapshot_id.file_name}", heading, batches
         )
         self.snapshots.append(snapshot_id)
-        self._let_go(now_ms)
+        self.clean(now_ms)
         return snapshot_id
+
+    def bytes_since_snapshot(self) -> int:
+        """Of the log, what no snapshot holds."""
+        return sum(batch.header.size_bytes for batch in self.log.batches(self._snapshot_end()))
+
+    def time_since_snapshot_ms(self, now_ms: int) -> int | None:
+        """How long the oldest record that no snapshot holds has been there; None if there is
+        none."""
+        for batch in self.log.batches(self._snapshot_end()):
+            return max(0, now_ms - batch.header.max_timestamp)
+        return None
+
+    def _snapshot_end(self) -> int:
+        newest = self.snapshots[-1].end_offset if self.snapshots else 0
+        return max(newest, self.log.log_start_offset)
 
     def _timestamp_before(self, end_offset: int) -> int:
         for batch in self.log.batches(end_offset - 1):
             return batch.header.max_timestamp
         return -1
 
-    def _let_go(self, now_ms: int) -> None:
-        needless, kept = self.snapshots[:-SNAPSHOTS_KEPT], self.snapshots[-SNAPSHOTS_KEPT:]
-        remove_snapshots(self.files, self.log.directory, needless)
-        self.snapshots = kept
-        self.log.increment_log_start_offset(kept[0].end_offset)
-        self.log.delete_old_segments(now_ms)
+    def clean(self, now_ms: int) -> None:
+        """Let go of the snapshots that are too old or take too much, and of the log before the
+        oldest that is kept; free what was let go of long enough ago. OSError: the disk."""
+        directory = self.log.directory
+        known = [self._known(each) for each in self.snapshots]
+        count = self.retention.count_needless(known, self.log.size_bytes, now_ms)
+        if count:
+            remove_snapshots(self.files, directory, self.snapshots[:count])
+            self.files.sync_dir(directory)
+            for gone in self.snapshots[:count]:
+                del self._kept[gone]
+            del self.snapshots[:count]
+        if self.snapshots:
+            self.log.increment_log_start_offset(self.snapshots[0].end_offset)
+            self.log.delete_old_segments(now_ms)
+        self.log.remove_deleted(now_ms)
+
+    def _known(self, snapshot_id: SnapshotId) -> KeptSnapshot:
+        known = self._kept.get(snapshot_id)
+        if known is None:
+            path = f"{self.log.directory}/{snapshot_id.file_name}"
+            size, last = self.files.stat(path).size_bytes, read_last_timestamp(self.files, path)
+            known = self._kept[snapshot_id] = KeptSnapshot(size, last)
+        return known
 
     def close(self) -> None:
         """Make everything durable and let go of the files."""

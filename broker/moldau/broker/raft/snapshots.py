@@ -36,6 +36,8 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 PART: Final = ".part"
 DELETED: Final = ".deleted"
 _SUFFIX: Final = ".checkpoint"
+_HEAD_BYTES: Final = 1 << 16
+"""More than the batch that opens a snapshot ever takes."""
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -123,6 +125,21 @@ def read_snapshot(files: Files, path: str, voters: Voters) -> Snapshot:
         return _parse(data, path, voters)
     except (CorruptRecord, MalformedMessage) as error:
         raise CorruptLog("the snapshot is damaged", path=path, why=str(error)) from error
+
+
+def read_last_timestamp(files: Files, path: str) -> int:
+    """The time of the last record that the snapshot holds, as its first batch says; -1 when that
+    cannot be read, which makes it a very old one."""
+    with files.open(path) as file:
+        data = file.read_at(0, _HEAD_BYTES)
+    try:
+        opening = next(walk(data[: whole_bytes(data)]), None)
+        if opening is None or not _holds(opening, ControlType.SNAPSHOT_HEADER):
+            return -1
+        value = control_records(opening)[0].value or b""
+        return SnapshotHeaderRecord.decode(value, 0).last_contained_log_timestamp
+    except (CorruptRecord, MalformedMessage):
+        return -1
 
 
 def _parse(data: bytes, path: str, voters: Voters) -> Snapshot:

@@ -25,6 +25,7 @@ from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_settings import cleaner_options, move_options, upkeep_options
 from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.open_files import advice
 from moldau.broker.log.upkeep import Upkeep
 from moldau.broker.replication.moves import Moves
 from moldau.broker.replication.partition import Leadership, Partition
@@ -74,7 +75,7 @@ class Replicas:
         self._counts: dict[Uuid, int] = {}
         """Partitions of each topic id."""
         self._commits = GroupCommits(runtime)
-        writer = CheckpointWriter(runtime)
+        writer = CheckpointWriter(runtime, log)
         self.upkeep = Upkeep(runtime, directories, self._commits, writer, log)
         self.cleaner = Cleaner(runtime, directories, self._commits, writer, log)
         self.moves = Moves(runtime, directories, self._commits, writer, log)
@@ -307,11 +308,12 @@ class Replicas:
         self.on_directory_failure(directory)
 
     def _tell_failure(self, directory: LogDirectory) -> None:
+        failure = directory.failure
+        assert failure is not None
         self._log.error(
-            "a log directory is out of service: look after its disk (errors, room, rights), then "
-            "start this broker again",
+            f"a log directory is out of service: {advice(failure)}, then start this broker again",
             directory=directory.path,
-            error=str(directory.failure),
+            error=str(failure),
             partitions=len(directory.logs),
             directories_left=len(self.directories.in_service()),
         )

@@ -22,7 +22,9 @@ from moldau.broker.controller.setting_schema import SettingSchema
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
 from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.open_files import advice
 from moldau.broker.raft.quorum import Membership, Quorum
+from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.settings import controller as rows
 from moldau.broker.settings.creation import default_replication_factor, num_partitions
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 OnRecords: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
 
+CLEAN_INTERVAL_MS: Final = 60_000
 _NO_OFFSET: Final = -1
 
 
@@ -51,6 +54,7 @@ class Charter:
     membership: Membership
     rules: Rules
     log_config: LogConfig
+    retention: SnapshotRetention
     snapshot_after_bytes: int
     snapshot_interval_ms: int
 
@@ -79,6 +83,9 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
             file_delete_delay_ms=settings[rows.internal_metadata_delete_delay_millis],
             retention_ms=-1,
             retention_bytes=-1,
+        ),
+        retention=SnapshotRetention(
+            settings[rows.metadata_max_retention_bytes], settings[rows.metadata_max_retention_ms]
         ),
         snapshot_after_bytes=settings[rows.metadata_log_max_record_bytes_between_snapshots],
         snapshot_interval_ms=settings[rows.metadata_log_max_snapshot_interval_ms],
@@ -109,6 +116,7 @@ class LocalController:
         self._is_closed = False
         self._snapshot_offset = _NO_OFFSET
         self._snapshot_due_ms = 0
+        self._clean_due_ms = 0
 
     @property
     def quorum(self) -> Quorum:
@@ -134,13 +142,14 @@ class LocalController:
             charter.membership,
             self._runtime.clock.wall_ms(),
             charter.log_config,
+            charter.retention,
         )
         publish = self._audience.on_image
 
         def on_committed(records: Sequence[MetadataRecord], end_offset: int) -> None:
             publish(records, end_offset)
 
-        observer = Observer(on_committed, self._on_failure)
+        observer = Observer(on_committed, self._on_failure, self._on_postponed)
         active = ActiveController(
             self._runtime,
             quorum,
@@ -155,6 +164,10 @@ class LocalController:
         publish = self._audience.on_records
         self._active, self._quorum = active, quorum
         self._note_snapshot()
+        # What an earlier life left without a snapshot has waited for one already.
+        waited = quorum.time_since_snapshot_ms(self._runtime.clock.wall_ms())
+        self._snapshot_due_ms -= min(waited or 0, charter.snapshot_interval_ms)
+        self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
 
     def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
         """See `ControllerChannel`; KafkaError NOT_CONTROLLER while there is no controller."""
@@ -164,11 +177,13 @@ class LocalController:
             self._active.request(request, version, on_answer)
 
     def tick(self) -> None:
-        """About once a second: brokers that are silent, and the snapshot that time asks for."""
+        """About once a second: brokers that are silent, the snapshot that time asks for, and now
+        and then what is too old."""
         if self._active is None or self._active.failure is not None:
             return
         self._active.tick()
         self._snapshot_when_due()
+        self._clean_when_due()
 
     def _snapshot_when_due(self) -> None:
         active, quorum = self._active, self.quorum
@@ -182,8 +197,24 @@ class LocalController:
             try:
                 active.snapshot()
             except OSError as error:
-                self._log.failure("cannot write a snapshot of the metadata", error)
+                self._on_postponed(error)
             self._note_snapshot()
+
+    def _clean_when_due(self) -> None:
+        active = self._active
+        if active is not None and active.failure is None and self._now_ms() >= self._clean_due_ms:
+            self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
+            try:
+                self.quorum.clean(self._runtime.clock.wall_ms())
+            except (OSError, KafkaError) as error:
+                self._log.failure("cannot let go of old snapshots of the metadata", error)
+
+    def _on_postponed(self, error: OSError) -> None:
+        self._log.error(
+            f"cannot write a snapshot of the metadata, and tries again later: {advice(error)}",
+            directory=self._charter.directory,
+            error=str(error),
+        )
 
     def _note_snapshot(self) -> None:
         snapshots = self.quorum.snapshots

@@ -32,6 +32,7 @@ from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
+from moldau.broker.log.open_files import advice, connections_max
 from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
@@ -263,10 +264,8 @@ class Broker:
         """A node without its metadata, or without any log, is none."""
         for each in directories.directories:
             if each.failure is not None and each.path == self._places.metadata:
-                raise BrokerFailed(
-                    "the directory of the metadata log cannot be used",
-                    directory=each.path,
-                    why=str(each.failure),
+                raise _failed(
+                    "the directory of the metadata log cannot be used", each.failure, each.path
                 )
         if not directories.in_service():
             raise BrokerFailed("no log directory is in service", directories=self._places.logs)
@@ -314,6 +313,7 @@ class Broker:
             NetworkMetrics(self._registry),
             self._loggers.get(f"{LOGGER}.network").bind(node=node.node_id),
             self._open_direct,
+            self._connections_max,
         )
         service = BrokerService(node)
         bound: dict[str, Address] = {}
@@ -337,6 +337,14 @@ class Broker:
             for each in listeners.advertised_broker
         }
         node.endpoints = self.endpoints
+
+    def _connections_max(self) -> int | None:
+        """How many this process has files for, beside its logs."""
+        limit = self._runtime.files.open_files_max()
+        if limit is None:
+            return None
+        directories = self.node.directories.directories
+        return connections_max(limit, sum(len(each.logs) for each in directories))
 
     async def _join(self, node: Node, controller: LocalController, host_name: str) -> Membership:
         """Be one of the cluster's brokers, and not fenced."""
@@ -420,9 +428,9 @@ class Broker:
         if self._node is not None:
             self._node.groups.drop_unled()
         if directory.path == self._places.metadata:
-            self._end(BrokerFailed("the directory of the metadata log failed", why=str(error)))
+            self._end(_failed("the directory of the metadata log failed", error))
         elif not self.node.directories.in_service():
-            self._end(BrokerFailed("the last log directory failed", why=str(error)))
+            self._end(_failed("the last log directory failed", error))
         elif membership is not None:
             membership.offline.add(directory.directory_id)
             membership.stay()
@@ -488,6 +496,12 @@ class Broker:
             metadata.release()
         if self._is_loaded and is_quiet:
             self._log.info("broker is closed")
+
+
+def _failed(what: str, error: Exception, directory: str | None = None) -> BrokerFailed:
+    """Why a directory that this node needs is out of service, and what to do."""
+    where = {} if directory is None else {"directory": directory}
+    return BrokerFailed(f"{what}: {advice(error)}", why=str(error), **where)
 
 
 async def _bind(sockets: SocketServer, options: ListenerOptions, service: BrokerService) -> int:

@@ -18,7 +18,6 @@ _REPORTERS: Final = "metrics by Kafka's reporters"
 _SHARE: Final = "share groups"
 _TIERED: Final = "tiered storage"
 _TRANSACTIONS: Final = "transactions"
-_SNAPSHOTS: Final = "the deletion of old snapshots of the metadata log"
 
 # By name, or by the beginning of names where it ends with a dot.
 WAITING: Final[Mapping[str, str]] = {
@@ -46,7 +45,6 @@ WAITING: Final[Mapping[str, str]] = {
     "leader.replication.throttled.rate": _QUOTAS,
     "log.dir.failure.timeout.ms": _QUORUM,
     "metadata.max.idle.interval.ms": _QUORUM,
-    "metadata.max.retention.": _SNAPSHOTS,
     "metric.reporters": _REPORTERS,
     "metrics.": _REPORTERS,
     "num.replica.fetchers": _FOLLOWERS,

@@ -113,6 +113,9 @@ def test_loaded_again_nothing_begins_again() -> None:
     group.on_loaded(1_000)
     group.on_loaded(2_000)
     assert group.next_deadline_ms() == 4_000
+    group.on_tick(4_000)
+    group.on_tick(4_000)
+    assert not group.members
 
 
 def test_a_group_that_is_too_large_by_now_rebalances() -> None:
@@ -173,6 +176,20 @@ def test_offsets_of_an_empty_group_age_since_it_is_empty() -> None:
     assert group.is_empty
     assert group.offset_age_since_ms(5, "t1") == BOOT_WALL_MS + 1_500
     assert not group.is_subscribed_to("t1")
+
+
+def test_the_log_knows_the_leader_and_the_assignor_while_there_are_members() -> None:
+    peer = OurPeer()
+    play(STABLE, peer)
+    assert peer.place.group is not None
+    (leader_id,) = peer.place.group.members
+    stable = peer.place.log[-1].value
+    assert isinstance(stable, GroupMetadataValue)
+    assert (stable.leader, stable.protocol) == (leader_id, "range")
+    play(STABLE + "\nleave a\n----\n", peer := OurPeer())
+    empty = peer.place.log[-1].value
+    assert isinstance(empty, GroupMetadataValue)
+    assert (empty.leader, empty.protocol, empty.members) == (None, None, [])
 
 
 def test_offsets_of_an_empty_group_of_an_old_kafka_age_since_their_commit() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from moldau.broker.coordinator.group.contract import Cluster, TopicFacts
+from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import ResourceSettings, broker_settings
 from moldau.config import Settings, overrides
 from moldau.ids import Uuid
 from moldau.logging import Logger, Loggers
+from moldau.metrics import Registry
 
 BOOT_WALL_MS = 1_700_000_000_000
 
@@ -47,6 +49,7 @@ class SmallWorld:
         self.random = Random(seed)
         self.lines: list[str] = []
         self.log: Logger = Loggers(StillClock(), self.lines.append).get("test")
+        self.counts = GroupCounts(Registry())
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         raise AssertionError("a classic group has no settings of its own")

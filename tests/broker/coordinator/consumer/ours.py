@@ -57,6 +57,9 @@ class Ours:
         assert topic is not None
         self._ids[name] = topic.topic_id
 
+    def set(self, name: str, value: str) -> None:
+        self.shard.world.of_group[name] = value
+
     def wait(self, wait_ms: int) -> None:
         self.shard.wait(wait_ms)
 

@@ -19,8 +19,11 @@ is left to chance, such as which partitions of several topics `uniform` moves.
     fetch M [epoch=N]
     describe
     topic NAME=SIZE | delete NAME
+    set NAME=VALUE   a setting of the group
     wait MS
     keep M+M MS      they send a heartbeat a second for that long; what they hear is not shown
+
+A heartbeat's answer shows `every=MS` where that is not the broker's setting.
 
 Options of every command about a member: id= (sent as the member id; `none` is empty), version=. A
 member's id is its label, until a JoinGroup gives it another; it keeps its instance id. `%` in an
@@ -78,6 +81,7 @@ from moldau.protocol.schemas.consumer_protocol import (
     TopicPartition,
 )
 from moldau.protocol.schemas.versioned import decode_as_known, encode_versioned
+from tests.broker.coordinator.consumer.world import SETTINGS
 
 RULE: Final = "----"
 SCRIPTS: Final = Path(__file__).parent / "scripts"
@@ -103,6 +107,8 @@ class Peer(Protocol):
     def topic_name(self, topic_id: Uuid) -> str: ...
 
     def change_topic(self, name: str, size: int | None) -> None: ...
+
+    def set(self, name: str, value: str) -> None: ...
 
     def wait(self, wait_ms: int) -> None: ...
 
@@ -168,6 +174,10 @@ class Cast:
                 return ""
             case "delete":
                 self._peer.change_topic(self._peer.prefix + rest[0], None)
+                return ""
+            case "set":
+                name, _, value = rest[0].partition("=")
+                self._peer.set(name, value)
                 return ""
             case "describe":
                 return self._show_group(self._peer.describe())
@@ -369,6 +379,11 @@ class Cast:
             return ErrorCode(answer.error_code).name
         member.epoch = answer.member_epoch
         shown = f"ok epoch={answer.member_epoch}"
+        if answer.heartbeat_interval_ms not in (
+            0,
+            SETTINGS["group.consumer.heartbeat.interval.ms"],
+        ):
+            shown += f" every={answer.heartbeat_interval_ms}"
         if answer.assignment is None:
             return shown
         member.told = self._named(answer.assignment)

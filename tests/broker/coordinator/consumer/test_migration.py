@@ -31,6 +31,7 @@ from moldau.protocol.schemas.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartition,
 )
+from moldau.protocol.schemas.group_log import GroupMetadataValue
 from moldau.protocol.schemas.versioned import encode_versioned
 from tests.broker.coordinator.consumer.shard import GROUP, Answer, Shard
 
@@ -174,6 +175,38 @@ def test_who_waits_in_the_classic_group_joins_again() -> None:
     assert told.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+@pytest.mark.parametrize("interval_ms", [0, 1000])
+def test_who_turns_a_group_that_has_had_no_generation_has_joined(interval_ms: int) -> None:
+    """Epoch 0 is for who joins: whoever was answered so would be taken for new for ever."""
+    at = shard(
+        **{
+            "group.initial.rebalance.delay.ms": 3000,
+            "group.consumer.assignment.interval.ms": interval_ms,
+        }
+    )
+    waiting = classic_join(at)
+    assert at.take(waiting) is None
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="new",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_regex="t",
+        topic_partitions=[],
+    )
+    joined = at.hear(request, 1)
+    assert isinstance(joined, ConsumerGroupHeartbeatResponse)
+    assert joined.member_epoch > 0
+    again = at.hear(
+        ConsumerGroupHeartbeatRequest(
+            group_id=GROUP, member_id="new", member_epoch=joined.member_epoch
+        ),
+        1,
+    )
+    assert isinstance(again, ConsumerGroupHeartbeatResponse)
+    assert not again.error_code
+
+
 def test_a_refused_upgrade_leaves_the_classic_group_as_it_was() -> None:
     at = shard()
     old = classic_group(at)
@@ -193,6 +226,9 @@ def test_the_last_new_member_leaves_a_classic_group_behind() -> None:
     answer = leave(at, "new")
     assert isinstance(answer, LeaveGroupResponse)
     assert kind(at) is GroupKind.CLASSIC
+    written = at.log[-1].value
+    assert isinstance(written, GroupMetadataValue)
+    assert written.leader == old, "whoever reads the log sees a leader"
     beat = HeartbeatRequest(group_id=GROUP, generation_id=2, member_id=old)
     answer = at.hear(beat, 3)
     said = answer.code if isinstance(answer, KafkaError) else getattr(answer, "error_code", None)

@@ -9,7 +9,7 @@ import pytest
 from tests.broker.coordinator.consumer.ours import Ours
 from tests.broker.coordinator.consumer.script import SCRIPTS, play
 
-ALL = sorted(SCRIPTS.glob("*.txt"))
+ALL = sorted(SCRIPTS.rglob("*.txt"))
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)

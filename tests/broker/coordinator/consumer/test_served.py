@@ -14,7 +14,7 @@ from tests.broker.coordinator.consumer.script import SCRIPTS, play
 from tests.broker.coordinator.consumer.wire import Wire
 from tests.broker.coordinator.consumer.world import SETTINGS
 
-FILES = sorted(SCRIPTS.glob("*.txt"))
+FILES = sorted(SCRIPTS.rglob("*.txt"))
 AT_ONCE = 8
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -25,6 +25,17 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from moldau.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -40,6 +51,9 @@ SETTLED_S: Final = 1.0
 
 R = TypeVar("R", bound=Response)
 
+_SET: Final = 0
+_GROUP: Final = 32
+
 
 class Wire:
     """Satisfies `script.Peer`; each play has a group and topics of its own."""
@@ -49,6 +63,7 @@ class Wire:
         self.group_id = f"consumer-{name}"
         self.prefix = f"{name}."
         self._ids: dict[str, Uuid] = {}
+        self._there: set[str] = set()
         for topic, size in TOPICS.items():
             self.change_topic(self.prefix + topic, size)
 
@@ -74,7 +89,7 @@ class Wire:
             delete = DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
             (deleted,) = self._ask(delete, 5, DeleteTopicsResponse).responses
             assert not deleted.error_code
-        elif name in self._ids:
+        elif name in self._there:
             more = CreatePartitionsTopic(name=name, count=size, assignments=None)
             grow = CreatePartitionsRequest(topics=[more], timeout_ms=10_000, validate_only=False)
             (grown,) = self._ask(grow, 3, CreatePartitionsResponse).results
@@ -87,6 +102,29 @@ class Wire:
             (created,) = self._ask(create, 5, CreateTopicsResponse).topics
             assert not created.error_code
         self._until_seen(name, size or 0)
+
+    def set(self, name: str, value: str) -> None:
+        config = AlterableConfig(name=name, config_operation=_SET, value=value)
+        group = AlterConfigsResource(
+            resource_type=_GROUP, resource_name=self.group_id, configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[group], validate_only=False)
+        (done,) = self._ask(request, 1, IncrementalAlterConfigsResponse).responses
+        assert not done.error_code, done.error_message
+        deadline = time.monotonic() + PATIENCE_S
+        while self._setting(name) != value:
+            assert time.monotonic() < deadline, f"{name} does not become {value}"
+            self.wait(50)
+        self.wait(int(SETTLED_S * 1000))
+
+    def _setting(self, name: str) -> str | None:
+        group = DescribeConfigsResource(
+            resource_type=_GROUP, resource_name=self.group_id, configuration_keys=[name]
+        )
+        asked = DescribeConfigsRequest(resources=[group])
+        (shown,) = self._ask(asked, 4, DescribeConfigsResponse).results
+        (config,) = shown.configs
+        return config.value
 
     def wait(self, wait_ms: int) -> None:
         threading.Event().wait(wait_ms / 1000)
@@ -104,7 +142,10 @@ class Wire:
                 break
             assert time.monotonic() < deadline, f"{name} does not get {size} partitions"
             self.wait(50)
-        if not topic.error_code:
+        if topic.error_code:
+            self._there.discard(name)
+        else:
+            self._there.add(name)
             self._ids[name] = topic.topic_id
         self.wait(int(SETTLED_S * 1000))
 

@@ -8,11 +8,13 @@ from random import Random
 from typing import Any
 
 from moldau.broker.coordinator.group.contract import TopicFacts
+from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import ResourceSettings, broker_settings, group_settings
 from moldau.config import Settings, overrides
 from moldau.ids import Uuid
 from moldau.logging import Logger, Loggers
+from moldau.metrics import Registry
 
 BOOT_WALL_MS = 1_700_000_000_000
 
@@ -94,6 +96,7 @@ class World:
         self.of_group: dict[str, str] = {}
         self.lines: list[str] = []
         self.log: Logger = Loggers(_StillClock(), self.lines.append).get("test")
+        self.counts = GroupCounts(Registry())
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         return group_settings(group_id, self.of_group, self.settings)

@@ -70,6 +70,8 @@ def commit(
                 )
             )
 
+    groups.world.counts.offsets_committed.value += len(records)
+
     def on_failure(error: KafkaError, now_ms: int) -> Outcome:
         return Outcome(answers=((ticket, commit_refusal(message, _of_append(error))),))
 
@@ -183,6 +185,7 @@ def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket)
             is_there = groups.offsets.get(group_id, topic.name, index) is not None
             if is_there or groups.offsets.is_pending(group_id, topic.name, index):
                 records.append(tombstone(group_id, topic.name, index))
+    groups.world.counts.offsets_deleted.value += len(records)
     return Outcome(tuple(records), ((ticket, answer),))
 
 

@@ -31,6 +31,7 @@ from moldau.ids import Uuid
 if TYPE_CHECKING:
     from random import Random
 
+    from moldau.broker.coordinator.group.counts import GroupCounts
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.logging import Logger
@@ -117,6 +118,11 @@ class World(Protocol):
 
     @property
     def log(self) -> Logger: ...
+
+    @property
+    def counts(self) -> GroupCounts:
+        """The node's."""
+        ...
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         """What the group sets over what the broker does; see `settings.group.bounded`."""

@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from moldau.broker.coordinator.group import metrics as group_metrics
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.group.world import ShardWorld
+from moldau.broker.coordinator.metrics import CoordinatorMetrics
 from moldau.broker.coordinator.outcome import Outcome
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
 from moldau.broker.coordinator.shell import Ground
@@ -44,6 +46,7 @@ class GroupCoordinator:
     ) -> None:
         self.home = home
         self._makers = makers
+        metrics = CoordinatorMetrics(home.metrics, "group")
         ground = Ground(
             runtime=runtime,
             purgatory=replicas.purgatory,
@@ -53,8 +56,11 @@ class GroupCoordinator:
             load_bytes=lambda: home.settings[settings.offsets_load_buffer_size],
             commit_timeout_ms=lambda: home.settings[settings.offsets_commit_timeout_ms],
             linger_ms=lambda: home.settings[group_coordinator_append_linger_ms],
+            metrics=metrics,
         )
         self._runtime = CoordinatorRuntime(ground, replicas, self._shard)
+        metrics.watch(self._runtime)
+        group_metrics.declare(home.metrics, self)
 
     def _shard(self) -> Groups:
         offsets = Offsets()

@@ -10,6 +10,7 @@ a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.coordinator.group.offsets import NO_EXPIRY, tombstone
@@ -84,12 +85,17 @@ class Expiry:
                     is_all = False
                     continue
                 if len(records) >= TOMBSTONES_MAX:
+                    self._count(records)
                     return tuple(records), False
                 records.append(tombstone(group_id, topic, partition))
+        self._count(records)
         if is_all and group.is_empty and not offsets.is_in_transaction(group_id):
             records += group.tombstones()
             self._groups.forget_if_bare(group_id)
         return tuple(records), True
+
+    def _count(self, records: Sequence[LogRecord]) -> None:
+        self._groups.world.counts.offsets_expired.value += len(records)
 
     def _is_expired(self, group: Group, topic: str, committed: Committed, wall_ms: int) -> bool:
         since_ms = group.offset_age_since_ms(committed.committed_ms, topic)

@@ -69,6 +69,12 @@ class Offsets:
         """The groups that have committed something."""
         return self._groups.keys()
 
+    def count(self) -> int:
+        """How many offsets are committed."""
+        return sum(
+            len(partitions) for topics in self._groups.values() for partitions in topics.values()
+        )
+
     def has_any(self, group_id: str) -> bool:
         """Whether the group has offsets, or pending ones."""
         return group_id in self._groups or self.is_in_transaction(group_id)

@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.broker.coordinator.group.contract import Cluster
+    from moldau.broker.coordinator.group.counts import GroupCounts
     from moldau.broker.coordinator.group.offsets import Offsets
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.logging import Logger
+    from moldau.metrics import Registry
     from moldau.runtime import Clock
 
 
@@ -32,6 +34,12 @@ class Home(Protocol):
 
     @property
     def log(self) -> Logger: ...
+
+    @property
+    def metrics(self) -> Registry: ...
+
+    @property
+    def counts(self) -> GroupCounts: ...
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
@@ -58,6 +66,10 @@ class ShardWorld:
     @property
     def log(self) -> Logger:
         return self._home.log
+
+    @property
+    def counts(self) -> GroupCounts:
+        return self._home.counts
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         return self._home.group_settings(group_id)

@@ -7,7 +7,7 @@ entry is never later than its deadline, and each key has one live entry at most.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
@@ -30,6 +30,9 @@ class Deadlines(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._due)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._due)
 
     def set(self, key: K, at_ms: int) -> None:
         """The deadline of `key` is then, whatever it was."""

@@ -6,7 +6,8 @@ Invariants (`check` asserts them):
 * who waits in a join waits in PreparingRebalance, who waits in a sync in CompletingRebalance, so
   nobody waits for what will not come;
 * the generation only grows;
-* counts that are kept (who joins, who knows which protocol) are what a recount gives.
+* counts that are kept (who joins, who knows which protocol) are what a recount gives;
+* a session runs only for who is in, or was given an id to come in with.
 
 Everything here is volatile as far as the log is concerned: the log has a generation when its
 leader has synced, so after a failover the group is as of the last sync, and members that have a
@@ -240,6 +241,8 @@ class Membership:
         assert not self.members or self.state is not State.EMPTY
         assert (self.initial_delay is None) or self.state is State.PREPARING_REBALANCE
         assert (Timer.JOIN in self.deadlines) == (self.state is State.PREPARING_REBALANCE)
+        sessions = {each for each in self.deadlines if isinstance(each, str)}
+        assert sessions <= self.members.keys() | self.pending_joins
 
     def _uncount(self, member: Member) -> None:
         self._forget_protocols(member)

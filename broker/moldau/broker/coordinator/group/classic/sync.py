@@ -65,6 +65,7 @@ def _assign(group: Membership, step: Step, given: dict[str, bytes]) -> None:
             member.assignment = given.get(member.member_id, b"")
         restart_sessions(step)
         group.enter(State.STABLE, step.wall_ms)
+        step.world.counts.classic_rebalances.value += 1
 
     def on_refused(code: ErrorCode, step: Step) -> None:
         restart_sessions(step)

@@ -84,7 +84,7 @@ def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) ->
             protocol_type=PROTOCOL_TYPE,
             generation=state.epoch,
             protocol=protocol,
-            leader=None,
+            leader=members[0].member_id,
             members=[member_metadata(each, protocol, each.assignment) for each in members],
         ),
     )

@@ -64,8 +64,7 @@ def stay(
     before = _member(state, message, reported, records)
     after = _with_profile(before, _renewed(before.profile, message, caller))
     member = advance(state, before, after, reported, now_ms, records)
-    settings = state.world.group_settings(state.group_id)
-    session_ms = bounded(settings, consumer_session_timeout_ms)
+    session_ms, interval_ms = _terms(state)
     state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
     tells = _is_full(message) or before.progress.assigned != member.progress.assigned
     return ConsumerGroupHeartbeatResponse(
@@ -73,9 +72,21 @@ def stay(
         error_code=0,
         member_id=member.member_id,
         member_epoch=member.epoch,
-        heartbeat_interval_ms=bounded(settings, consumer_heartbeat_interval_ms),
+        heartbeat_interval_ms=interval_ms,
         assignment=_assignment(member.progress.assigned) if tells else None,
     )
+
+
+def _terms(state: State) -> tuple[int, int]:
+    """How long a member may be silent, and how often it shall speak: looked up anew only when the
+    settings are other ones."""
+    settings = state.world.group_settings(state.group_id)
+    known = state.volatile.terms
+    if known is None or known[0] is not settings:
+        session_ms = bounded(settings, consumer_session_timeout_ms)
+        interval_ms = bounded(settings, consumer_heartbeat_interval_ms)
+        known = state.volatile.terms = settings, session_ms, interval_ms
+    return known[1], known[2]
 
 
 def _member(

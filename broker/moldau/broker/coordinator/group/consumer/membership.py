@@ -26,8 +26,9 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 def check_room(state: State, member_id: str) -> None:
     """GROUP_MAX_SIZE_REACHED for who would be one too many."""
-    size_max = state.world.settings[group_consumer_max_size]
-    if len(state.members) >= size_max and member_id not in state.members:
+    if member_id in state.members:
+        return
+    if len(state.members) >= state.world.settings[group_consumer_max_size]:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED, "the group is full", members=len(state.members)
         )

@@ -34,6 +34,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
 from moldau.broker.coordinator.group.consumer.reconciliation import LEAVING_EPOCH, Progress
 from moldau.broker.coordinator.group.consumer.regex import RegexSearch, ResolvedRegex
 from moldau.broker.coordinator.group.contract import World
+from moldau.broker.settings import ResourceSettings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.schemas.consumer_group_log import (
@@ -81,6 +82,9 @@ class Volatile:
 
     search: RegexSearch | None = None
     search_due_ms: int = 0
+
+    terms: tuple[ResourceSettings, int, int] | None = None
+    """The session timeout and the interval of heartbeats that these settings give."""
 
 
 @dataclass(slots=True)

@@ -73,6 +73,7 @@ def renewed_epoch(
     if must_bump or metadata_hash != state.metadata_hash:
         epoch += 1
         records.append(group_epoch(state.group_id, epoch, metadata_hash))
+        state.world.counts.consumer_rebalances.value += 1
     state.volatile.checked_epoch = epoch
     if state.has_partition_metadata:
         records.append(partition_metadata_deleted(state.group_id))
@@ -104,6 +105,7 @@ def _take_over(state: State, found: Mapping[str, ResolvedRegex]) -> Outcome:
     if bumps or metadata_hash != state.metadata_hash:
         records.append(group_epoch(state.group_id, state.epoch + 1, metadata_hash))
         state.volatile.checked_epoch = state.epoch + 1
+        state.world.counts.consumer_rebalances.value += 1
     return Outcome(tuple(records))
 
 

@@ -29,7 +29,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     target_epoch,
     target_of_member,
 )
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import FIRST_EPOCH, State
 from moldau.broker.coordinator.group.contract import ClassicGroup, World
 from moldau.broker.coordinator.outcome import Answer, LogRecord
 from moldau.broker.settings.coordinator import (
@@ -100,7 +100,8 @@ def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
     """The records that make a consumer group of it. GROUP_ID_NOT_FOUND when its members' bytes
     cannot be read."""
     classic = cast(_Classic, group)
-    group_id, generation = group.group_id, classic.generation_id
+    # A group whose first join still waits is in generation 0, which as an epoch means "joins".
+    group_id, generation = group.group_id, max(classic.generation_id, FIRST_EPOCH)
     try:
         members = [
             _converted(each, classic.protocol_name, generation, world)

@@ -1,0 +1,65 @@
+"""What the shards of one coordinator tell about their work.
+
+Kafka's metrics of the same meaning stand in the comments. There is no queue of events here: a
+request is decided as soon as it is read, so what Kafka measures as time in the queue is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moldau.metrics import SECONDS, Histogram, Registry
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.shell import State
+
+_LOADING_SECONDS: Final = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
+_PROCESSING_SECONDS: Final = (0.00001, 0.000025, 0.00005, *SECONDS)
+
+
+class CoordinatorMetrics:
+    """Of one coordinator on one node; `name` is its part of the metrics' names."""
+
+    __slots__ = ("_prefix", "_registry", "loading", "parked", "processing")
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self._registry = registry
+        self._prefix = f"moldau.coordinator.{name}"
+        self.loading: Histogram = registry.histogram(
+            f"{self._prefix}.load",  # partition-load-time
+            "How long it took to read a partition of the coordinator's log.",
+            bounds=_LOADING_SECONDS,
+        )
+        self.processing: Histogram = registry.histogram(
+            f"{self._prefix}.processing",  # event-processing-time-ms
+            "How long it took to decide, and to append what was decided.",
+            bounds=_PROCESSING_SECONDS,
+        )
+        self.parked: Histogram = registry.histogram(
+            f"{self._prefix}.parked",  # event-purgatory-time-ms
+            "How long answers waited for the in-sync replicas.",
+        )
+
+    def watch(self, shells: Shells) -> None:
+        """Counts these at each scrape."""
+        for state in ("loading", "active", "failed"):
+            self._registry.read_gauge(
+                f"{self._prefix}.partitions.{state}",  # num-partitions
+                f"Partitions of the coordinator's log that this node leads and that are {state}.",
+                "{partition}",
+                read=partial(_count, shells, state),
+            )
+
+
+class Shells(Protocol):
+    """The shards that are here."""
+
+    def states(self) -> Iterator[State]: ...
+
+
+def _count(shells: Shells, name: str) -> int:
+    """A shard that is closed and still here could not be loaded."""
+    shown = "closed" if name == "failed" else name
+    return sum(each.value == shown for each in shells.states())

@@ -1,0 +1,48 @@
+"""Which snapshots of the metadata log are kept: `metadata.max.retention.bytes` and `.ms`.
+
+The newest two always are: the newest is the state, and the log since the one before it tells which
+topics were deleted lately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+SNAPSHOTS_KEPT_MIN: Final = 2
+
+
+class KeptSnapshot(NamedTuple):
+    """One that is there."""
+
+    size_bytes: int
+    last_timestamp_ms: int
+    """Of the last record in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRetention:
+    """Negative: no limit."""
+
+    bytes_max: int
+    """Of all snapshots and the log together."""
+    ms_max: int
+    """Age of the last record in a snapshot."""
+
+    def count_needless(self, snapshots: Sequence[KeptSnapshot], log_bytes: int, now_ms: int) -> int:
+        """How many, from the oldest on, are to go."""
+        left_bytes = log_bytes + sum(each.size_bytes for each in snapshots)
+        count = 0
+        for each in snapshots[:-SNAPSHOTS_KEPT_MIN]:
+            is_too_large = 0 <= self.bytes_max < left_bytes
+            is_too_old = 0 <= self.ms_max < now_ms - each.last_timestamp_ms
+            if not (is_too_large or is_too_old):
+                break
+            left_bytes -= each.size_bytes
+            count += 1
+        return count
+
+
+FEWEST: Final = SnapshotRetention(0, 0)
+"""As few as can be."""

@@ -1,0 +1,142 @@
+"""A real process that may open few files: it refuses what it has none for, and lives on."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.log.open_files import kept_back, logs_max
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from moldau.runtime import Runtime
+from moldau.runtime.files import OpenFiles
+from moldau.runtime.real import run
+from tests.broker.main.processes import BrokerProcess, broker_process
+from tests.broker.server.wire import Wire, wired
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(
+        not hasattr(resource, "prlimit"), reason="no way to limit another process on this system"
+    ),
+]
+
+LIMIT = 240
+MOST = logs_max(OpenFiles(0, LIMIT))
+Scenario = Callable[[Runtime, Wire], Awaitable[None]]
+OFTEN = (
+    *("--set", "log.initial.task.delay.ms=100"),
+    *("--set", "log.flush.offset.checkpoint.interval.ms=100"),
+    *("--set", "replica.high.watermark.checkpoint.interval.ms=100"),
+)
+
+
+@contextmanager
+def short_of_files(home: Path) -> Iterator[BrokerProcess]:
+    """Its process may not open more from now on."""
+    with broker_process(home, "--data", str(home / "data"), *OFTEN) as broker:
+        resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+        yield broker
+
+
+def play(broker: BrokerProcess, scenario: Scenario) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with asyncio.timeout(90):
+            async with wired(runtime, broker.host, broker.port) as wire:
+                await scenario(runtime, wire)
+
+    run(main)
+
+
+async def created(wire: Wire, name: str, partitions: int) -> tuple[int, str]:
+    wanted = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+    )
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000, validate_only=False)
+    answer = await wire.ask(request, CreateTopicsResponse)
+    return answer.topics[0].error_code, answer.topics[0].error_message or ""
+
+
+def test_a_topic_beyond_the_limit_is_refused_and_the_node_can_start_again(tmp_path: Path) -> None:
+    async def fill(runtime: Runtime, wire: Wire) -> None:
+        code, message = await created(wire, "large", 1_000)
+        assert code == ErrorCode.POLICY_VIOLATION
+        assert f"may open {LIMIT} files" in message
+        assert "ulimit -n" in message
+        made = 0
+        while (await created(wire, f"topic-{made}", 5))[0] == 0:
+            for each in range(5):
+                assert (await wire.produce(f"topic-{made}", [b"value"], each)).error_code == 0
+            made += 1
+        assert 0 < made <= MOST // 5
+        assert (await wire.produce("topic-0", [b"value"])).error_code == 0
+
+    async def read(runtime: Runtime, wire: Wire) -> None:
+        assert len(await wire.fetch_all("topic-0")) == 2
+        assert (await wire.produce("topic-0", [b"value"])).error_code == 0
+
+    with short_of_files(tmp_path) as broker:
+        play(broker, fill)
+        code, log = broker.stop()
+        assert code == 0, log
+        assert "out of service" not in log
+    with short_of_files(tmp_path) as broker:
+        play(broker, read)
+
+
+def test_a_flood_of_connections_is_turned_away_and_leaves_logs_what_they_need(
+    tmp_path: Path,
+) -> None:
+    async def flood(runtime: Runtime, wire: Wire) -> None:
+        assert (await created(wire, "orders", 10))[0] == 0
+        loop = asyncio.get_running_loop()
+        with ExitStack() as at_the_end:
+            opened = []
+            for _ in range(2 * LIMIT):
+                each = at_the_end.enter_context(socket.socket())
+                each.setblocking(False)
+                await loop.sock_connect(each, (broker.host, broker.port))
+                opened.append(each)
+            closed = [each for each in opened if await gone(each)]
+            assert len(opened) - len(closed) < LIMIT - kept_back(LIMIT)
+            assert len(closed) >= LIMIT
+            # Logs that were never written need more files now; checkpoints are written meanwhile.
+            for number in range(30):
+                assert (await wire.produce("orders", [b"value"], number % 10)).error_code == 0
+        await served_again(runtime)
+
+    async def served_again(runtime: Runtime) -> None:
+        while True:
+            async with wired(runtime, broker.host, broker.port) as other:
+                with suppress(OSError, EOFError):  # it is still busy with who has left
+                    assert (await other.metadata("orders")).topics[0].error_code == 0
+                    return
+
+    with short_of_files(tmp_path) as broker:
+        play(broker, flood)
+        code, log = broker.stop()
+        assert code == 0, log
+        assert "turns a connection away" in log
+        assert "out of service" not in log
+
+
+async def gone(opened: socket.socket) -> bool:
+    """Whether the other side has closed it; it says nothing otherwise."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(0.05):
+            return await loop.sock_recv(opened, 1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
