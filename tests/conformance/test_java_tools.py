@@ -160,17 +160,31 @@ def test_the_cluster_is_described(tool: Tools) -> None:
     assert "Fetch(1): 4 to 18 [usable: 18]" in versions
 
 
-def test_kafka_producer_perf_test(tool: Tools) -> None:
-    name = "tool-perf"
-    tool(TOPICS, "--create", "--topic", name)
+def test_kafka_perf_tests(tool: Tools) -> None:
+    """The producer's, and the consumer's by both group protocols."""
+    name, count, size = "tool-perf", 20_000, 500
+    tool(TOPICS, "--create", "--topic", name, "--partitions", "3")
     settings = [f"bootstrap.servers={tool.moldau.bootstrap_servers}", "compression.type=lz4"]
     told = tool.offline(
         "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", name, "--num-records", "20000", "--record-size", "500"),
+        *("--topic", name, "--num-records", str(count), "--record-size", str(size)),
         *("--throughput", "-1", "--command-property", *settings),
     )
-    assert "20000 records sent" in told
-    assert tool(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:20000"
+    assert f"{count} records sent" in told
+    ends = [line.split(":") for line in tool(OFFSETS, "--topic", name, "--time", "latest").split()]
+    assert sum(int(end) for _, _, end in ends) == count
+
+    for protocol in ("classic", "consumer"):
+        told = tool(
+            "org.apache.kafka.tools.ConsumerPerformance",
+            *("--topic", name, "--num-records", str(count), "--group", f"{name}-{protocol}"),
+            *("--command-property", f"group.protocol={protocol}"),
+        )
+        head, row = [line.split(", ") for line in told.splitlines() if ", " in line]
+        found = dict(zip(head, row, strict=True))
+        assert int(found["data.consumed.in.nMsg"]) == count
+        megabytes = float(found["data.consumed.in.MB"])
+        assert megabytes == pytest.approx(count * size / 2**20, rel=0.01)
 
 
 def test_kafka_e2e_latency(tool: Tools) -> None:

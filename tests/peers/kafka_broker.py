@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker for tests and benches: one node, KRaft, loopback.
+"""A real Apache Kafka broker for tests and benches: KRaft, loopback, one node unless told to join.
 
     with KafkaBroker.started(fetch_or_skip(), folder) as broker:
         broker.bootstrap_servers            # "127.0.0.1:41234"
@@ -75,17 +75,22 @@ class BrokerOptions:
     jvm: Sequence[str] = SMALL_JVM
     properties: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: float = 90.0
+    node_id: int = NODE_ID
+    # The node that is this one's controller; else it is its own.
+    joins: KafkaBroker | None = None
 
 
 class KafkaBroker:
-    """One node of Apache Kafka: broker and controller in one process, its files in `folder`."""
+    """One node of Apache Kafka, its files in `folder`: broker and controller in one process, or a
+    broker only where it joins another node."""
 
     def __init__(self, kafka: ApacheKafka, folder: Path, options: BrokerOptions) -> None:
         self.kafka = kafka
         self.folder = folder
         self.options = options
         # Kafka's tools would take an id that begins with a dash for an option.
-        self.cluster_id = format_uuid(b"\x4b" + secrets.token_bytes(15))
+        own = format_uuid(b"\x4b" + secrets.token_bytes(15))
+        self.cluster_id: str = own if options.joins is None else options.joins.cluster_id
         self.port = 0
         self.controller_port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -179,7 +184,9 @@ class KafkaBroker:
             if code is not None:
                 raise BrokerFailed(f"it ended with {code}: {self.last_words}")
             with suppress(OSError):
-                if any(each.node_id == NODE_ID for each in ask_metadata(self.port).brokers):
+                if any(
+                    each.node_id == self.options.node_id for each in ask_metadata(self.port).brokers
+                ):
                     return
             if time.monotonic() > deadline:
                 seconds = self.options.start_timeout_s
@@ -222,11 +229,16 @@ class KafkaBroker:
         )
 
     def _write_properties(self) -> None:
+        first = self.options.joins or self
+        listeners = f"PLAINTEXT://{HOST}:{self.port}"
+        if first is self:
+            listeners += f",CONTROLLER://{HOST}:{self.controller_port}"
+        voter = f"{first.options.node_id}@{HOST}:{first.controller_port}"
         properties = {
-            "process.roles": "broker,controller",
-            "node.id": str(NODE_ID),
-            "controller.quorum.voters": f"{NODE_ID}@{HOST}:{self.controller_port}",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.controller_port}",
+            "process.roles": "broker,controller" if first is self else "broker",
+            "node.id": str(self.options.node_id),
+            "controller.quorum.voters": voter,
+            "listeners": listeners,
             "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",

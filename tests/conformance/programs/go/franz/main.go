@@ -25,6 +25,9 @@ var codecs = map[string]kgo.CompressionCodec{
 var acks = map[int16]kgo.Acks{0: kgo.NoAck(), 1: kgo.LeaderAck(), -1: kgo.AllISRAcks()}
 
 func main() {
+	if jobs.Member(join) {
+		return
+	}
 	jobs.Serve(map[string]func(jobs.Job) (any, error){
 		"produce":  produce,
 		"consume":  consume,

@@ -25,6 +25,9 @@ var codecs = map[string]sarama.CompressionCodec{
 }
 
 func main() {
+	if jobs.Member(join) {
+		return
+	}
 	jobs.Serve(map[string]func(jobs.Job) (any, error){
 		"produce":  produce,
 		"consume":  consume,

@@ -1,0 +1,195 @@
+"""What `__consumer_offsets` says of one group, in its order: who held what, led, and committed.
+
+The log is the coordinator's own account, the same on Apache Kafka and here: it is read over the
+wire, like any topic. Members are known by their client id, which each has for itself.
+
+    log = await read_group_log(bootstrap, group, topic)
+    log.rounds              # of a classic group: each generation with its leader and its shares
+    log.starts("kcat.3", 0) # the offsets at which that member may have begun to read partition 0
+
+A member holds a partition from the record that gives it to the one that takes it away. It has to
+begin at what is committed then, or at what was committed while it held it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from moldau.client import Consumer, TopicPartition
+from moldau.client.group.subscription_bytes import decode_assignment
+from moldau.protocol.schemas.consumer_group_log import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+)
+from moldau.protocol.schemas.coordinator_log import GROUP_LOG
+from moldau.protocol.schemas.group_log import GroupMetadataKey, OffsetCommitKey
+from moldau.records import java_string_hash
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+Shares = Mapping[str, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One generation of a classic group, once its members have their shares."""
+
+    strategy: str | None
+    leader: str | None  # where a group has just come from the other protocol it may have none yet
+    shares: Shares
+
+
+@dataclass(slots=True)
+class Holding:
+    """From `start` until `end`, as places in the log, a member held a partition."""
+
+    member: str
+    partition: int
+    start: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class GroupLog:
+    """See the module. Records are given one by one, oldest first."""
+
+    group: str
+    topic: str
+    rounds: list[Round] = field(default_factory=list)
+    holdings: list[Holding] = field(default_factory=list)
+    # By partition: place in the log, offset.
+    commits: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    _held: dict[str, frozenset[int]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def take(self, place: int, key: bytes, value: bytes | None) -> None:
+        """The next record of the log; those of other groups are passed over."""
+        told: Any
+        what: Any
+        told, what = GROUP_LOG.decode(key, value)
+        if isinstance(told, OffsetCommitKey):
+            if (told.group, told.topic) == (self.group, self.topic) and what is not None:
+                self.commits[told.partition].append((place, what.offset))
+        elif isinstance(told, GroupMetadataKey):
+            if told.group == self.group:
+                self._generation(place, what)
+        elif isinstance(told, ConsumerGroupMemberMetadataKey):
+            if told.group_id == self.group and what is not None:
+                self._names[told.member_id] = what.client_id
+        elif isinstance(told, ConsumerGroupCurrentMemberAssignmentKey) and (
+            told.group_id == self.group
+        ):
+            self._reconciled(place, told.member_id, what)
+
+    def starts(self, member: str, partition: int) -> set[int]:
+        """Where that member may begin to read there."""
+        found = set()
+        for each in self.holdings:
+            if (each.member, each.partition) == (member, partition):
+                commits = self.commits[partition]
+                before = [offset for at, offset in commits if at < each.start]
+                within = [
+                    offset
+                    for at, offset in commits
+                    if each.start < at and (each.end is None or at < each.end)
+                ]
+                found |= {before[-1] if before else 0, *within}
+        return found
+
+    def check_starts(self, member: str, read: Iterable[tuple[int, int]]) -> None:
+        """AssertionError if a member, of whose partitions and offsets these are all, in its order,
+        ever began at another offset than those that it may begin at."""
+        offsets: dict[int, list[int]] = defaultdict(list)
+        for partition, offset in read:
+            offsets[partition].append(offset)
+        for partition, found in offsets.items():
+            allowed = self.starts(member, partition)
+            begun = [run[0] for run in runs(found)]
+            assert set(begun) <= allowed, (
+                f"{member} began at {begun} in partition {partition}; "
+                f"what was committed while it held it: {sorted(allowed)}"
+            )
+
+    def who_passed(self, partition: int, offset: int) -> list[str]:
+        """Who held that partition when an offset behind that one was committed, the first time."""
+        places = [place for place, committed in self.commits[partition] if committed > offset]
+        return [
+            each.member
+            for each in self.holdings
+            if places
+            and each.partition == partition
+            and each.start < places[0]
+            and (each.end is None or places[0] < each.end)
+        ]
+
+    def committed(self) -> dict[int, int]:
+        """The last commit of each partition that has one."""
+        return {partition: each[-1][1] for partition, each in self.commits.items() if each}
+
+    def _generation(self, place: int, value: Any) -> None:
+        """A snapshot of a classic group: its members and their shares."""
+        members = [] if value is None else value.members
+        shares = {
+            each.client_id: frozenset(
+                where.partition for where in decode_assignment(bytes(each.assignment))
+            )
+            for each in members
+        }
+        if any(shares.values()):
+            names = {each.member_id: each.client_id for each in members}
+            leader = None if value.leader is None else names[value.leader]
+            self.rounds.append(Round(value.protocol, leader, shares))
+        self._now_held(place, shares)
+
+    def _reconciled(self, place: int, member_id: str, value: Any) -> None:
+        """How far a member of a KIP-848 group is: it holds what it has still to give up, too."""
+        parts = []
+        if value is not None:
+            parts = [
+                *value.assigned_partitions,
+                *value.partitions_pending_revocation,
+            ]
+        share = frozenset(each for part in parts for each in part.partitions)
+        self._now_held(place, {**self._held, self._names[member_id]: share})
+
+    def _now_held(self, place: int, shares: Shares) -> None:
+        everything = [each for share in shares.values() for each in share]
+        assert len(everything) == len(set(everything)), f"held twice at {place}: {shares}"
+        for each in self.holdings:
+            if each.end is None and each.partition not in shares.get(each.member, ()):
+                each.end = place
+        for member, share in shares.items():
+            new = share - self._held.get(member, frozenset())
+            self.holdings += [Holding(member, each, place) for each in sorted(new)]
+        self._held = dict(shares)
+
+
+async def read_group_log(bootstrap: str, group: str, topic: str) -> GroupLog:
+    """All that the coordinator has written of the group until now."""
+    log = GroupLog(group, topic)
+    async with asyncio.timeout(30), Consumer(bootstrap_servers=bootstrap) as consumer:
+        count = len(await consumer.partitions(OFFSETS_TOPIC))
+        where = TopicPartition(OFFSETS_TOPIC, abs(java_string_hash(group)) % count)
+        consumer.assign([where])
+        await consumer.seek_to_beginning()
+        end = (await consumer.end_offsets([where]))[where]
+        while (consumer.position(*where) or 0) < end:
+            for part in await consumer.poll(1.0):
+                for record in part.records:
+                    assert record.key is not None
+                    log.take(record.offset, record.key, record.value)
+    return log
+
+
+def runs(offsets: Iterable[int]) -> list[Sequence[int]]:
+    """The offsets that a member read of one partition, cut where it did not go on."""
+    found: list[list[int]] = []
+    for each in offsets:
+        if found and each == found[-1][-1] + 1:
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return list(found)

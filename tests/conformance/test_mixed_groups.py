@@ -1,0 +1,148 @@
+"""Everybody's consumers in one group: they agree on who reads what, whoever leads, and nobody's
+coming and going costs a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.broker import MoldauBroker
+from tests.conformance.group_log import GroupLog
+from tests.conformance.group_story import Broker, story
+from tests.conformance.member_kinds import CAN, CLASSIC, KINDS, Wish
+from tests.conformance.quick_brokers import QUICK
+from tests.conformance.quick_brokers import quick_kafka as quick_kafka
+from tests.conformance.quick_brokers import quick_moldau as quick_moldau
+
+pytestmark = pytest.mark.real
+
+OURS = [("quick_moldau", strategy) for strategy in (*CLASSIC, "consumer")]
+# Our members among others where the coordinator is Apache Kafka's.
+THEIRS = [("quick_kafka", strategy) for strategy in ("cooperative-sticky", "consumer")]
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """The one that the test is parametrized with."""
+    found: Broker = request.getfixturevalue(request.param)
+    return found
+
+
+def others(strategy: str, folder: Path) -> list[str]:
+    """Who is here and can that, ours left out."""
+    found = []
+    for client, can in CAN.items():
+        if strategy in can and client != "moldau":
+            try:
+                KINDS[client].command(Wish("", "", "", strategy, client), folder)
+            except pytest.skip.Exception:
+                continue
+            found.append(client)
+    if not found:
+        pytest.skip(f"none of the clients that know {strategy} is here")
+    return found
+
+
+@pytest.mark.parametrize(("broker", "strategy"), OURS + THEIRS, indirect=["broker"])
+def test_each_shares_with_ours_and_leads_once_and_follows_once(
+    broker: Broker, strategy: str, tmp_path: Path
+) -> None:
+    """Two at a time, ours and another: ours joins it, it leaves; another joins, ours leaves; ..."""
+    clients = others(strategy, tmp_path)
+    with story(broker, strategy, f"carousel-{strategy}", 4, tmp_path) as told:
+        start = told.members.start
+        ours = start("moldau")
+        told.shared_by(ours)
+        for client in clients:
+            other = start(client)
+            told.shared_by(ours, other)
+            ours.leave()
+            told.shared_by(other)
+            ours = start("moldau")
+            told.shared_by(other, ours)
+            other.leave()
+            told.shared_by(ours)
+        log = told.end()
+    if strategy != "consumer":  # there nobody leads
+        assert {each.strategy for each in log.rounds} == {strategy}
+        assert leaders_and_followers(log) == {
+            pair for each in clients for pair in ((each, "moldau"), ("moldau", each))
+        }
+
+
+def leaders_and_followers(log: GroupLog) -> set[tuple[str, str]]:
+    """Of the generations with two members: whose client led whose."""
+    found = set()
+    for each in log.rounds:
+        followers = each.shares.keys() - {each.leader}
+        if each.leader is not None and len(followers) == 1:
+            found.add((client_of(each.leader), client_of(*followers)))
+    return found
+
+
+def client_of(member: str) -> str:
+    return member.rpartition(".")[0]
+
+
+@pytest.mark.parametrize("broker", ["quick_moldau"], indirect=True)
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
+def test_all_in_one_group_are_restarted_one_by_one(
+    broker: Broker, strategy: str, tmp_path: Path
+) -> None:
+    """Each leaves as it should and comes again. Then most of them are killed at once, and come
+    again while the group still waits for the dead."""
+    clients = [*others(strategy, tmp_path), "moldau"]
+    with story(broker, strategy, f"rolling-{strategy}", 12, tmp_path) as told:
+        members = [told.members.start(client) for client in clients]
+        told.shared_by(*members)
+        for place, client in enumerate(clients):
+            members[place].leave()
+            members[place] = told.members.start(client)
+            told.shared_by(*members)
+        may_be_killed = [each for each in members if each.kind.tells_before_it_commits]
+        for each in may_be_killed:
+            each.kill()
+        for each in may_be_killed:
+            place = members.index(each)
+            members[place] = told.members.start(clients[place])
+        told.shared_by(*members)
+        told.end()
+
+
+@pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)
+def test_a_group_goes_to_the_new_protocol_and_back_while_it_works(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """Member by member, so that for most of the time the two protocols are mixed.
+
+    By range: a librdkafka that leads by cooperative-sticky hands Java's user data back as part of
+    the assignment, and both brokers refuse to take such a group into the new protocol.
+    """
+    strategy = "range"
+    clients = [*others("consumer", tmp_path), "moldau"]
+    with story(broker, strategy, "migrated", 8, tmp_path) as told:
+        members = [told.members.start(client) for client in clients]
+        told.shared_by(*members)
+        for protocol in ("consumer", strategy):
+            for place, client in enumerate(clients):
+                members[place].leave()
+                members[place] = told.members.start(client, protocol)
+                told.shared_by(*members)
+        told.end()
+
+
+def test_all_outlive_a_broker_that_is_killed(tmp_path: Path) -> None:
+    """It comes again with its files; members join or go on, each as its client does."""
+    settings = [word for each in QUICK.items() for word in ("--set", "=".join(each))]
+    clients = [*others("range", tmp_path), "moldau"]
+    with (
+        MoldauBroker(tmp_path / "broker", *settings) as broker,
+        story(broker, "range", "killed", 12, tmp_path) as told,
+    ):
+        members = [told.members.start(client) for client in clients]
+        told.shared_by(*members)
+        broker.kill()
+        broker.start()
+        told.shared_by(*members)
+        told.end()
