@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DISTRIBUTIONS := platform broker streams connect connectors
 MANIFESTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
-KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.pyx)
+KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.px[yi])
 CODE := $(DISTRIBUTIONS:%=%/moldau) tests bench examples
 INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
 

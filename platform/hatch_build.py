@@ -39,14 +39,16 @@ def reason_for_pure() -> str | None:
 
 
 def compile_kernel(source: Path, folder: Path) -> Path:
-    """The module compiled from `source`, somewhere in `folder`; whatever fails, raises."""
+    """The module compiled from `source` and what it includes, somewhere in `folder`; whatever
+    fails, raises."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
     copy = folder / "source" / PACKAGE / source.name
     copy.parent.mkdir(parents=True)
-    shutil.copyfile(source, copy)
+    for part in (source, *source.parent.glob("*.pxi")):
+        shutil.copyfile(part, copy.parent / part.name)
     extensions = cythonize([Extension(MODULE, [str(copy)])], quiet=True, force=True)
     command = build_ext(Distribution({"name": "moldau-platform", "ext_modules": extensions}))
     command.build_lib = str(folder / "library")

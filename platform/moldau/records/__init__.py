@@ -38,9 +38,9 @@ from moldau.records.control import (
     encode_control_batch,
 )
 from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer, read_header
-from moldau.records.kernel import KERNEL, Record, java_string_hash, murmur2
+from moldau.records.kernel import KERNEL, Record, Slot, java_string_hash, murmur2
 from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
-from moldau.records.record import Columns, Entry, Headers, Row
+from moldau.records.record import Columns, Entry, Headers, Row, Spans
 from moldau.records.validation import (
     LOGGED,
     PRODUCED,
@@ -74,6 +74,8 @@ __all__ = [
     "Record",
     "Row",
     "Rules",
+    "Slot",
+    "Spans",
     "Validated",
     "compress",
     "control_records",

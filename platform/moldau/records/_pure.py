@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from itertools import count as count_from
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
@@ -37,10 +37,10 @@ from moldau.records.header import (
     BatchHeader,
     Buffer,
 )
-from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row
+from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 
@@ -157,6 +157,56 @@ def _record(row: Row, delta: bytes, base: int) -> tuple[bytes, ...]:
     return _length(sum(map(len, pieces)) + len(tail)), *pieces, tail
 
 
+class Slot:
+    """One record of a batch that is being written: whose it is and which. Awaiting it asks the
+    batch, which alone knows what becomes of its records."""
+
+    __slots__ = ("batch", "index")
+
+    def __init__(self, batch: Any, index: int) -> None:
+        self.batch = batch
+        self.index = index
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is decided."""
+        return bool(self.batch.is_done)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        outcome: Generator[Any, None, Any] = self.batch.outcome(self.index).__await__()
+        return outcome
+
+    def __repr__(self) -> str:
+        return f"<Slot {self.index} of {self.batch!r}>"
+
+
+def _contents(spans: Spans, start: int) -> Iterator[bytes | None]:
+    """The values of a column from `start` on; every offset is checked when it is used."""
+    data, offsets, width, validity, first, count = spans
+    if width not in (4, 8):
+        raise ValueError("offsets have 4 or 8 bytes")
+    with memoryview(offsets) as view:
+        places = view.nbytes // width
+        if first < 0 or count < 0 or first > places or count > places - 1 - first:
+            raise ValueError("the values lie outside of their offsets")
+        whole = view.cast("B")[first * width : (first + count + 1) * width]
+        numbers = whole.cast("i" if width == 4 else "q").tolist()
+    there = None if validity is None else bytes(validity)
+    if there is not None and first + count > len(there) * 8:
+        raise ValueError("the values lie outside of their validity")
+    content = b"" if data is None else memoryview(data).cast("B")
+    size = len(content)
+    for index in range(start, count):
+        place = first + index
+        if there is not None and not there[place >> 3] >> (place & 7) & 1:
+            yield None
+            continue
+        low, high = numbers[index], numbers[index + 1]
+        if not 0 <= low <= high <= size:
+            raise ValueError("an offset leads out of the data")
+        yield bytes(content[low:high])
+
+
 class Appender:
     """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
 
@@ -168,6 +218,9 @@ class Appender:
         self.max_timestamp = -1
         self._near = 0  # how far from the base a timestamp is still looked up
         self._parts: list[bytes] | None = [_BLANK_HEADER]
+        self._owner: Any = None
+        self._clock_ns: Callable[[], int] | None = None
+        self._wall_from_ns = 0
 
     def append(
         self,
@@ -179,6 +232,60 @@ class Appender:
         """The record's offset delta, or None when it does not fit; the first one always does."""
         delta = self.count
         return delta if self.extend(((timestamp, key, value, headers),)) else None
+
+    def open_for(self, owner: Any, clock_ns: Callable[[], int], wall_from_ns: int) -> None:
+        """From now on `place` gives slots of `owner`, and takes the time from this clock, which
+        gives nanoseconds that make the wall clock's with `wall_from_ns` added."""
+        self._owner, self._clock_ns, self._wall_from_ns = owner, clock_ns, wall_from_ns
+
+    def place(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> Slot | None:
+        """As `append` with the time that it is; the record's slot, or None when it does not
+        fit."""
+        owner, clock_ns = self._owner, self._clock_ns
+        if owner is None or clock_ns is None:
+            raise ValueError("the records have been taken, or nobody opened this")
+        index = self.count
+        stamp = (clock_ns() + self._wall_from_ns) // 1_000_000
+        return Slot(owner, index) if self.extend(((stamp, key, value, headers),)) else None
+
+    def extend_values(self, timestamp: int, values: Sequence[bytes | None], start: int = 0) -> int:
+        """Append values without keys and headers, from `start` on; how many fitted."""
+        if self._parts is None:
+            raise ValueError("the records have been taken")
+        if not isinstance(values, (tuple, list)):
+            raise TypeError(f"values must be a list or a tuple, not {type(values).__name__}")
+        if start < 0:
+            raise ValueError("start must not be negative")
+        _check_timestamp(timestamp)
+        count = self.count
+        left = islice(values, start, None)
+        self._write(((timestamp, None, value, _NO_HEADERS) for value in left), self._parts)
+        return self.count - count
+
+    def extend_spans(
+        self, timestamp: int, values: Spans, keys: Spans | None = None, start: int = 0
+    ) -> int:
+        """Append values (and keys) of `Spans`, from `start` on; how many fitted."""
+        if self._parts is None:
+            raise ValueError("the records have been taken")
+        if start < 0:
+            raise ValueError("start must not be negative")
+        _check_timestamp(timestamp)
+        if keys is not None and keys.length != values.length:
+            raise ValueError("there are not as many keys as values")
+        count = self.count
+        of_values = _contents(values, start)
+        of_keys: Iterator[bytes | None] = repeat(None)
+        if keys is not None:
+            of_keys = _contents(keys, start)
+        pairs = zip(of_values, of_keys, strict=False)
+        self._write(((timestamp, key, value, _NO_HEADERS) for value, key in pairs), self._parts)
+        return self.count - count
 
     def extend(self, rows: Sequence[Row], start: int = 0) -> int:
         """Append the rows (timestamp, key, value, headers) from `start` on; how many fitted."""
@@ -192,7 +299,7 @@ class Appender:
         self._write(rows[start:] if start else rows, self._parts)
         return self.count - count
 
-    def _write(self, rows: Sequence[Row], parts: list[bytes]) -> None:
+    def _write(self, rows: Iterable[Row], parts: list[bytes]) -> None:
         """The loop; `finally` because a bad row leaves the good ones before it in place.
 
         The branch in the middle is the common record, in line; `_record` takes all others.
@@ -258,6 +365,7 @@ class Appender:
         if self._parts is None:
             raise ValueError("the records have been taken")
         parts, self._parts = self._parts, None
+        self._owner = self._clock_ns = None
         return bytearray().join(parts)
 
 
@@ -392,13 +500,10 @@ def _bytes(buffer: Buffer) -> bytes:
 
 
 def _plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
-    """The records' fields where all varints have one or two bytes, as nearly always; offsets, of
-    which a large batch has many, may have three.
-
-    Records are made in line: tuples that lie in between would cost collections of garbage.
-    Refuses whatever is in doubt with IndexError or ValueError: `_walk` then decides. A third byte
-    leads behind the end of `_UNZIGZAG`, and a length that leads out of the record ends elsewhere.
-    """
+    """The records where all varints have one or two bytes, as nearly always; offsets, of which a
+    large batch has many, may have three. Refuses whatever is in doubt with IndexError or
+    ValueError: a third byte leads behind the end of `_UNZIGZAG`, and a length that leads out of the
+    record ends elsewhere. Tuples that lie in between would cost collections of garbage."""
     room = check_count(len(data), header, objects_max)
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
     if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _DELTAS:

@@ -1,8 +1,8 @@
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, final
 
 from moldau.records.header import BatchHeader, Buffer
-from moldau.records.record import Columns, Entry, Headers, Row
+from moldau.records.record import Columns, Entry, Headers, Row, Spans
 
 @final
 class Record:
@@ -20,6 +20,15 @@ class Record:
         headers: Headers = (),
     ) -> None: ...
 
+@final
+class Slot:
+    batch: Any
+    index: int
+    def __init__(self, batch: Any, index: int) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    def __await__(self) -> Generator[Any, None, Any]: ...
+
 class Appender:
     size_bytes_max: int
     size_bytes: int
@@ -34,6 +43,19 @@ class Appender:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> int | None: ...
+    def open_for(self, owner: Any, clock_ns: Callable[[], int], wall_from_ns: int) -> None: ...
+    def place(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> Slot | None: ...
+    def extend_values(
+        self, timestamp: int, values: Sequence[bytes | None], start: int = 0
+    ) -> int: ...
+    def extend_spans(
+        self, timestamp: int, values: Spans, keys: Spans | None = None, start: int = 0
+    ) -> int: ...
     def extend(self, rows: Sequence[Row], start: int = 0) -> int: ...
     def take(self) -> bytearray: ...
 

@@ -12,6 +12,7 @@ __all__ = [
     "KERNEL",
     "Appender",
     "Record",
+    "Slot",
     "admit_usual",
     "columns",
     "decode",
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from moldau.records._speed import (
         Appender,
         Record,
+        Slot,
         admit_usual,
         columns,
         decode,

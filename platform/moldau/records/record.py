@@ -9,11 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from moldau.records.header import Buffer
+
 BATCH_BYTES_MAX: Final = (1 << 31) - 1
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 Row: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """A record to be written: timestamp, key, value, headers."""
+
+
+class Spans(NamedTuple):
+    """A column of binary values in buffers, as Arrow lays them out: value i is what lies between
+    the offsets i and i + 1 behind `first`, and null where its bit of `validity` is not set."""
+
+    data: Buffer | None
+    offsets: Buffer
+    width: int  # of an offset: 4 or 8 bytes, in the machine's order
+    validity: Buffer | None
+    first: int
+    length: int
 
 
 class Entry(NamedTuple):
