@@ -1,0 +1,125 @@
+"""Serializers and deserializers: between what an application has and the bytes of a record.
+
+    from moldau.client.serdes import AvroSerializer, JsonDeserializer, SchemaRegistry
+
+    Producer(value_serializer="json")                        # by name
+    Consumer(value_deserializer=JsonDeserializer(Order))     # an object, into a type
+    Consumer(value_deserializer=json.loads)                  # any function of the bytes
+
+`contract` says what one is; `plain` and `typed_json` need nothing else, `avro`, `protobuf` and
+`json_schema` a Schema Registry (`registry`) and an extra of the installation. `resolve` finds one
+by what a client was told, `decoding` runs those of a consumer.
+
+Importing this package imports none of that: a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.client.serdes.avro import AvroDeserializer, AvroSerializer
+    from moldau.client.serdes.contract import (
+        DeserializationFailed,
+        Deserializer,
+        Place,
+        SerializationFailed,
+        Serializer,
+    )
+    from moldau.client.serdes.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
+    from moldau.client.serdes.plain import (
+        BooleanDeserializer,
+        BooleanSerializer,
+        BytesDeserializer,
+        BytesSerializer,
+        NumberDeserializer,
+        NumberSerializer,
+        StringDeserializer,
+        StringSerializer,
+        UuidDeserializer,
+        UuidSerializer,
+    )
+    from moldau.client.serdes.protobuf import ProtobufDeserializer, ProtobufSerializer
+    from moldau.client.serdes.registry import RegistryError, Schema, SchemaRegistry
+    from moldau.client.serdes.registry.naming import (
+        SchemaOptions,
+        record_subject,
+        topic_record_subject,
+        topic_subject,
+    )
+    from moldau.client.serdes.typed_json import JsonDeserializer, JsonSerializer
+
+_HOMES = {
+    "AvroDeserializer": "avro",
+    "AvroSerializer": "avro",
+    "BooleanDeserializer": "plain",
+    "BooleanSerializer": "plain",
+    "BytesDeserializer": "plain",
+    "BytesSerializer": "plain",
+    "DeserializationFailed": "contract",
+    "Deserializer": "contract",
+    "JsonDeserializer": "typed_json",
+    "JsonSchemaDeserializer": "json_schema",
+    "JsonSchemaSerializer": "json_schema",
+    "JsonSerializer": "typed_json",
+    "NumberDeserializer": "plain",
+    "NumberSerializer": "plain",
+    "Place": "contract",
+    "ProtobufDeserializer": "protobuf",
+    "ProtobufSerializer": "protobuf",
+    "RegistryError": "registry",
+    "Schema": "registry",
+    "SchemaOptions": "registry.naming",
+    "SchemaRegistry": "registry",
+    "SerializationFailed": "contract",
+    "Serializer": "contract",
+    "StringDeserializer": "plain",
+    "StringSerializer": "plain",
+    "UuidDeserializer": "plain",
+    "UuidSerializer": "plain",
+    "record_subject": "registry.naming",
+    "topic_record_subject": "registry.naming",
+    "topic_subject": "registry.naming",
+}
+
+__all__ = [
+    "AvroDeserializer",
+    "AvroSerializer",
+    "BooleanDeserializer",
+    "BooleanSerializer",
+    "BytesDeserializer",
+    "BytesSerializer",
+    "DeserializationFailed",
+    "Deserializer",
+    "JsonDeserializer",
+    "JsonSchemaDeserializer",
+    "JsonSchemaSerializer",
+    "JsonSerializer",
+    "NumberDeserializer",
+    "NumberSerializer",
+    "Place",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
+    "RegistryError",
+    "Schema",
+    "SchemaOptions",
+    "SchemaRegistry",
+    "SerializationFailed",
+    "Serializer",
+    "StringDeserializer",
+    "StringSerializer",
+    "UuidDeserializer",
+    "UuidSerializer",
+    "record_subject",
+    "topic_record_subject",
+    "topic_subject",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,0 +1,158 @@
+"""Avro behind the id of its schema, through fastavro.
+
+A value is a dict (or what the schema says), a dataclass, a pydantic model or a msgspec struct. The
+serializer's own schema is given as text or `Schema`; without one, text, bytes, numbers and booleans
+have Avro's primitive types, and anything else is written with the latest version that the subject
+has in the registry.
+
+Invariants: bytes are those of Confluent's serializers, of which one oddity is kept: a schema that
+is just `bytes` has the bytes themselves for payload, without Avro's length; a payload is read whole
+or is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable
+from io import BytesIO
+from typing import Any, Final
+
+from moldau.client.serdes.avro_schemas import (
+    Shape,
+    avro_schema,
+    is_bytes,
+    name_of,
+    parse_alone,
+    parse_avro,
+)
+from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+from moldau.client.serdes.extras import need
+from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
+from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.client.serdes.registry.schemas import AVRO, Schema
+from moldau.client.serdes.typed_json import object_reader, plain_fields
+from moldau.client.serdes.wire import SchemaKey, frame
+
+_PRIMITIVES: Final[dict[type, str]] = {
+    str: '"string"',
+    bytes: '"bytes"',
+    bool: '"boolean"',
+    int: '"long"',
+    float: '"double"',
+}
+# As many levels as the compiled reader surely has stack for: each takes a byte at least.
+_NESTED_BYTES_MAX: Final = 500
+_OWN: Final = object()
+
+
+class AvroSerializer(SchemaSerializer):
+    """Writes values with an Avro schema."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema: str | Schema | None = None,
+        *,
+        to_dict: Callable[[Any], Any] = plain_fields,
+        options: SchemaOptions | None = None,
+        owns_registry: bool = False,
+    ) -> None:
+        """`to_dict` makes of a value what the schema describes."""
+        super().__init__(registry, options, owns_registry=owns_registry)
+        self._fastavro = need("fastavro", "avro")
+        self._schema = None if schema is None else avro_schema(schema)
+        if self._schema is not None and not self._schema.references:
+            parse_alone(self._schema, {})  # what is wrong with it is told before it is registered
+        self._name = None if self._schema is None else name_of(self._schema)
+        self._to_dict = to_dict
+
+    def kind_of(self, value: Any) -> Hashable:
+        """All values have the one schema, or that of their type."""
+        if self._schema is not None:
+            return _OWN
+        kind = type(value)
+        return kind if kind in _PRIMITIVES else _OWN
+
+    def subject_of(self, value: Any, place: Place) -> str:
+        """Named by the record of the schema."""
+        name = self._name
+        if self._schema is None and type(value) in _PRIMITIVES:
+            name = json.loads(_PRIMITIVES[type(value)])
+        return self.options.subject(place, name)
+
+    async def own_schema(self, value: Any) -> Schema | None:
+        """The given one, or the type's."""
+        if self._schema is not None:
+            return self._schema
+        text = _PRIMITIVES.get(type(value))
+        return None if text is None else Schema(text)
+
+    async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
+        """Writes through fastavro."""
+        if schema.type != AVRO:
+            raise SerializationFailed(
+                f"the subject has a schema of another kind: {schema.type}", schema=schema_id
+            )
+        parsed, _ = await parse_avro(self.registry, schema)
+        prefix, to_dict = frame(schema_id), self._to_dict
+        if is_bytes(parsed):
+            return lambda value: prefix + bytes(value)
+        write_to = self._fastavro.schemaless_writer
+
+        def write(value: Any) -> bytes:
+            buffer = BytesIO()
+            buffer.write(prefix)
+            write_to(buffer, parsed, to_dict(value))
+            return buffer.getvalue()
+
+        return write
+
+
+class AvroDeserializer(SchemaDeserializer):
+    """Reads values of Avro schemas, as dicts or as instances of a type."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        *,
+        type: type[Any] | None = None,
+        schema: str | Schema | None = None,
+        options: SchemaOptions | None = None,
+        owns_registry: bool = False,
+    ) -> None:
+        """`schema` is the reader's: what was written with another version is fitted to it by Avro's
+        rules. `type` is a dataclass, pydantic model or msgspec struct to make of each value."""
+        super().__init__(registry, options, owns_registry=owns_registry)
+        self._fastavro = need("fastavro", "avro")
+        self._schema = None if schema is None else avro_schema(schema)
+        self._make = None if type is None else object_reader(type)
+
+    async def reader(self, key: SchemaKey) -> Read:
+        """Reads through fastavro."""
+        schema = await self.schema_of(key, AVRO)
+        writers, named = await parse_avro(self.registry, schema)
+        if is_bytes(writers):
+            return lambda data, at: data[at:]
+        readers = None
+        if self._schema is not None:
+            readers, _ = await parse_avro(self.registry, self._schema)
+        shape = Shape(named)
+        problem = shape.problem(writers)
+        if problem is not None:
+            raise DeserializationFailed(problem, schema=key)
+        compiled, make = self._fastavro.schemaless_reader, self._make
+        in_python = need("fastavro._read_py", "avro").schemaless_reader
+
+        def read(data: bytes, at: int) -> Any:
+            buffer = BytesIO(data)
+            buffer.seek(at)
+            may_nest = shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX
+            value = (in_python if may_nest else compiled)(buffer, writers, readers)
+            if buffer.tell() != len(data):
+                raise DeserializationFailed(
+                    "there are bytes behind the value", schema=key, bytes=len(data) - buffer.tell()
+                )
+            return value if make is None else make(value)
+
+        return read

@@ -1,0 +1,154 @@
+"""Avro schemas: parsed with all that they refer to, and looked at before they are used to read.
+
+Some bytes can do harm with a schema that looks harmless, and a reader must not be ended by what
+somebody wrote into a topic:
+
+* a schema that contains itself lets few bytes nest so deeply that fastavro's compiled reader runs
+  out of stack, which ends the process; so where the payload is long enough for that, the reader in
+  Python reads it, which ends with an error instead;
+* a record that needs itself never ends;
+* an array whose items take no bytes may claim billions of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client.serdes.extras import need
+from moldau.client.serdes.registry.schemas import Schema
+from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    from moldau.client.serdes.registry.client import SchemaRegistry
+
+_DEPTH_MAX: Final = 32
+_ENDLESS: Final = 1 << 40
+_SIZES: Final = {"null": 0, "float": 4, "double": 8}
+_PRIMITIVES: Final = frozenset(
+    ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+)
+
+
+def avro_schema(schema: str | Schema) -> Schema:
+    """A schema of its text; a bare name such as `string` is a type."""
+    if isinstance(schema, Schema):
+        return schema
+    text = schema.strip()
+    if text[:1] not in ("{", "[", '"'):
+        text = json.dumps({"type": text})
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"the Avro schema is no JSON: {error}", schema=text[:80]) from error
+    return Schema(text)
+
+
+async def parse_avro(registry: SchemaRegistry, schema: Schema) -> tuple[Any, dict[str, Any]]:
+    """For fastavro, with everything that the schema refers to, which comes by name too."""
+    named: dict[str, Any] = {}
+    await _add_references(registry, schema, named, _DEPTH_MAX)
+    return parse_alone(schema, named), named
+
+
+async def _add_references(
+    registry: SchemaRegistry, schema: Schema, named: dict[str, Any], depth: int
+) -> None:
+    """Depth first: what a schema needs is known before it is."""
+    if schema.references and not depth:
+        raise ConfigError("the schema's references are too deep or go in a circle")
+    for each in schema.references:
+        if each.name in named:
+            continue
+        found = await registry.version(each.subject, each.version)
+        await _add_references(registry, found.schema, named, depth - 1)
+        parse_alone(found.schema, named)
+
+
+def parse_alone(schema: Schema, named: dict[str, Any]) -> Any:
+    """For fastavro; adds to `named` what the schema names."""
+    fastavro = need("fastavro", "avro")
+    try:
+        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+    except (fastavro.schema.SchemaParseException, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"the Avro schema cannot be used: {type(error).__name__}: {error}",
+            schema=schema.text[:80],
+        ) from error
+
+
+def name_of(schema: Schema) -> str | None:
+    """The record's whole name, or that of the primitive type."""
+    parsed = json.loads(schema.text)
+    if not isinstance(parsed, dict):
+        return parsed if isinstance(parsed, str) else None
+    name, namespace = parsed.get("name"), parsed.get("namespace")
+    if name is None:
+        kind = parsed.get("type")
+        return kind if isinstance(kind, str) else None
+    return f"{namespace}.{name}" if namespace and "." not in name else str(name)
+
+
+def is_bytes(parsed: Any) -> bool:
+    """Whether it is the type `bytes` and nothing else."""
+    if isinstance(parsed, dict):
+        return parsed.get("type") == "bytes" and "logicalType" not in parsed
+    return bool(parsed == "bytes")
+
+
+@dataclass
+class Shape:
+    """What bytes of a schema can do. `named` has the schemas that it names."""
+
+    named: Mapping[str, Any]
+    is_recursive: bool = False
+    has_empty_items: bool = False
+    _open: set[str] = field(default_factory=set)
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def problem(self, parsed: Any) -> str | None:
+        """Why nothing can be read with it safely; also finds out the rest."""
+        if self._least(parsed) >= _ENDLESS:
+            return "its schema needs itself without an end"
+        if self.has_empty_items:
+            return "its schema has an array of items without a size, of which none can be counted"
+        return None
+
+    def _least(self, schema: Any) -> int:
+        """How many bytes a value takes at least."""
+        if isinstance(schema, list):
+            return 1 + min(map(self._least, schema), default=0)
+        if isinstance(schema, str):
+            return self._least_named(schema)
+        kind = schema["type"]
+        if kind == "array":
+            self.has_empty_items |= self._least(schema["items"]) == 0
+            return 1
+        if kind == "map":
+            self._least(schema["values"])
+            return 1
+        if kind in ("record", "error"):
+            return self._least_of_record(schema)
+        if kind == "fixed":
+            return int(schema["size"])
+        return 1 if kind == "enum" else self._least(kind)
+
+    def _least_named(self, name: str) -> int:
+        if name in _PRIMITIVES:
+            return _SIZES.get(name, 1)
+        if name in self._open:
+            self.is_recursive = True
+            return _ENDLESS
+        if name not in self._sizes:
+            self._sizes[name] = self._least(self.named[name])
+        return self._sizes[name]
+
+    def _least_of_record(self, schema: Mapping[str, Any]) -> int:
+        name = schema["name"]
+        self._open.add(name)
+        size = sum(self._least(each["type"]) for each in schema["fields"])
+        self._open.discard(name)
+        self._sizes[name] = size
+        return size

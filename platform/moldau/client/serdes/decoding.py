@@ -1,0 +1,253 @@
+"""What a consumer reads, made into what its application wants. No IO of its own.
+
+Invariants: records keep their order and none is left out; the first record of a partition that
+cannot be decoded ends what is given of that partition, and is named by topic, partition and offset;
+other partitions are not touched by it.
+
+Whole columns are decoded at a time. Only when one fails is it asked record by record which it was:
+the usual batch pays nothing for the exact error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+
+from moldau.client.fetched import PartitionRecords
+from moldau.client.metadata import TopicPartition
+from moldau.client.records_out import ConsumerRecord
+from moldau.client.serdes import settings as rows
+from moldau.client.serdes.contract import (
+    BatchDeserializer,
+    DeserializationFailed,
+    Deserializer,
+    DeserializerGiven,
+    Place,
+    told,
+)
+from moldau.errors import MoldauError
+from moldau.records import Record
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+    from moldau.runtime import Runtime
+
+T = TypeVar("T")
+
+Decode = Callable[[bytes, Place], Any]
+DecodeMany = Callable[[Sequence[bytes | None], Place], Any]
+
+_new: Final = tuple.__new__
+
+
+class Undecoded(NamedTuple):
+    """Where a partition has a record that cannot be decoded, and why."""
+
+    where: TopicPartition
+    offset: int
+    error: DeserializationFailed
+
+
+class _Side:
+    """Keys or values."""
+
+    __slots__ = ("_many", "_plain", "one", "wants_headers")
+
+    def __init__(self, deserializer: Deserializer) -> None:
+        self.one: Decode = deserializer
+        self.wants_headers = bool(getattr(deserializer, "wants_headers", False))
+        self._many: DecodeMany = self._each
+        if isinstance(deserializer, BatchDeserializer):
+            self._many = deserializer.many
+        self._plain: set[type] = set()
+
+    async def column(self, data: list[bytes | None], place: Place) -> list[Any]:
+        """All of them; raises for the first that is bad."""
+        found = self._many(data, place)
+        decoded: list[Any] = found if type(found) is list else await found
+        if len(decoded) != len(data):
+            raise ValueError(f"many() gave {len(decoded)} for {len(data)}")
+        return decoded
+
+    async def _each(self, data: Sequence[bytes | None], place: Place) -> list[Any]:
+        return [None if each is None else await self.decode(each, place) for each in data]
+
+    async def decode(self, data: bytes, place: Place) -> Any:
+        """One of them."""
+        decoded = self.one(data, place)
+        kind = type(decoded)
+        if kind not in self._plain:
+            if hasattr(kind, "__await__"):
+                return await cast(Awaitable[Any], decoded)
+            self._plain.add(kind)
+        return decoded
+
+
+class Decoding:
+    """The deserializers of a consumer, at work."""
+
+    def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
+        self._key = None if key is None else _Side(key)
+        self._value = None if value is None else _Side(value)
+        self._places: dict[str, tuple[Place, Place]] = {}
+        self._ends: list[Callable[[], Awaitable[None]]] = []
+
+    @classmethod
+    def of(
+        cls,
+        given: tuple[DeserializerGiven, DeserializerGiven],
+        settings: Settings,
+        runtime: Runtime,
+    ) -> Decoding | None:
+        """As the consumer was told, by objects or by settings; None where bytes stay bytes.
+        ConfigError names the setting that cannot be followed."""
+        named = (settings[rows.key_deserializer], settings[rows.value_deserializer])
+        chosen = [name if each is None else each for each, name in zip(given, named, strict=True)]
+        if chosen == [None, None]:
+            return None
+        from moldau.client.serdes.resolve import close_serde, resolve_deserializer
+
+        key = resolve_deserializer(chosen[0], settings, is_key=True, runtime=runtime)
+        value = resolve_deserializer(chosen[1], settings, is_key=False, runtime=runtime)
+        decoding = cls(key, value)
+        decoding._ends = [
+            partial(close_serde, chosen[0], key),
+            partial(close_serde, chosen[1], value),
+        ]
+        return decoding
+
+    async def aclose(self) -> None:
+        """Ends what was made here of names."""
+        for end in self._ends:
+            await end()
+
+    async def decode(
+        self, parts: list[PartitionRecords]
+    ) -> tuple[list[PartitionRecords], list[Undecoded]]:
+        """The parts up to what cannot be decoded, and what that is."""
+        decoded: list[PartitionRecords] = []
+        failed: dict[TopicPartition, Undecoded] = {}
+        for part in parts:
+            where = TopicPartition(part.topic, part.partition)
+            if where in failed:
+                continue
+            whole, error = await _attempt(self._whole(part))
+            if whole is not None:
+                decoded.append(whole)
+            if error is None:
+                continue
+            good, bad = await self._one_by_one(part, where)
+            decoded += good
+            if bad is not None:
+                failed[where] = bad
+        return decoded, list(failed.values())
+
+    async def _whole(self, part: PartitionRecords) -> PartitionRecords:
+        records = part.records
+        key_place, value_place = self._places_of(part.topic)
+        keys: list[Any] = [each.key for each in records]
+        values: list[Any] = [each.value for each in records]
+        headers = [each.headers for each in records]
+        has_headers = any(headers)
+        if self._key is not None:
+            _refuse_headers(self._key, has_headers)
+            keys = await self._key.column(keys, key_place)
+        if self._value is not None:
+            _refuse_headers(self._value, has_headers)
+            values = await self._value.column(values, value_place)
+        columns = zip(
+            repeat(part.topic),
+            repeat(part.partition),
+            [each.offset for each in records],
+            [each.timestamp for each in records],
+            keys,
+            values,
+            headers,
+            strict=False,
+        )
+        return _with(part, list(map(_new, repeat(ConsumerRecord), columns)))
+
+    async def _one_by_one(
+        self, part: PartitionRecords, where: TopicPartition
+    ) -> tuple[list[PartitionRecords], Undecoded | None]:
+        good: list[ConsumerRecord] = []
+        for record in part.records:
+            row: list[Any] = []
+            for side, place in self._sides(part.topic):
+                data = record.value if row else record.key
+                decoded, error = await _attempt(_decode(side, data, record, place))
+                if error is not None:
+                    bad = Undecoded(where, record.offset, _failure(error, place, where, record))
+                    if not good:
+                        return [], bad
+                    return [_with(part, good)._replace(next_offset=record.offset)], bad
+                row.append(decoded)
+            good.append(
+                ConsumerRecord(
+                    *where, record.offset, record.timestamp, row[0], row[1], record.headers
+                )
+            )
+        return [_with(part, good)], None
+
+    def _sides(self, topic: str) -> tuple[tuple[_Side | None, Place], tuple[_Side | None, Place]]:
+        key_place, value_place = self._places_of(topic)
+        return (self._key, key_place), (self._value, value_place)
+
+    def _places_of(self, topic: str) -> tuple[Place, Place]:
+        places = self._places.get(topic)
+        if places is None:
+            places = self._places[topic] = (Place(topic, True), Place(topic, False))
+        return places
+
+
+async def _attempt(decoding: Awaitable[T]) -> tuple[T | None, Exception | None]:
+    """What it gives, or the error that it ends with."""
+    try:
+        return await decoding, None
+    except Exception as error:
+        return None, error
+
+
+def _with(part: PartitionRecords, records: list[ConsumerRecord]) -> PartitionRecords:
+    """A part's records are typed as what the broker sent; these have the same fields."""
+    return part._replace(records=cast("list[Record]", records))
+
+
+class _Headers(Exception):
+    """A column cannot be decoded at once: each record has to come with its headers."""
+
+
+def _refuse_headers(side: _Side, has_headers: bool) -> None:
+    if has_headers and side.wants_headers:
+        raise _Headers
+
+
+async def _decode(side: _Side | None, data: bytes | None, record: Record, place: Place) -> Any:
+    if side is None or data is None:
+        return data
+    if side.wants_headers and record.headers:
+        place = Place(place.topic, place.is_key, record.headers)
+    return await side.decode(data, place)
+
+
+def _failure(
+    error: Exception, place: Place, where: TopicPartition, record: Record
+) -> DeserializationFailed:
+    """Names the record, and what can be done."""
+    facts = error.context if isinstance(error, MoldauError) else {}
+    may_heal = bool(getattr(error, "retriable", False))
+    advice = "poll again, or seek past it to go on" if may_heal else "seek past it to go on"
+    failure = DeserializationFailed(
+        f"the {place.side} of a record cannot be deserialized: {told(error)}; {advice}",
+        **{
+            **facts,
+            "topic": where.topic,
+            "partition": where.partition,
+            "offset": record.offset,
+            "setting": f"{place.side}.deserializer",
+        },
+    )
+    failure.__cause__ = error
+    return failure

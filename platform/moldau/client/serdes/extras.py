@@ -1,0 +1,23 @@
+"""Libraries that only some formats need: imported when the format is used, never before."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from moldau.errors import ConfigError
+
+
+def need(module: str, extra: str) -> Any:
+    """The library; ConfigError with the line that installs it where it is missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if missing.split(".")[0] != module.split(".")[0]:
+            raise
+        raise ConfigError(
+            f"{extra} needs a library that is not installed: "
+            f"pip install 'moldau-platform[{extra}]'",
+            library=missing,
+        ) from error

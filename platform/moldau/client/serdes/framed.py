@@ -1,0 +1,234 @@
+"""What the serdes with a Schema Registry have in common: the schema's id before the payload.
+
+A serializer asks the registry once for each place (and kind of value), a deserializer once for each
+schema; from then on both answer at once. What has to be asked for first comes as an awaitable.
+
+Invariant: what is remembered is bounded; a codec is used with the very schema whose id is written
+before it, or read from before it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any
+
+from moldau.client.serdes import settings as rows
+from moldau.client.serdes.contract import DeserializationFailed, Place
+from moldau.client.serdes.registry.cache import Cache
+from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions, find_schema
+from moldau.client.serdes.registry.schemas import Schema
+from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
+
+Write = Callable[[Any], bytes]
+Read = Callable[[bytes, int], Any]
+
+
+class _Registered:
+    """Knows its registry, and ends it if nobody else does."""
+
+    def __init__(
+        self, registry: SchemaRegistry, options: SchemaOptions | None, owns_registry: bool
+    ) -> None:
+        self.registry = registry
+        self.options = DEFAULT_OPTIONS if options is None else options
+        self._owns_registry = owns_registry
+        self._size: int = registry.settings[rows.cache_size]
+
+    async def aclose(self) -> None:
+        """Closes the registry, if it was made for this."""
+        if self._owns_registry:
+            await self.registry.aclose()
+
+
+class SchemaSerializer(_Registered, ABC):
+    """Writes values behind the id of their schema."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        options: SchemaOptions | None = None,
+        *,
+        owns_registry: bool = False,
+    ) -> None:
+        super().__init__(registry, options, owns_registry)
+        self._writers: Cache[tuple[Place, Hashable], Write] = Cache(self._size)
+        self._last: tuple[Place, Hashable, Write] | None = None
+        self._by_id: Cache[tuple[int, Hashable], Write] = Cache(self._size)
+
+    @abstractmethod
+    def kind_of(self, value: Any) -> Hashable:
+        """Values of one kind have one schema of their own."""
+
+    @abstractmethod
+    def subject_of(self, value: Any, place: Place) -> str:
+        """Under which subject the value's schema is."""
+
+    @abstractmethod
+    async def own_schema(self, value: Any) -> Schema | None:
+        """The schema that the value brings along; None if it has to be the registry's."""
+
+    @abstractmethod
+    async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
+        """What writes values of that kind with that schema, the id before it."""
+
+    def __call__(self, value: Any, place: Place, /) -> bytes | Awaitable[bytes]:
+        write = self._known(value, place)
+        return self._first(value, place) if write is None else write(value)
+
+    def many(
+        self, values: Sequence[Any], place: Place, /
+    ) -> list[bytes | None] | Awaitable[list[bytes | None]]:
+        """All of them."""
+        written: list[bytes | None] = []
+        for value in values:
+            if value is None:
+                written.append(None)
+                continue
+            write = self._known(value, place)
+            if write is None:
+                return self._rest(written, values, place)
+            written.append(write(value))
+        return written
+
+    async def _rest(
+        self, written: list[bytes | None], values: Sequence[Any], place: Place
+    ) -> list[bytes | None]:
+        for value in values[len(written) :]:
+            if value is None:
+                written.append(None)
+                continue
+            write = self._known(value, place)
+            written.append(await self._first(value, place) if write is None else write(value))
+        return written
+
+    def _known(self, value: Any, place: Place) -> Write | None:
+        kind = self.kind_of(value)
+        if self.options.use_latest:
+            return self._known_latest(value, kind, place)
+        last = self._last
+        if last is not None and last[0] is place and last[1] == kind:
+            return last[2]
+        write = self._writers.get((place, kind))
+        if write is not None:
+            self._last = (place, kind, write)
+        return write
+
+    def _known_latest(self, value: Any, kind: Hashable, place: Place) -> Write | None:
+        """The latest version may be another one by now: it is the registry's client who knows."""
+        latest = self.registry.known_latest(self.subject_of(value, place))
+        return None if latest is None else self._by_id.get((latest.id, kind))
+
+    async def _first(self, value: Any, place: Place) -> bytes:
+        kind = self.kind_of(value)
+        subject = self.subject_of(value, place)
+        own = None if self.options.use_id is not None else await self.own_schema(value)
+        schema_id, schema = await find_schema(self.registry, self.options, subject, own)
+        write = self._by_id.get((schema_id, kind))
+        if write is None:
+            write = await self.writer(schema_id, schema, value)
+            self._by_id.put((schema_id, kind), write)
+        if not self.options.use_latest:
+            self._writers.put((place, kind), write)
+        return write(value)
+
+
+class SchemaDeserializer(_Registered, ABC):
+    """Reads what is behind the id of its schema."""
+
+    wants_headers = True
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        options: SchemaOptions | None = None,
+        *,
+        owns_registry: bool = False,
+    ) -> None:
+        super().__init__(registry, options, owns_registry)
+        self._readers: Cache[SchemaKey, Read] = Cache(self._size)
+        self._last: tuple[bytes, Read] = _NEVER
+
+    @abstractmethod
+    async def reader(self, key: SchemaKey) -> Read:
+        """What reads payloads of that schema: from the whole data, and where they begin."""
+
+    def framed(self, header: bytes, data: bytes) -> bytes:
+        """The data as if its header stood before it."""
+        return header + data
+
+    def __call__(self, data: bytes, place: Place, /) -> Any:
+        if place.headers:
+            header = header_of(place.headers, place)
+            if header is not None:
+                data = self.framed(header, data)
+        prefix = data[:ID_SIZE]
+        last, read_last = self._last
+        if prefix == last:
+            return read_last(data, ID_SIZE)
+        key, at = unframe(data)
+        read = self._readers.get(key)
+        if read is None:
+            return self._first(key, data, at)
+        if at == ID_SIZE:
+            self._last = (prefix, read)
+        return read(data, at)
+
+    def many(
+        self, data: Sequence[bytes | None], place: Place, /
+    ) -> list[Any] | Awaitable[list[Any]]:
+        """All of them."""
+        found: list[Any] = []
+        prefix, read = self._last
+        for each in data:
+            if each is None:
+                found.append(None)
+                continue
+            if each[:ID_SIZE] != prefix:
+                key, at = unframe(each)
+                known = self._readers.get(key)
+                if known is None:
+                    return self._rest(found, data)
+                if at != ID_SIZE:
+                    found.append(known(each, at))
+                    continue
+                prefix, read = self._last = each[:ID_SIZE], known
+            found.append(read(each, ID_SIZE))
+        return found
+
+    async def _rest(self, found: list[Any], data: Sequence[bytes | None]) -> list[Any]:
+        for each in data[len(found) :]:
+            if each is None:
+                found.append(None)
+                continue
+            key, at = unframe(each)
+            read = self._readers.get(key)
+            found.append(await self._first(key, each, at) if read is None else read(each, at))
+        return found
+
+    async def _first(self, key: SchemaKey, data: bytes, at: int) -> Any:
+        read = self._readers.get(key)
+        if read is None:
+            read = self._readers.put(key, await self.reader(key))
+        return read(data, at)
+
+    async def schema_of(self, key: SchemaKey, type: str, *, format: str | None = None) -> Schema:
+        """The schema; DeserializationFailed if it is of another kind."""
+        if isinstance(key, int):
+            schema = await self.registry.schema(key, format=format)
+        else:
+            schema = await self.registry.schema_by_guid(key, format=format)
+        if schema.type != type:
+            raise DeserializationFailed(
+                f"it was written with a schema of another kind: {schema.type}, not {type}",
+                schema=key,
+            )
+        return schema
+
+
+def _read_nothing(data: bytes, at: int) -> Any:
+    raise AssertionError("no prefix is as long")
+
+
+_NEVER = (b"\0" * (ID_SIZE + 1), _read_nothing)

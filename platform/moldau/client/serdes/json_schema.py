@@ -1,0 +1,194 @@
+"""JSON behind the id of its JSON Schema, checked against it through jsonschema-rs.
+
+A value is plain JSON, a dataclass, a pydantic model or a msgspec struct. The serializer's own
+schema is given as text or `Schema`, or made of a type; without either, values are written with the
+latest version that the subject has in the registry.
+
+Invariant: what does not fit its schema is neither written nor given out, unless
+`json.fail.invalid.schema` is false. jsonschema-rs, as it is many times faster than the checkers
+that are written in Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final
+
+from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+from moldau.client.serdes.extras import need
+from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
+from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.client.serdes.registry.schemas import JSON, Schema
+from moldau.client.serdes.typed_json import is_struct, object_reader, read_json, write_json
+from moldau.client.serdes.wire import SchemaKey, frame
+from moldau.errors import ConfigError
+
+Check = Callable[[Any], None]
+
+_DEPTH_MAX: Final = 32
+_BASE: Final = "json-schema:///"
+_PLAIN: Final = (dict, list, str, int, float, bool)
+
+
+class JsonSchemaSerializer(SchemaSerializer):
+    """Writes values that fit a JSON Schema."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema: str | Schema | None = None,
+        *,
+        type: type[Any] | None = None,
+        options: SchemaOptions | None = None,
+        owns_registry: bool = False,
+    ) -> None:
+        """The schema itself, or a type that one is made of."""
+        super().__init__(registry, options, owns_registry=owns_registry)
+        if schema is None and type is not None:
+            schema = json.dumps(schema_of_type(type))
+        self._schema = Schema(schema, JSON) if isinstance(schema, str) else schema
+        if self._schema is not None and not self._schema.references:
+            _validator(self._schema, {})  # what is wrong with it is told before it is registered
+        self._name = None if self._schema is None else _title_of(self._schema)
+
+    def kind_of(self, value: Any) -> Hashable:
+        """All values have one schema."""
+        return None
+
+    def subject_of(self, value: Any, place: Place) -> str:
+        """Named by the schema's title."""
+        return self.options.subject(place, self._name)
+
+    async def own_schema(self, value: Any) -> Schema | None:
+        """The given one."""
+        return self._schema
+
+    async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
+        """Checks and writes."""
+        if schema.type != JSON:
+            raise SerializationFailed(
+                f"the subject has a schema of another kind: {schema.type}", schema=schema_id
+            )
+        prefix = frame(schema_id)
+        if not self.options.validates:
+            return lambda value: prefix + write_json(value)
+        check = await checker(self.registry, schema, schema_id, SerializationFailed)
+
+        def write(value: Any) -> bytes:
+            data = write_json(value)
+            check(value if type(value) in _PLAIN else read_json(data))
+            return prefix + data
+
+        return write
+
+
+class JsonSchemaDeserializer(SchemaDeserializer):
+    """Reads values of JSON Schemas, as plain JSON or as instances of a type."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        *,
+        type: type[Any] | None = None,
+        options: SchemaOptions | None = None,
+        owns_registry: bool = False,
+    ) -> None:
+        super().__init__(registry, options, owns_registry=owns_registry)
+        self._make = None if type is None else object_reader(type)
+
+    async def reader(self, key: SchemaKey) -> Read:
+        """Reads and checks."""
+        schema = await self.schema_of(key, JSON)
+        check = None
+        if self.options.validates:
+            check = await checker(self.registry, schema, key, DeserializationFailed)
+        make = self._make
+
+        def read(data: bytes, at: int) -> Any:
+            value = read_json(data[at:])
+            if check is not None:
+                check(value)
+            return value if make is None else make(value)
+
+        return read
+
+
+def schema_of_type(type: Any) -> dict[str, Any]:
+    """The JSON Schema of a dataclass, pydantic model or msgspec struct."""
+    if is_struct(type):
+        import msgspec
+
+        return {**msgspec.json.schema(type), "title": type.__name__}
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(type).json_schema()
+
+
+async def checker(
+    registry: SchemaRegistry,
+    schema: Schema,
+    key: SchemaKey,
+    failure: type[SerializationFailed | DeserializationFailed],
+) -> Check:
+    """Raises the failure for a value that does not fit, with the place in it."""
+    rs = need("jsonschema_rs", "json-schema")
+    known: dict[str, Any] = {}
+    await _add_references(registry, schema, known, _DEPTH_MAX)
+
+    validator = _validator(schema, known)
+
+    def check(value: Any) -> None:
+        try:
+            validator.validate(value)
+        except rs.ValidationError as error:
+            place = "/".join(map(str, error.instance_path))
+            raise failure(
+                f"it does not fit its schema: {error.message}", schema=key, at=f"/{place}"
+            ) from error
+
+    return check
+
+
+def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
+    """Refers to what is known, and never to addresses: a schema does not choose what is fetched."""
+    rs = need("jsonschema_rs", "json-schema")
+
+    def retrieve(uri: str) -> Any:
+        for name, body in known.items():
+            if uri == name or uri.removeprefix(_BASE) == name or uri.endswith(f"/{name}"):
+                return body
+        raise LookupError(f"the schema refers to {uri}, which is none of its references")
+
+    try:
+        return rs.validator_for(_loaded(schema), retriever=retrieve, base_uri=_BASE)
+    except (rs.ValidationError, rs.ReferencingError, ValueError) as error:
+        raise ConfigError(
+            f"the JSON Schema cannot be used: {error}", schema=schema.text[:80]
+        ) from error
+
+
+async def _add_references(
+    registry: SchemaRegistry, schema: Schema, known: dict[str, Any], depth: int
+) -> None:
+    if schema.references and not depth:
+        raise ConfigError("the schema's references are too deep or go in a circle")
+    for each in schema.references:
+        if each.name not in known:
+            found = await registry.version(each.subject, each.version)
+            known[each.name] = _loaded(found.schema)
+            await _add_references(registry, found.schema, known, depth - 1)
+
+
+def _loaded(schema: Schema) -> Any:
+    try:
+        return json.loads(schema.text)
+    except ValueError as error:
+        raise ConfigError(f"the schema is no JSON: {error}", schema=schema.text[:80]) from error
+
+
+def _title_of(schema: Schema) -> str | None:
+    loaded = _loaded(schema)
+    title = loaded.get("title") if isinstance(loaded, dict) else None
+    return title if isinstance(title, str) else None

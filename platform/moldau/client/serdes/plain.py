@@ -1,0 +1,192 @@
+"""Serdes of single values, in the bytes that Java's classes of the same names write.
+
+Numbers are big-endian and of one size, a UUID is its text, a boolean one byte. Stricter than Java
+in one point: text that is not in its encoding is an error and not a question mark, because what a
+serde changes silently is lost.
+
+Invariant: what a serializer wrote, its deserializer gives back; a value of another type or out of
+range is refused and never converted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class BytesSerializer:
+    """Bytes as they are; bytearray and memoryview are copied."""
+
+    def __call__(self, value: Any, place: Place, /) -> bytes:
+        if type(value) is bytes:
+            return value
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        raise SerializationFailed("bytes were expected")
+
+    def many(self, values: Sequence[Any], place: Place, /) -> list[bytes | None]:
+        """All of them."""
+        return [None if value is None else self(value, place) for value in values]
+
+
+class BytesDeserializer:
+    """Bytes as they are."""
+
+    def __call__(self, data: bytes, place: Place, /) -> bytes:
+        return data
+
+    def many(self, data: Sequence[bytes | None], place: Place, /) -> list[bytes | None]:
+        """All of them."""
+        return list(data)
+
+
+class StringSerializer:
+    """Text in an encoding, UTF-8 if not told."""
+
+    def __init__(self, encoding: str = "UTF-8") -> None:
+        self._encoding = _known(encoding)
+
+    def __call__(self, value: Any, place: Place, /) -> bytes:
+        if not isinstance(value, str):
+            raise SerializationFailed("text was expected")
+        return value.encode(self._encoding)
+
+    def many(self, values: Sequence[Any], place: Place, /) -> list[bytes | None]:
+        """All of them."""
+        return [None if value is None else self(value, place) for value in values]
+
+
+class StringDeserializer:
+    """Text of an encoding, UTF-8 if not told."""
+
+    def __init__(self, encoding: str = "UTF-8") -> None:
+        self._encoding = _known(encoding)
+
+    def __call__(self, data: bytes, place: Place, /) -> str:
+        return data.decode(self._encoding)
+
+    def many(self, data: Sequence[bytes | None], place: Place, /) -> list[str | None]:
+        """All of them."""
+        encoding = self._encoding
+        return [None if each is None else each.decode(encoding) for each in data]
+
+
+def _known(encoding: str) -> str:
+    try:
+        "".encode(encoding)
+    except LookupError:
+        raise ValueError(f"no such encoding: {encoding}") from None
+    return encoding
+
+
+class NumberSerializer:
+    """A number of one size, big-endian: `short`, `int`, `long`, `float`, `double`."""
+
+    def __init__(self, kind: str) -> None:
+        layout, self._types = _NUMBERS[kind]
+        self._kind = kind
+        self._pack = struct.Struct(layout).pack
+
+    def __call__(self, value: Any, place: Place, /) -> bytes:
+        if type(value) not in self._types:
+            raise SerializationFailed(f"a number of the kind {self._kind} was expected")
+        try:
+            return self._pack(value)
+        except (struct.error, OverflowError):
+            raise SerializationFailed(f"out of range for {self._kind}", value=value) from None
+
+
+class NumberDeserializer:
+    """The number that `NumberSerializer` wrote."""
+
+    def __init__(self, kind: str) -> None:
+        layout, _ = _NUMBERS[kind]
+        self._kind = kind
+        self._unpack = struct.Struct(layout).unpack
+
+    def __call__(self, data: bytes, place: Place, /) -> int | float:
+        try:
+            (value,) = self._unpack(data)
+        except struct.error:
+            raise DeserializationFailed(
+                f"no {self._kind}: its size", size_bytes=len(data)
+            ) from None
+        number: int | float = value
+        return number
+
+
+_NUMBERS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
+    "short": (">h", (int,)),
+    "int": (">i", (int,)),
+    "long": (">q", (int,)),
+    "float": (">f", (float, int)),
+    "double": (">d", (float, int)),
+}
+NUMBER_KINDS: Final = tuple(_NUMBERS)
+
+
+class BooleanSerializer:
+    """One byte, 0 or 1."""
+
+    def __call__(self, value: Any, place: Place, /) -> bytes:
+        if value is True:
+            return b"\x01"
+        if value is False:
+            return b"\x00"
+        raise SerializationFailed("True or False was expected")
+
+
+class BooleanDeserializer:
+    """True or False."""
+
+    def __call__(self, data: bytes, place: Place, /) -> bool:
+        if data not in (b"\x00", b"\x01"):
+            raise DeserializationFailed("no boolean: it is not the byte 0 or 1", data=data[:20])
+        return data == b"\x01"
+
+
+class UuidSerializer:
+    """A UUID as the 36 signs of its text."""
+
+    def __call__(self, value: Any, place: Place, /) -> bytes:
+        if not hasattr(value, "hex") or not hasattr(value, "urn"):
+            raise SerializationFailed("a UUID was expected")
+        return str(value).encode("ascii")
+
+
+class UuidDeserializer:
+    """A UUID of its text."""
+
+    def __init__(self) -> None:
+        from pydantic_core import SchemaValidator, core_schema
+
+        # The module `uuid` also makes UUIDs up, which only the runtime may: pydantic reads them.
+        self._read = SchemaValidator(core_schema.uuid_schema()).validate_python
+
+    def __call__(self, data: bytes, place: Place, /) -> UUID:
+        if len(data) != _UUID_SIGNS:
+            raise DeserializationFailed("no UUID: its size", size_bytes=len(data))
+        return cast("UUID", self._read(data.decode("ascii")))
+
+
+_UUID_SIGNS: Final = 36
+
+
+class VoidSerializer:
+    """For a side that is always None, which no serializer sees."""
+
+    def __call__(self, value: Any, place: Place, /) -> bytes:
+        raise SerializationFailed("None was expected, and nothing else")
+
+
+class VoidDeserializer:
+    """For a side that is always None, which no deserializer sees."""
+
+    def __call__(self, data: bytes, place: Place, /) -> None:
+        raise DeserializationFailed("nothing was expected", size_bytes=len(data))

@@ -1,0 +1,389 @@
+"""The Schema Registry, as an application uses it.
+
+Answers that never change (the schema of an id, the id of a schema under a subject) are remembered,
+the latest version of a subject for `latest.cache.ttl.sec`; each kind up to so many. All else is
+asked anew.
+
+Belongs to the event loop that first uses it. Errors are `RegistryError` with the registry's own
+number and words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote, urlencode
+
+from moldau.client.serdes import settings as rows
+from moldau.client.serdes.registry.cache import Cache
+from moldau.client.serdes.registry.http import (
+    HttpAnswer,
+    HttpRequest,
+    authorization,
+    parse_url,
+)
+from moldau.client.serdes.registry.schemas import (
+    LATEST,
+    Compatibility,
+    Config,
+    RegisteredSchema,
+    RegistryError,
+    Schema,
+    config_of,
+    registered_of,
+    schema_of,
+    want,
+)
+from moldau.client.serdes.registry.shell import Registry, Waits
+from moldau.client.world import World
+from moldau.config import Settings
+from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from moldau.runtime import Runtime
+
+_OK: Final = range(200, 300)
+_NOT_FOUND: Final = 404
+_REFUSED: Final = {
+    401: "the schema registry wants a name and password or a token: see basic.auth.user.info and "
+    "bearer.auth.token",
+    403: "the schema registry does not allow this to the name that is used",
+}
+
+
+class SchemaRegistry:
+    """A client of one registry."""
+
+    def __init__(
+        self,
+        settings: Settings | Mapping[str, object] | str | None = None,
+        *,
+        runtime: Runtime | None = None,
+        tls: ssl.SSLContext | None = None,
+        **options: object,
+    ) -> None:
+        """`settings` are an address, or settings by Confluent's names; `options` the same with
+        underscores."""
+        self.settings = _resolved(settings, options)
+        if not self.settings[rows.registry_url]:
+            raise ConfigError("no address of a registry", setting=rows.registry_url.name)
+        self._world = World(runtime)
+        self._entered: Runtime | None = None
+        self._registry = _registry(self.settings, tls)
+        size = self.settings[rows.cache_size]
+        self._schemas: Cache[tuple[int | str, str | None], Schema] = Cache(size)
+        self._ids: Cache[tuple[str, Schema, bool], int] = Cache(size)
+        self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(size)
+        self._found: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(size)
+        self._latest: Cache[str, tuple[float, RegisteredSchema]] = Cache(size)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connections. May be called again."""
+        await self._registry.aclose()
+        await self._world.aclose()
+        self._entered = None
+
+    # Schemas by id
+
+    async def schema(self, schema_id: int, *, format: str | None = None) -> Schema:
+        """The schema of that id. `format` is for protobuf: "serialized" gives descriptors."""
+        return await self._schema(schema_id, f"/schemas/ids/{schema_id}", format)
+
+    async def schema_by_guid(self, guid: str, *, format: str | None = None) -> Schema:
+        """The schema of that GUID, which is the same in every registry that has the schema."""
+        return await self._schema(guid, f"/schemas/guids/{quote(guid, safe='')}", format)
+
+    async def _schema(self, key: int | str, path: str, format: str | None) -> Schema:
+        known = self._schemas.get((key, format))
+        if known is not None:
+            return known
+
+        async def ask() -> Schema:
+            body = await self._get(path, **({"format": format} if format else {}))
+            return self._schemas.put((key, format), schema_of(body))
+
+        return await self._registry.once(self._runtime, ("schema", key, format), ask)
+
+    def known_schema(self, schema_id: int | str, *, format: str | None = None) -> Schema | None:
+        """As `schema`, of what is remembered."""
+        return self._schemas.get((schema_id, format))
+
+    async def schema_subjects(self, schema_id: int) -> list[str]:
+        """The subjects that have the schema."""
+        return _texts(await self._get(f"/schemas/ids/{schema_id}/subjects"))
+
+    async def schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
+        """Where the schema is: (subject, version)."""
+        body = await self._get(f"/schemas/ids/{schema_id}/versions")
+        return [(want(each, "subject", str), want(each, "version", int)) for each in body]
+
+    async def schema_types(self) -> list[str]:
+        """The kinds of schemas that this registry takes."""
+        return _texts(await self._get("/schemas/types"))
+
+    # Subjects
+
+    async def subjects(self, *, prefix: str | None = None, deleted: bool = False) -> list[str]:
+        """The subjects; with the softly deleted ones, if wanted."""
+        query = _set(subjectPrefix=prefix, deleted=deleted or None)
+        return _texts(await self._get("/subjects", **query))
+
+    async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
+        """Makes it a version of the subject, unless it is one already; gives its id."""
+        key = (subject, schema, normalize)
+        known = self._ids.get(key)
+        if known is not None:
+            return known
+
+        async def ask() -> int:
+            query = _set(normalize=normalize or None)
+            path = f"/subjects/{quote(subject, safe='')}/versions"
+            body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
+            return self._ids.put(key, want(body, "id", int))
+
+        return await self._registry.once(self._runtime, ("register", *key), ask)
+
+    async def lookup(
+        self, subject: str, schema: Schema, *, normalize: bool = False, deleted: bool = False
+    ) -> RegisteredSchema:
+        """The version of the subject that this schema is; RegistryError if it is none."""
+        key = (subject, schema, normalize)
+        known = None if deleted else self._found.get(key)
+        if known is not None:
+            return known
+
+        async def ask() -> RegisteredSchema:
+            query = _set(normalize=normalize or None, deleted=deleted or None)
+            path = f"/subjects/{quote(subject, safe='')}"
+            body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
+            found = registered_of(body)
+            return found if deleted else self._found.put(key, found)
+
+        return await self._registry.once(self._runtime, ("lookup", *key, deleted), ask)
+
+    async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """The numbers of a subject's versions."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        body = await self._get(path, **_set(deleted=deleted or None))
+        return [int(each) for each in body]
+
+    async def version(
+        self, subject: str, version: int, *, deleted: bool = False
+    ) -> RegisteredSchema:
+        """One version of a subject."""
+        known = None if deleted else self._versions.get((subject, version))
+        if known is not None:
+            return known
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        found = registered_of(await self._get(path, **_set(deleted=deleted or None)))
+        return found if deleted else self._versions.put((subject, version), found)
+
+    async def latest(self, subject: str) -> RegisteredSchema:
+        """The last version of a subject, remembered for a while."""
+        known = self.known_latest(subject)
+        if known is not None:
+            return known
+
+        async def ask() -> RegisteredSchema:
+            path = f"/subjects/{quote(subject, safe='')}/versions/{LATEST}"
+            found = registered_of(await self._get(path))
+            self._latest.put(subject, (self._runtime.clock.monotonic(), found))
+            return found
+
+        return await self._registry.once(self._runtime, ("latest", subject), ask)
+
+    def known_latest(self, subject: str) -> RegisteredSchema | None:
+        """As `latest`, of what is remembered."""
+        known = self._latest.get(subject)
+        ttl_s = self.settings[rows.latest_cache_ttl_s]
+        if known is None or 0 <= ttl_s < self._runtime.clock.monotonic() - known[0]:
+            return None
+        return known[1]
+
+    async def referenced_by(self, subject: str, version: int) -> list[int]:
+        """The ids of schemas that refer to that version."""
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}/referencedby"
+        return [int(each) for each in await self._get(path)]
+
+    async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Deletes all versions, softly; for good what was deleted softly before."""
+        path = f"/subjects/{quote(subject, safe='')}"
+        body = await self._ask("DELETE", path, None, _set(permanent=permanent or None))
+        self.forget()
+        return [int(each) for each in body]
+
+    async def delete_version(
+        self, subject: str, version: int | str, *, permanent: bool = False
+    ) -> int:
+        """Deletes one version (or "latest"); gives its number."""
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        body = await self._ask("DELETE", path, None, _set(permanent=permanent or None))
+        self.forget()
+        return int(body)
+
+    # Compatibility, configuration, modes
+
+    async def is_compatible(
+        self,
+        subject: str,
+        schema: Schema,
+        version: int | str | None = LATEST,
+        *,
+        normalize: bool = False,
+    ) -> Compatibility:
+        """Whether the schema may follow that version, or (None) all that the subject's level
+        compares it with."""
+        suffix = "" if version is None else f"/{version}"
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions{suffix}"
+        query = _set(verbose=True, normalize=normalize or None)
+        body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
+        messages = tuple(map(str, body.get("messages") or ()))
+        return Compatibility(want(body, "is_compatible", bool), messages)
+
+    async def config(self, subject: str | None = None, *, effective: bool = False) -> Config:
+        """What is set for the subject (else for all); `effective` gives what holds for it."""
+        query = _set(defaultToGlobal=effective or None)
+        return config_of(await self._get(f"/config{_below(subject)}", **query))
+
+    async def set_config(self, config: Config, subject: str | None = None) -> Config:
+        """Changes what is set in `config`."""
+        path = f"/config{_below(subject)}"
+        return config_of(await self._ask("PUT", path, config.to_json(), {}, subject=subject))
+
+    async def delete_config(self, subject: str | None = None) -> None:
+        """From now on the subject goes by what holds for all, and all by the default."""
+        await self._ask("DELETE", f"/config{_below(subject)}", None, {}, subject=subject)
+
+    async def mode(self, subject: str | None = None, *, effective: bool = False) -> str:
+        """READWRITE, READONLY, READONLY_OVERRIDE or IMPORT."""
+        query = _set(defaultToGlobal=effective or None)
+        return str(want(await self._get(f"/mode{_below(subject)}", **query), "mode", str))
+
+    async def set_mode(self, mode: str, subject: str | None = None, *, force: bool = False) -> str:
+        """Changes the mode."""
+        path = f"/mode{_below(subject)}"
+        body = await self._ask("PUT", path, {"mode": mode}, _set(force=force or None))
+        return str(want(body, "mode", str))
+
+    async def delete_mode(self, subject: str) -> None:
+        """From now on the subject goes by the mode of all."""
+        await self._ask("DELETE", f"/mode{_below(subject)}", None, {}, subject=subject)
+
+    async def contexts(self) -> list[str]:
+        """The contexts of this registry, of which the default one is called "."."""
+        return _texts(await self._get("/contexts"))
+
+    def forget(self) -> None:
+        """Remembers nothing any more."""
+        for cache in (self._schemas, self._ids, self._versions, self._found, self._latest):
+            cache.clear()
+
+    # Asking
+
+    @property
+    def _runtime(self) -> Runtime:
+        if self._entered is None:
+            self._entered = self._world.enter()
+        return self._entered
+
+    async def _get(self, path: str, **query: str) -> Any:
+        return await self._ask("GET", path, None, query)
+
+    async def _ask(
+        self, method: str, path: str, body: Any, query: Mapping[str, str], **facts: object
+    ) -> Any:
+        target = f"{path}?{urlencode(query)}" if query else path
+        data = None if body is None else json.dumps(body).encode()
+        answer = await self._registry.ask(self._runtime, HttpRequest(method, target, data))
+        return _read(answer, method, path, facts)
+
+
+def _resolved(
+    settings: Settings | Mapping[str, object] | str | None, options: Mapping[str, object]
+) -> Settings:
+    if isinstance(settings, Settings) and not options:
+        return settings
+    from moldau.client.settings import resolve
+
+    if isinstance(settings, Settings):
+        raise TypeError("settings that are resolved take no options beside them")
+    given = {rows.registry_url.name: settings} if isinstance(settings, str) else settings or {}
+    return resolve(rows.REGISTRY_SETTINGS, given, options)
+
+
+def _registry(settings: Settings, tls: ssl.SSLContext | None) -> Registry:
+    basic, bearer = settings[rows.basic_auth_user_info], settings[rows.bearer_auth_token]
+    user_info = None if basic is None else basic.reveal()
+    token = None if bearer is None else bearer.reveal()
+    addresses = [parse_url(each) for each in settings[rows.registry_url]]
+    if tls is None and any(each.is_tls for each in addresses):
+        from moldau.client.serdes.registry.tls import tls_context
+
+        tls = tls_context(settings)
+    waits = Waits(
+        settings[rows.connect_timeout_ms] / 1000,
+        settings[rows.read_timeout_ms] / 1000,
+        settings[rows.retries_max],
+        settings[rows.retries_wait_ms] / 1000,
+        settings[rows.retries_wait_max_ms] / 1000,
+    )
+    return Registry(
+        [(each, authorization(user_info or each.user_info, token)) for each in addresses],
+        waits,
+        tls,
+    )
+
+
+def _read(answer: HttpAnswer, method: str, path: str, facts: Mapping[str, object]) -> Any:
+    """What an answer says; RegistryError with the registry's own words."""
+    try:
+        body = json.loads(answer.body) if answer.body else {}
+    except ValueError:
+        body = None
+    if answer.status in _OK and body is not None:
+        return body
+    from moldau.client.serdes.registry.shell import RETRIABLE
+
+    code, said = answer.status, ""
+    if isinstance(body, Mapping):
+        code = body.get("error_code") or code
+        said = str(body.get("message") or body.get("title") or "")
+    reason = _REFUSED.get(answer.status) or f"the schema registry answered {answer.status}"
+    if answer.status in _OK:
+        reason, said = "the schema registry's answer is no JSON", ""
+    raise RegistryError(
+        f"{reason}: {said}" if said else reason,
+        status=answer.status,
+        code=code,
+        retriable=answer.status in RETRIABLE,
+        request=f"{method} {path}",
+        **{name: value for name, value in facts.items() if value is not None},
+    )
+
+
+def _below(subject: str | None) -> str:
+    return "" if subject is None else f"/{quote(subject, safe='')}"
+
+
+def _set(**query: str | bool | None) -> dict[str, str]:
+    """What was given; a flag as the registry writes it."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in query.items()
+        if value is not None
+    }
+
+
+def _texts(body: Any) -> list[str]:
+    if not isinstance(body, list):
+        raise RegistryError("the registry's answer is not of its API", found=str(body)[:80])
+    return [str(each) for each in body]

@@ -1,0 +1,106 @@
+"""Under which subject a schema is, and how a serializer finds the one to write with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.client.serdes import settings as rows
+from moldau.client.serdes.contract import Place, SerializationFailed
+from moldau.client.serdes.registry.schemas import Schema
+from moldau.config import Settings
+from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    from moldau.client.serdes.registry.client import SchemaRegistry
+
+SubjectName = Callable[[Place, str | None], str]
+"""The subject of a place's schemas; the name is that of the record or message, where it has one."""
+
+
+def topic_subject(place: Place, name: str | None) -> str:
+    """One schema a topic: `orders-value`."""
+    return f"{place.topic}-{place.side}"
+
+
+def record_subject(place: Place, name: str | None) -> str:
+    """The schema's own name, wherever it is used."""
+    return _needed(name)
+
+
+def topic_record_subject(place: Place, name: str | None) -> str:
+    """Several schemas in one topic, each for itself: `orders-shop.Order`."""
+    return f"{place.topic}-{_needed(name)}"
+
+
+def _needed(name: str | None) -> str:
+    if not name:
+        raise SerializationFailed(
+            "its schema has no name, which the subject name strategy needs; use the topic strategy"
+        )
+    return name
+
+
+_JAVA: Final = "io.confluent.kafka.serializers.subject."
+STRATEGIES: Final[dict[str, SubjectName]] = {
+    "topic": topic_subject,
+    "record": record_subject,
+    "topic-record": topic_record_subject,
+    f"{_JAVA}TopicNameStrategy": topic_subject,
+    f"{_JAVA}RecordNameStrategy": record_subject,
+    f"{_JAVA}TopicRecordNameStrategy": topic_record_subject,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaOptions:
+    """How schemas are found and used; what each means stands at the setting of its name."""
+
+    subject: SubjectName = topic_subject
+    auto_register: bool = True
+    normalize: bool = False
+    use_latest: bool = False
+    use_id: int | None = None
+    validates: bool = True
+
+    @classmethod
+    def of(cls, settings: Settings, *, is_key: bool) -> SchemaOptions:
+        """As the settings say; ConfigError for a strategy that nobody knows."""
+        row = rows.key_subject_strategy if is_key else rows.value_subject_strategy
+        strategy = STRATEGIES.get(settings[row])
+        if strategy is None:
+            raise ConfigError(
+                "no such subject name strategy",
+                setting=row.name,
+                given=settings[row],
+                known=list(STRATEGIES)[:3],
+            )
+        schema_id = settings[rows.use_schema_id]
+        return cls(
+            strategy,
+            settings[rows.auto_register],
+            settings[rows.normalize_schemas],
+            settings[rows.use_latest_version],
+            None if schema_id < 0 else schema_id,
+            settings[rows.fails_invalid],
+        )
+
+
+DEFAULT_OPTIONS: Final = SchemaOptions()
+
+
+async def find_schema(
+    registry: SchemaRegistry, options: SchemaOptions, subject: str, own: Schema | None
+) -> tuple[int, Schema]:
+    """The id and the schema to write with: the one of `use.schema.id`, the latest of the subject,
+    or the serializer's own, which is registered where that is allowed."""
+    if options.use_id is not None:
+        return options.use_id, await registry.schema(options.use_id)
+    if own is None or options.use_latest:
+        latest = await registry.latest(subject)
+        return latest.id, latest.schema
+    if options.auto_register:
+        return await registry.register(subject, own, normalize=options.normalize), own
+    found = await registry.lookup(subject, own, normalize=options.normalize)
+    return found.id, own

@@ -1,0 +1,221 @@
+"""From what a client was told to the serde itself: an object, a function, or a name.
+
+Names are those of `FORMATS`, those of Java's classes as a .properties file has them, and those of
+the plugin group `moldau.serdes` (a class or function of a `Choice`). Never a dotted path: a setting
+chooses among what is installed, it does not choose code.
+
+Invariant: what was made here of a name is ended by `close_serde`; what the user made is his own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from moldau.client.serdes import settings as rows
+from moldau.client.serdes.contract import (
+    Deserializer,
+    DeserializerGiven,
+    Place,
+    Serializer,
+    SerializerGiven,
+)
+from moldau.config import Settings
+from moldau.errors import ConfigError
+from moldau.plugins import PluginError, Plugins, installed_plugins
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+GROUP: Final = "moldau.serdes"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a name was chosen for: one side of the records of one client."""
+
+    settings: Settings
+    is_key: bool
+    is_serializer: bool
+    runtime: Runtime
+
+    @property
+    def setting(self) -> str:
+        """The setting that chooses."""
+        side = "key" if self.is_key else "value"
+        return f"{side}.{'serializer' if self.is_serializer else 'deserializer'}"
+
+
+Make = Callable[[Choice], Any]
+
+
+def _plain(name: str, *given: object) -> Make:
+    def make(choice: Choice) -> Any:
+        from moldau.client.serdes import plain
+
+        kind = "Serializer" if choice.is_serializer else "Deserializer"
+        return getattr(plain, name + kind)(*given)
+
+    return make
+
+
+def _string(choice: Choice) -> Any:
+    from moldau.client.serdes.plain import StringDeserializer, StringSerializer
+
+    row = rows.serializer_encoding if choice.is_serializer else rows.deserializer_encoding
+    try:
+        encoding = choice.settings[row]
+        made = StringSerializer if choice.is_serializer else StringDeserializer
+        return made(encoding)
+    except ValueError as error:
+        raise ConfigError(str(error), setting=row.name) from None
+
+
+def _json(choice: Choice) -> Any:
+    from moldau.client.serdes.typed_json import JsonDeserializer, JsonSerializer
+
+    return JsonSerializer() if choice.is_serializer else JsonDeserializer()
+
+
+def _with_registry(module: str, name: str) -> Make:
+    def make(choice: Choice) -> Any:
+        from importlib import import_module
+
+        from moldau.client.serdes.registry.client import SchemaRegistry
+        from moldau.client.serdes.registry.naming import SchemaOptions
+
+        if not choice.settings[rows.registry_url]:
+            raise ConfigError(
+                "schemas need a registry",
+                setting=rows.registry_url.name,
+                needed_by=choice.setting,
+            )
+        home = import_module(f"moldau.client.serdes.{module}")
+        kind = "Serializer" if choice.is_serializer else "Deserializer"
+        registry = SchemaRegistry(choice.settings, runtime=choice.runtime)
+        options = SchemaOptions.of(choice.settings, is_key=choice.is_key)
+        return getattr(home, name + kind)(registry, options=options, owns_registry=True)
+
+    return make
+
+
+FORMATS: Final[dict[str, Make]] = {
+    "string": _string,
+    "bytes": _plain("Bytes"),
+    "json": _json,
+    **{kind: _plain("Number", kind) for kind in ("short", "int", "long", "float", "double")},
+    "boolean": _plain("Boolean"),
+    "uuid": _plain("Uuid"),
+    "void": _plain("Void"),
+    "avro": _with_registry("avro", "Avro"),
+    "protobuf": _with_registry("protobuf", "Protobuf"),
+    "json-schema": _with_registry("json_schema", "JsonSchema"),
+}
+
+_KAFKA: Final = "org.apache.kafka.common.serialization."
+_CONFLUENT: Final = "io.confluent.kafka.serializers."
+_JAVAS_NAMES: Final = {
+    f"{_KAFKA}String": "string",
+    f"{_KAFKA}ByteArray": "bytes",
+    f"{_KAFKA}ByteBuffer": "bytes",
+    f"{_KAFKA}Bytes": "bytes",
+    f"{_KAFKA}Short": "short",
+    f"{_KAFKA}Integer": "int",
+    f"{_KAFKA}Long": "long",
+    f"{_KAFKA}Float": "float",
+    f"{_KAFKA}Double": "double",
+    f"{_KAFKA}Boolean": "boolean",
+    f"{_KAFKA}UUID": "uuid",
+    f"{_KAFKA}Void": "void",
+    "org.apache.kafka.connect.json.Json": "json",
+    f"{_CONFLUENT}KafkaJson": "json",
+    f"{_CONFLUENT}KafkaAvro": "avro",
+    f"{_CONFLUENT}protobuf.KafkaProtobuf": "protobuf",
+    f"{_CONFLUENT}json.KafkaJsonSchema": "json-schema",
+}
+
+
+def resolve_serializer(
+    given: SerializerGiven, settings: Settings, *, is_key: bool, runtime: Runtime
+) -> Serializer | None:
+    """The serializer that was given or named; None where values are bytes already. ConfigError
+    names the setting and what there is."""
+    if given is None:
+        return None
+    choice = Choice(settings, is_key, True, runtime)
+    return cast(Serializer, _resolve(given, choice))
+
+
+def resolve_deserializer(
+    given: DeserializerGiven, settings: Settings, *, is_key: bool, runtime: Runtime
+) -> Deserializer | None:
+    """As `resolve_serializer`."""
+    if given is None:
+        return None
+    choice = Choice(settings, is_key, False, runtime)
+    return cast(Deserializer, _resolve(given, choice))
+
+
+async def close_serde(given: object, serde: object) -> None:
+    """Ends what was made of a name; leaves alone what was given as an object."""
+    if isinstance(given, str) and hasattr(serde, "aclose"):
+        await serde.aclose()
+
+
+def _resolve(given: object, choice: Choice) -> object:
+    if isinstance(given, str):
+        return _named(given, choice)
+    if isinstance(given, type) and any("__call__" in vars(each) for each in given.__mro__):
+        raise ConfigError(
+            "an instance is needed, not the class itself", setting=choice.setting, given=given
+        )
+    if not callable(given):
+        raise ConfigError(
+            "a serde is called with the value and its place",
+            setting=choice.setting,
+            given=type(given).__name__,
+        )
+    return given if _takes_place(given) else partial(_without_place, given)
+
+
+def _without_place(function: Callable[[Any], Any], value: Any, place: Place, /) -> Any:
+    return function(value)
+
+
+def _takes_place(function: Callable[..., Any]) -> bool:
+    """Whether it must be given two things. A function of one, such as `json.loads`, may have more
+    parameters that mean something else."""
+    from inspect import Parameter, signature
+
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):  # built in, and tells nothing of itself
+        return False
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [each for each in parameters if each.kind in kinds and each.default is Parameter.empty]
+    return len(needed) > 1
+
+
+def _named(name: str, choice: Choice) -> object:
+    java = name.removesuffix("Serializer" if choice.is_serializer else "Deserializer")
+    make = FORMATS.get(name) or FORMATS.get(_JAVAS_NAMES.get(java, ""))
+    if make is None:
+        make = _load(name, choice, installed_plugins())
+    return make(choice)
+
+
+def _load(name: str, choice: Choice, plugins: Plugins) -> Make:
+    try:
+        loaded = plugins.load(GROUP, name)
+    except PluginError as error:
+        raise ConfigError(
+            f"no such serde: {error.reason}",
+            setting=choice.setting,
+            given=name,
+            known=[*FORMATS, *plugins.named(GROUP)],
+        ) from error
+    if not callable(loaded):
+        raise ConfigError("the plugin makes no serde", setting=choice.setting, given=name)
+    return loaded

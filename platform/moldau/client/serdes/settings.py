@@ -1,0 +1,304 @@
+"""The settings of serdes and of the Schema Registry, by Kafka's and Confluent's names.
+
+They are part of the producer's and the consumer's tables, so that a .properties file that a Java
+client has works as it is; `REGISTRY_SETTINGS` is the table of a registry client by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moldau.config import (
+    BOOLEAN,
+    CLASS,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    STRING,
+    Check,
+    Kind,
+    Setting,
+    Settings,
+    SettingTable,
+    at_least,
+    list_of,
+    one_of,
+    one_of_ignoring_case,
+)
+
+_FORMATS: Final = (
+    "string, bytes, json, int, long, short, float, double, boolean, uuid, avro, protobuf, "
+    "json-schema, the name of a plugin, or the name of Java's class"
+)
+
+
+def _is_url(text: str) -> bool:
+    scheme, separator, rest = text.partition("://")
+    return scheme in ("http", "https") and bool(separator) and bool(rest.strip("/"))
+
+
+key_serializer = Setting(
+    "key.serializer", CLASS, None, f"What makes bytes of keys: {_FORMATS}. Without it, bytes."
+)
+value_serializer = Setting(
+    "value.serializer", CLASS, None, f"What makes bytes of values: {_FORMATS}. Without it, bytes."
+)
+key_deserializer = Setting(
+    "key.deserializer", CLASS, None, f"What is made of keys: {_FORMATS}. Without it, bytes."
+)
+value_deserializer = Setting(
+    "value.deserializer", CLASS, None, f"What is made of values: {_FORMATS}. Without it, bytes."
+)
+serializer_encoding = Setting(
+    "serializer.encoding", STRING, "UTF-8", "How the string serializer writes text."
+)
+deserializer_encoding = Setting(
+    "deserializer.encoding", STRING, "UTF-8", "How the string deserializer reads text."
+)
+
+registry_url = Setting(
+    "schema.registry.url",
+    LIST,
+    (),
+    "Where the Schema Registry is: http:// or https:// addresses, several separated by commas; "
+    "the next one is tried when one fails.",
+    check=list_of(item=Check("an http:// or https:// address", _is_url)),
+)
+basic_auth_source = Setting(
+    "basic.auth.credentials.source",
+    STRING,
+    "URL",
+    "Where the registry's name and password are: URL (https://name:password@host) or USER_INFO "
+    "(basic.auth.user.info).",
+    check=one_of("URL", "USER_INFO"),
+)
+basic_auth_user_info = Setting(
+    "basic.auth.user.info",
+    PASSWORD,
+    None,
+    "The registry's name:password, for basic.auth.credentials.source=USER_INFO.",
+    aliases=("schema.registry.basic.auth.user.info",),
+)
+bearer_auth_source = Setting(
+    "bearer.auth.credentials.source",
+    STRING,
+    None,
+    "Where the registry's bearer token is: STATIC_TOKEN (bearer.auth.token).",
+    check=one_of("STATIC_TOKEN"),
+)
+bearer_auth_token = Setting(
+    "bearer.auth.token",
+    PASSWORD,
+    None,
+    "The registry's bearer token, for bearer.auth.credentials.source=STATIC_TOKEN.",
+)
+tls_truststore = Setting(
+    "schema.registry.ssl.truststore.location",
+    STRING,
+    None,
+    "A PEM file of the authorities that may vouch for the registry; the system's if not told.",
+)
+tls_truststore_type = Setting(
+    "schema.registry.ssl.truststore.type",
+    STRING,
+    "PEM",
+    "The format of the truststore; Java's JKS and PKCS12 are turned to PEM with `keytool` and "
+    "`openssl`.",
+    check=one_of("PEM"),
+)
+tls_keystore = Setting(
+    "schema.registry.ssl.keystore.location",
+    STRING,
+    None,
+    "A PEM file of this client's certificate and private key, for a registry that asks for one.",
+)
+tls_keystore_type = Setting(
+    "schema.registry.ssl.keystore.type",
+    STRING,
+    "PEM",
+    "The format of the keystore.",
+    check=one_of("PEM"),
+)
+tls_key_password = Setting(
+    "schema.registry.ssl.key.password", PASSWORD, None, "Opens the private key of the keystore."
+)
+tls_identification = Setting(
+    "schema.registry.ssl.endpoint.identification.algorithm",
+    STRING,
+    "https",
+    "https checks that the registry's certificate is for its host; empty does not.",
+    check=one_of_ignoring_case("https", ""),
+)
+connect_timeout_ms = Setting(
+    "http.connect.timeout.ms",
+    INT,
+    60_000,
+    "How long a connection to the registry may take.",
+    check=at_least(1),
+)
+read_timeout_ms = Setting(
+    "http.read.timeout.ms",
+    INT,
+    60_000,
+    "How long the registry may take to answer.",
+    check=at_least(1),
+)
+retries_max = Setting(
+    "max.retries",
+    INT,
+    3,
+    "How often a request that the registry could not answer is tried again, each time at all of "
+    "its addresses.",
+    check=at_least(0),
+)
+retries_wait_ms = Setting(
+    "retries.wait.ms",
+    INT,
+    1_000,
+    "How long to wait before the first such retry; each further one waits twice as long.",
+    check=at_least(0),
+)
+retries_wait_max_ms = Setting(
+    "retries.max.wait.ms", INT, 20_000, "The longest wait between retries.", check=at_least(0)
+)
+cache_size = Setting(
+    "max.schemas.per.subject",
+    INT,
+    1_000,
+    "How many schemas, and how many answers about subjects, are remembered.",
+    check=at_least(1),
+)
+latest_cache_ttl_s = Setting(
+    "latest.cache.ttl.sec",
+    LONG,
+    -1,
+    "How many seconds the latest version of a subject is remembered; -1 for as long as it is used.",
+    check=at_least(-1),
+)
+
+auto_register = Setting(
+    "auto.register.schemas",
+    BOOLEAN,
+    True,
+    "Whether a schema that the registry does not have is registered when it is first used.",
+)
+normalize_schemas = Setting(
+    "normalize.schemas",
+    BOOLEAN,
+    False,
+    "Whether the registry compares schemas without regard to how they are written.",
+)
+use_latest_version = Setting(
+    "use.latest.version",
+    BOOLEAN,
+    False,
+    "Whether values are written with the latest schema of the subject instead of their own. Who "
+    "sets it means it: with Java's serializers it counts only with auto.register.schemas=false.",
+)
+use_schema_id = Setting(
+    "use.schema.id",
+    INT,
+    -1,
+    "The id of the schema to write with; -1 to find it by subject. Comes before all other ways.",
+    check=at_least(-1),
+)
+key_subject_strategy = Setting(
+    "key.subject.name.strategy",
+    CLASS,
+    "topic",
+    "Under which subject the schemas of keys are: topic (`<topic>-key`), record (the schema's "
+    "name), topic-record (`<topic>-<name>`), or the name of Java's class.",
+)
+value_subject_strategy = Setting(
+    "value.subject.name.strategy",
+    CLASS,
+    "topic",
+    "Under which subject the schemas of values are: topic (`<topic>-value`), record (the schema's "
+    "name), topic-record (`<topic>-<name>`), or the name of Java's class.",
+)
+fails_invalid = Setting(
+    "json.fail.invalid.schema",
+    BOOLEAN,
+    True,
+    "Whether values are held against their JSON Schema when they are written and read.",
+)
+
+
+def _javas(name: str, kind: Kind[Any], default: object, instead: str) -> Setting[Any]:
+    """A setting of Java's classes that its files often have; what it wants is said otherwise."""
+    return Setting(name, kind, default, f"Understood as Java's and of no effect here: {instead}.")
+
+
+_TYPED: Final = "give the deserializer a type in code, or take plain values"
+JAVAS_ROWS: Final = (
+    _javas("specific.avro.reader", BOOLEAN, False, _TYPED),
+    _javas("specific.protobuf.key.type", CLASS, None, _TYPED),
+    _javas("specific.protobuf.value.type", CLASS, None, _TYPED),
+    _javas("derive.type", BOOLEAN, False, "messages are always made of the registry's schema"),
+    _javas("json.key.type", CLASS, None, _TYPED),
+    _javas("json.value.type", CLASS, None, _TYPED),
+    _javas(
+        "avro.use.logical.type.converters",
+        BOOLEAN,
+        False,
+        "dates, decimals and UUIDs are always read as Python's",
+    ),
+    _javas(
+        "latest.compatibility.strict",
+        BOOLEAN,
+        True,
+        "with use.latest.version a value is written with the latest schema, or refused",
+    ),
+)
+REGISTRY_ROWS: Final = (
+    registry_url,
+    basic_auth_source,
+    basic_auth_user_info,
+    bearer_auth_source,
+    bearer_auth_token,
+    tls_truststore,
+    tls_truststore_type,
+    tls_keystore,
+    tls_keystore_type,
+    tls_key_password,
+    tls_identification,
+    connect_timeout_ms,
+    read_timeout_ms,
+    retries_max,
+    retries_wait_ms,
+    retries_wait_max_ms,
+    cache_size,
+    latest_cache_ttl_s,
+)
+SCHEMA_ROWS: Final = (
+    auto_register,
+    normalize_schemas,
+    use_latest_version,
+    use_schema_id,
+    key_subject_strategy,
+    value_subject_strategy,
+    fails_invalid,
+)
+
+
+def credentials_are_whole(settings: Settings) -> str | None:
+    """Who says where credentials are also gives them."""
+    given = settings[basic_auth_user_info]
+    if settings[basic_auth_source] == "USER_INFO" and given is None:
+        return "basic.auth.credentials.source=USER_INFO needs basic.auth.user.info"
+    if settings[basic_auth_source] == "URL" and given is not None:
+        return "basic.auth.user.info needs basic.auth.credentials.source=USER_INFO"
+    if given is not None and ":" not in given.reveal():
+        return "basic.auth.user.info is name:password"
+    if (settings[bearer_auth_source] is None) != (settings[bearer_auth_token] is None):
+        return "bearer.auth.credentials.source and bearer.auth.token need each other"
+    if given is not None and settings[bearer_auth_token] is not None:
+        return "the registry takes a name and password or a bearer token, not both"
+    return None
+
+
+SERDE_ROWS: Final = (*REGISTRY_ROWS, *SCHEMA_ROWS, *JAVAS_ROWS)
+SERIALIZER_ROWS: Final = (key_serializer, value_serializer, serializer_encoding)
+DESERIALIZER_ROWS: Final = (key_deserializer, value_deserializer, deserializer_encoding)
+REGISTRY_SETTINGS: Final = SettingTable(SERDE_ROWS, rules=(credentials_are_whole,))

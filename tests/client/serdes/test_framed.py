@@ -1,0 +1,511 @@
+"""Serdes with a registry: which schema is used, who is asked for it, and how often."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, timestamp_pb2
+
+from moldau.client.serdes import (
+    AvroDeserializer,
+    AvroSerializer,
+    DeserializationFailed,
+    JsonSchemaDeserializer,
+    JsonSchemaSerializer,
+    Place,
+    ProtobufDeserializer,
+    ProtobufSerializer,
+    RegistryError,
+    Schema,
+    SchemaOptions,
+    SchemaRegistry,
+    SerializationFailed,
+    topic_record_subject,
+)
+from moldau.client.serdes.registry import Reference
+from moldau.client.serdes.registry.schemas import JSON, PROTOBUF
+from moldau.client.serdes.wire import frame
+from moldau.errors import ConfigError
+from tests.client.serdes.test_registry import RegistryWorld
+
+KEY, VALUE = Place("orders", True), Place("orders", False)
+ORDER = (
+    '{"type":"record","name":"Order","namespace":"shop","fields":'
+    '[{"name":"id","type":"int"},{"name":"who","type":"string"}]}'
+)
+WIDER = ORDER.replace("]}", ',{"name":"paid","type":"boolean","default":false}]}')
+OBJECT = (
+    '{"title":"Order","type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}'
+)
+Main = Callable[[SchemaRegistry], Coroutine[Any, Any, Any]]
+
+
+@dataclass
+class Order:
+    id: int
+    who: str
+
+
+async def now(outcome: Any) -> Any:
+    return await outcome if isawaitable(outcome) else outcome
+
+
+def run(main: Main, prepare: Callable[[RegistryWorld], None] | None = None) -> Any:
+    with RegistryWorld() as world:
+        if prepare is not None:
+            prepare(world)
+        return world.run_client(main)
+
+
+def test_only_the_first_record_of_a_schema_waits() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        write, read = AvroSerializer(registry, ORDER), AvroDeserializer(registry)
+        value = {"id": 1, "who": "x"}
+        first = write(value, VALUE)
+        assert isawaitable(first)
+        data = await first
+        assert data == frame(1) + b"\x02\x02x"
+        assert write(value, VALUE) == data
+        elsewhere = write(value, KEY)
+        assert isawaitable(elsewhere)
+        await elsewhere
+        assert await now(read(data, VALUE)) == value
+        assert read(data, VALUE) == value
+
+    run(main)
+
+
+def test_a_batch_keeps_its_order_and_tombstones_whatever_is_known() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        write, read = AvroSerializer(registry), AvroDeserializer(registry)
+        values = ["a", None, 7, "b", 2.5, True, None, b"raw", 7]
+        data = await now(write.many(values, VALUE))
+        assert [each and each[:5] for each in data[:4]] == [frame(1), None, frame(2), frame(1)]
+        assert write.many(values, VALUE) == data
+        assert await now(read.many(data, VALUE)) == values
+        assert read.many(data, VALUE) == values
+        assert [None if each is None else read(each, VALUE) for each in data] == values
+
+    run(main)
+
+
+def test_a_batch_that_meets_something_new_in_the_middle_goes_on_from_there() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        write, read = AvroSerializer(registry), AvroDeserializer(registry)
+        first = await now(write("a", VALUE))
+        values = ["a", None, "b", 7, "c"]
+        outcome = write.many(values, VALUE)
+        assert isawaitable(outcome)
+        data: list[Any] = await outcome
+        assert data[0] == first
+        assert await now(read(data[0], VALUE)) == "a"
+        found = read.many(data, VALUE)
+        assert isawaitable(found)
+        assert await found == values
+
+    run(main)
+
+
+def test_bytes_alone_have_no_length_before_them() -> None:
+    async def main(registry: SchemaRegistry) -> bytes:
+        data: bytes = await now(AvroSerializer(registry, '"bytes"')(b"raw", VALUE))
+        assert await now(AvroDeserializer(registry)(data, VALUE)) == b"raw"
+        return data
+
+    assert run(main) == frame(1) + b"raw"
+
+
+def test_objects_go_in_and_come_out() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        write, read = AvroSerializer(registry, ORDER), AvroDeserializer(registry, type=Order)
+        return await now(read(await now(write(Order(1, "x"), VALUE)), VALUE))
+
+    assert run(main) == Order(1, "x")
+
+
+def test_a_readers_schema_fits_what_was_written_with_another_version() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, ORDER)({"id": 1, "who": "x"}, VALUE))
+        return await now(AvroDeserializer(registry, schema=WIDER)(data, VALUE))
+
+    assert run(main) == {"id": 1, "who": "x", "paid": False}
+
+
+def test_what_was_written_with_several_schemas_is_read_with_each() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        old, new = AvroSerializer(registry, ORDER), AvroSerializer(registry, WIDER)
+        plain, wide = {"id": 1, "who": "x"}, {"id": 2, "who": "y", "paid": True}
+        data = [await now(old(plain, VALUE)), await now(new(wide, VALUE))] * 2
+        read = AvroDeserializer(registry)
+        assert await now(read.many(data, VALUE)) == [plain, wide] * 2
+        return [read(each, VALUE) for each in data]
+
+    assert len(run(main)) == 4
+
+
+def test_without_leave_to_register_a_schema_must_be_there() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        options = SchemaOptions(auto_register=False)
+        write = AvroSerializer(registry, ORDER, options=options)
+        with pytest.raises(RegistryError, match="Schema not found"):
+            await now(write({"id": 1, "who": "x"}, VALUE))
+        await registry.register("orders-value", Schema(ORDER))
+        assert await now(write({"id": 1, "who": "x"}, VALUE)) == frame(1) + b"\x02\x02x"
+
+    run(main)
+
+
+def test_the_latest_version_is_used_where_that_is_wanted_or_nothing_else_is_known() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        value = {"id": 1, "who": "x"}
+        await registry.register("orders-value", Schema(ORDER))
+        latest = AvroSerializer(registry, ORDER, options=SchemaOptions(use_latest=True))
+        without = AvroSerializer(registry)
+        assert await now(latest(value, VALUE)) == await now(without(value, VALUE))
+        await registry.register("orders-value", Schema(WIDER))
+        registry.forget()
+        assert await now(latest(value, VALUE)) == frame(2) + b"\x02\x02x\x00"
+        assert latest(value, VALUE) == frame(2) + b"\x02\x02x\x00"
+
+    run(main)
+
+
+def test_a_schema_may_be_chosen_by_its_id() -> None:
+    async def main(registry: SchemaRegistry) -> bytes:
+        await registry.register("elsewhere", Schema(WIDER))
+        write = AvroSerializer(registry, ORDER, options=SchemaOptions(use_id=1))
+        data: bytes = await now(write({"id": 1, "who": "x"}, VALUE))
+        return data
+
+    assert run(main) == frame(1) + b"\x02\x02x\x00"
+
+
+def test_subjects_are_named_by_the_strategy() -> None:
+    with RegistryWorld() as world:
+
+        async def main(registry: SchemaRegistry) -> None:
+            options = SchemaOptions(topic_record_subject)
+            await now(AvroSerializer(registry, ORDER, options=options)({"id": 1, "who": ""}, KEY))
+            await now(AvroSerializer(registry, options=options)("text", VALUE))
+            await now(ProtobufSerializer(registry, options=options)(timestamp_pb2.Timestamp(), KEY))
+            await now(JsonSchemaSerializer(registry, OBJECT, options=options)({"id": 1}, KEY))
+            with pytest.raises(SerializationFailed, match="no name"):
+                await now(AvroSerializer(registry, options=options)({}, VALUE))
+
+        world.run_client(main)
+        assert set(world.first.subjects) == {
+            "orders-shop.Order",
+            "orders-string",
+            "orders-google.protobuf.Timestamp",
+            "orders-Order",
+        }
+
+
+def test_references_are_fetched_and_used() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        await registry.register("shop.Order", Schema(ORDER))
+        cart = Schema(
+            '{"type":"record","name":"Cart","fields":[{"name":"of","type":"shop.Order"}]}',
+            references=(Reference("shop.Order", "shop.Order", 1),),
+        )
+        data = await now(AvroSerializer(registry, cart)({"of": {"id": 1, "who": "x"}}, VALUE))
+        return await now(AvroDeserializer(registry)(data, VALUE))
+
+    assert run(main) == {"of": {"id": 1, "who": "x"}}
+
+
+def test_references_in_a_circle_end() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        for name, other in (("A", "B"), ("B", "A")):
+            schema = Schema(f'"{other}"', references=(Reference(other, other, 1),))
+            await registry.register(name, schema)
+        with pytest.raises(ConfigError, match="circle"):
+            await now(AvroDeserializer(registry)(frame(1) + b"x", VALUE))
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "without a Schema Registry"),
+        (b'{"id":1}', "without a Schema Registry"),
+        (frame(1) + b"\x02\x02x.", "behind the value"),
+        (frame(1) + b"\x02\x10x", None),
+        (frame(2) + b"{}", "another kind: JSON, not AVRO"),
+        (frame(99) + b"x", "Schema 99 not found"),
+    ],
+)
+def test_what_cannot_be_read_says_why(data: bytes, told: str | None) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("a", Schema(ORDER))
+        await registry.register("j", Schema(OBJECT, JSON))
+        with pytest.raises(
+            (DeserializationFailed, RegistryError, EOFError, ValueError), match=told
+        ):
+            await now(AvroDeserializer(registry)(data, VALUE))
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"type":"recrd"}', '{"type":"record","name":"x","fields":[{}]}']
+)
+def test_a_schema_that_is_none_is_told_before_it_is_registered(text: str) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        with pytest.raises(ConfigError, match="Avro schema"):
+            AvroSerializer(registry, text)
+        with pytest.raises(ConfigError, match="schema"):
+            JsonSchemaSerializer(registry, text.replace("record", "recrd"))
+
+    run(main)
+
+
+NODE = (
+    '{"type":"record","name":"N","fields":'
+    '[{"name":"v","type":"int"},{"name":"next","type":["null","N"]}]}'
+)
+TREE = '{"type":"record","name":"N","fields":[{"name":"many","type":{"type":"array","items":"N"}}]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "end"), [(NODE, b"\x02\x02", b"\x02\x00"), (TREE, b"\x02", b"\x00")]
+)
+def test_no_depth_of_bytes_ends_the_process(text: str, level: bytes, end: bytes) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("n", Schema(text))
+        read = AvroDeserializer(registry)
+        shallow = await now(read(frame(1) + level * 3 + end + bytes(3) * (text is TREE), VALUE))
+        assert set(shallow) <= {"v", "next", "many"}
+        with pytest.raises(RecursionError):
+            read(frame(1) + level * 100_000 + end, VALUE)
+
+    run(main)
+
+
+def test_what_contains_itself_may_be_long() -> None:
+    value: dict[str, Any] = {"v": 0, "next": None}
+    for number in range(1, 100):
+        value = {"v": number << 20, "next": value}
+
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, NODE)(value, VALUE))
+        assert len(data) > 500
+        return await now(AvroDeserializer(registry)(data, VALUE))
+
+    assert run(main) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"type":"array","items":"null"}', "without a size"),
+        (
+            '{"type":"array","items":{"type":"record","name":"E","fields":'
+            '[{"name":"f","type":{"type":"fixed","name":"F","size":0}}]}}',
+            "without a size",
+        ),
+        ('{"type":"record","name":"N","fields":[{"name":"n","type":"N"}]}', "without an end"),
+    ],
+)
+def test_schemas_of_which_few_bytes_do_harm_are_not_read_with(text: str, told: str) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("n", Schema(text))
+        with pytest.raises(DeserializationFailed, match=told):
+            await now(AvroDeserializer(registry)(frame(1) + b"\x00", VALUE))
+
+    run(main)
+
+
+def test_a_schema_in_a_header_counts() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        await registry.register("a", Schema(ORDER))
+        place = Place("orders", False, (("__value_schema_id", frame(1)),))
+        return await now(AvroDeserializer(registry)(b"\x02\x02x", place))
+
+    assert run(main) == {"id": 1, "who": "x"}
+
+
+def test_ids_and_guids_may_be_mixed() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("a", Schema(ORDER))
+        by_id, by_guid = frame(1) + b"\x02\x02x", b"\x01" + bytes(15) + b"\x01\x04\x02y"
+        read = AvroDeserializer(registry)
+        data = [by_id, by_guid, None, by_id, by_guid]
+        found = await now(read.many(data, VALUE))
+        assert [each and each["id"] for each in found] == [1, 2, None, 1, 2]
+        assert read.many(data, VALUE) == found
+        header = Place("orders", False, (("__value_schema_id", by_guid[:17]),))
+        assert read(by_id[5:], header) == {"id": 1, "who": "x"}
+
+    run(main)
+
+
+@pytest.mark.parametrize("value", [{"id": "x"}, {}, [], Order])
+def test_json_that_does_not_fit_its_schema_is_not_written(value: Any) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        write = JsonSchemaSerializer(registry, OBJECT)
+        assert await now(write({"id": 1}, VALUE)) == frame(1) + b'{"id":1}'
+        with pytest.raises((SerializationFailed, ValueError)):
+            write(value, VALUE)
+
+    run(main)
+
+
+def test_json_that_does_not_fit_its_schema_is_not_given_out_unless_that_is_wanted() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        await registry.register("j", Schema(OBJECT, JSON))
+        data = frame(1) + b'{"id":"x"}'
+        with pytest.raises(DeserializationFailed, match="does not fit") as caught:
+            await now(JsonSchemaDeserializer(registry)(data, VALUE))
+        assert caught.value.context == {"schema": 1, "at": "/id"}
+        lax = SchemaOptions(validates=False)
+        return await now(JsonSchemaDeserializer(registry, options=lax)(data, VALUE))
+
+    assert run(main) == {"id": "x"}
+
+
+def test_a_json_schema_may_be_made_of_a_type() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        write = JsonSchemaSerializer(registry, type=Order)
+        read = JsonSchemaDeserializer(registry, type=Order)
+        data = await now(write(Order(1, "x"), VALUE))
+        assert data == frame(1) + b'{"id":1,"who":"x"}'
+        with pytest.raises(SerializationFailed, match="does not fit"):
+            write({"id": 1}, VALUE)
+        return await now(read(data, VALUE))
+
+    assert run(main) == Order(1, "x")
+
+
+def test_json_schemas_refer_to_others() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("order.json", Schema(OBJECT, JSON))
+        cart = Schema(
+            '{"type":"array","items":{"$ref":"order.json"}}',
+            JSON,
+            (Reference("order.json", "order.json", 1),),
+        )
+        write = JsonSchemaSerializer(registry, cart)
+        await now(write([{"id": 1}], VALUE))
+        with pytest.raises(SerializationFailed, match="does not fit"):
+            write([{"id": "x"}], VALUE)
+
+    run(main)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/x", "file:///etc/passwd"])
+def test_a_json_schema_does_not_choose_what_is_fetched(address: str) -> None:
+    text = f'{{"$ref":"{address}"}}'
+
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("j", Schema(text, JSON))
+        with pytest.raises(ConfigError, match="none of its references"):
+            await now(JsonSchemaDeserializer(registry)(frame(1) + b"{}", VALUE))
+        with pytest.raises(ConfigError, match="none of its references"):
+            JsonSchemaSerializer(registry, text)
+
+    run(main)
+
+
+def _messages() -> Any:
+    """Classes of a file with messages inside messages, which imports another file."""
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    other = descriptor_pb2.FileDescriptorProto(name="shop/who.proto", package="shop")
+    other.message_type.add(name="Who").field.add(name="name", number=1, type=9, label=1)
+    file = descriptor_pb2.FileDescriptorProto(
+        name="shop/order.proto",
+        package="shop",
+        dependency=["shop/who.proto", "google/protobuf/timestamp.proto"],
+    )
+    file.message_type.add(name="First")
+    order = file.message_type.add(name="Order")
+    order.field.add(name="who", number=1, type=11, label=1, type_name=".shop.Who")
+    order.field.add(name="at", number=2, type=11, label=1, type_name=".google.protobuf.Timestamp")
+    order.nested_type.add(name="Empty")
+    order.nested_type.add(name="Line").field.add(name="sku", number=1, type=9, label=1)
+    pool = DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    for each in (other, file):
+        pool.AddSerializedFile(each.SerializeToString())
+    names = ("shop.First", "shop.Order", "shop.Order.Line")
+    return [GetMessageClass(pool.FindMessageTypeByName(name)) for name in names]
+
+
+def test_protobuf_messages_are_found_by_their_path() -> None:
+    first, order, line = _messages()
+
+    async def main(registry: SchemaRegistry) -> None:
+        write, read = ProtobufSerializer(registry), ProtobufDeserializer(registry)
+        whole = order(who={"name": "x"}, at={"seconds": 5})
+        values = [first(), whole, line(sku="s")]
+        data = [await now(write(each, VALUE)) for each in values]
+        assert [each[5:] for each in data] == [
+            b"\x00",
+            b"\x02\x02" + whole.SerializeToString(),
+            b"\x04\x02\x02\x0a\x01s",
+        ]
+        found = await now(read.many(data, VALUE))
+        assert [each.DESCRIPTOR.full_name for each in found] == [
+            "shop.First",
+            "shop.Order",
+            "shop.Order.Line",
+        ]
+        assert found[1].who.name == "x"
+        assert found[1].at.seconds == 5
+        assert found[2].sku == "s"
+        typed = await now(ProtobufDeserializer(registry, type=order)(data[1], VALUE))
+        assert typed == whole
+
+    with RegistryWorld() as world:
+        world.run_client(main)
+        assert set(world.first.subjects) == {"shop/who.proto", "orders-value"}
+        text = world.first.texts[-1]["schema"]
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+        assert file.name == "shop/order.proto"
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (frame(1) + b"\x02\x0c", "no such message"),
+        (frame(1) + b"\x00\xff", "no google.protobuf.Timestamp"),
+        (frame(1), "cut short"),
+        (frame(2) + b"\x00", "give the deserializer the generated class"),
+    ],
+)
+def test_protobuf_that_cannot_be_read_says_why(data: bytes, told: str) -> None:
+    text = base64.b64encode(timestamp_pb2.DESCRIPTOR.serialized_pb).decode()
+
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("p", Schema(text, PROTOBUF))
+        await registry.register("q", Schema('syntax = "proto3"; message A {}', PROTOBUF))
+        with pytest.raises(DeserializationFailed, match=told):
+            await now(ProtobufDeserializer(registry)(data, VALUE))
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", [AvroSerializer, JsonSchemaSerializer])
+def test_a_subject_of_another_kind_is_told(kind: Any) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("orders-value", Schema("x", PROTOBUF))
+        with pytest.raises(SerializationFailed, match="another kind"):
+            await now(kind(registry)({}, VALUE))
+
+    run(main)
+
+
+def test_what_is_no_message_is_told() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        with pytest.raises(SerializationFailed, match="protobuf message"):
+            await now(ProtobufSerializer(registry)({}, VALUE))
+
+    run(main)
