@@ -12,9 +12,10 @@ from moldau.cli.application import run
 from moldau.cli.command import Command, Context
 from moldau.cli.commands import plugins as plugins_command
 from moldau.cli.commands import version as version_command
-from moldau.cli.output import write_table
+from moldau.cli.output import write_lines, write_table
 from moldau.plugins import Plugins
 from moldau.records import KERNEL
+from tests.cli.shell import Terminal
 from tests.plugins.entry_points import FakeEntryPoint, point
 
 SCRIPTED = (
@@ -43,13 +44,6 @@ class Answer:
     code: int
     out: str
     err: str
-
-
-class Terminal(io.StringIO):
-    """Pretends that a person reads it."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def moldau(
@@ -268,6 +262,14 @@ def test_tables_are_drawn_for_people_and_plain_for_programs() -> None:
     assert "[bold]x[/bold]" in drawn.getvalue()
     assert "\u2500" in drawn.getvalue() or "\u2501" in drawn.getvalue()
     assert moldau("plugins", out=Terminal()).code == 0
+
+
+@pytest.mark.parametrize("out", [io.StringIO(), Terminal()])
+def test_what_others_have_named_cannot_drive_the_terminal(out: io.StringIO) -> None:
+    write_table(out, ("group",), [("a\x1b[2J\nb\r",)])
+    write_lines(out, ["deleted a\x1b[2J\nb\r"])
+    assert out.getvalue().count("a\\x1b[2J\\nb\\r") == 2
+    assert "\r" not in out.getvalue()
 
 
 def test_a_command_without_a_working_summary_is_listed_as_broken() -> None:

@@ -4,54 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from moldau.cli.application import run
-from moldau.cli.command import Context, UsageError
+from moldau.cli.command import UsageError
 from moldau.cli.commands.consume_place import Place, parse_place
 from moldau.cli.commands.produce import read_lines
-from moldau.plugins import installed_plugins
+from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
-
-
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """The cells of a table, without its head."""
-        return [line.split() for line in self.out.splitlines()[1:]]
-
-
-class Shell:
-    """Runs commands of `moldau` in this process, against one broker."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.environment = {"MOLDAU_BOOTSTRAP": bootstrap}
-
-    def __call__(self, *words: str, source: str = "") -> Done:
-        out, err = io.StringIO(), io.StringIO()
-        stdin = io.BufferedReader(io.BytesIO(source.encode()))
-        context = Context(out, err, self.environment, installed_plugins, source=stdin)
-        code = run(words, context)
-        return Done(code, out.getvalue(), err.getvalue())
-
-    def good(self, *words: str, source: str = "") -> Done:
-        done = self(*words, source=source)
-        assert (done.code, done.err) == (0, ""), done
-        return done
 
 
 @pytest.fixture
@@ -136,10 +99,17 @@ def test_settings_are_shown_and_changed(shell: Shell) -> None:
     shell.good("config", "unset", "topic", "set-me", "retention.ms")
     one = (*describe, "retention.ms", "--json")
     eventually(lambda: shell.good(*one).json[0]["source"] == "DEFAULT")
+    tried = ("config", "set", "topic", "set-me", "retention.ms=9", "--dry-run")
+    assert shell.good(*tried).out == "dry run: nothing was changed, but it can be\n"
+    assert shell.good(*one).json[0]["source"] == "DEFAULT"
     bad = shell("config", "set", "topic", "set-me", "retention.ms=soon")
     assert (bad.code, bad.err.count("\n")) == (1, 1)
     assert "INVALID_CONFIG" in bad.err
     assert "node.id" in shell.good("config", "describe", "broker", "1", "--all", "--doc").out
+    nobody = shell("config", "set", "broker", "7", "log.cleaner.threads=2")
+    assert (nobody.code, nobody.err.count("\n")) == (1, 1)
+    assert nobody.err.startswith("moldau: BROKER_NOT_AVAILABLE")
+    assert "broker=7" in nobody.err
 
 
 @pytest.mark.real
@@ -168,6 +138,36 @@ def test_an_address_where_nobody_listens_is_one_line() -> None:
     assert done.code == 1
     assert done.err.startswith("moldau: BROKER_NOT_AVAILABLE: no broker can be reached")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.real
+def test_a_file_says_where_the_cluster_is_and_words_win(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    right, wrong = tmp_path / "right.properties", tmp_path / "wrong.properties"
+    right.write_text(f"bootstrap.servers={kafka_broker.bootstrap_servers}\nclient.id=filed\n")
+    wrong.write_text("bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=1000\n")
+    shell = Shell("127.0.0.1:1")
+    shell.good("cluster", "describe", "--command-config", str(right))
+    assert shell("cluster", "describe", "--command-config", str(wrong)).code == 1
+    there = ("--bootstrap", kafka_broker.bootstrap_servers)
+    shell.good("cluster", "describe", "--command-config", str(wrong), *there)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "security.protocol=SASL_SSL is not"),
+        ("linger.ms=5\n", "unknown setting"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(text: str | None, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    if text is not None:
+        path.write_text(text)
+    done = Shell("127.0.0.1:1")("topic", "list", "--command-config", str(path))
+    assert (done.code, told in done.err) == (2, True), done
 
 
 @pytest.mark.parametrize(

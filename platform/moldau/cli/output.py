@@ -1,16 +1,33 @@
-"""Tables for people and JSON for programs, and what stands for a stream that nobody reads."""
+"""Tables for people and JSON for programs, and what stands for a stream that nobody reads.
+
+Invariant: names that others chose (of groups, of clients) cannot drive a terminal or break a line.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO, cast
 
 _GAP = "  "
 
 
+def shown(text: str) -> str:
+    """In one line, whatever is in it."""
+    from moldau.logging.fields import one_line
+
+    return one_line(text)
+
+
+def write_lines(out: TextIO, lines: Iterable[str]) -> None:
+    """Each in a line of its own."""
+    out.writelines(f"{shown(line)}\n" for line in lines)
+
+
 def write_table(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """By rich on a terminal; elsewhere plain columns that never lose or wrap a value."""
+    header = list(map(shown, header))
+    rows = [list(map(shown, row)) for row in rows]
     if out.isatty():
         from rich.console import Console
         from rich.table import Table

@@ -6,35 +6,20 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit
-from moldau.cli.commands.cluster_connection import add_action_arguments, opened_admin
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
     from moldau.client import LogDir
 
 
-class ClusterCommand:
-    """The cluster as a whole."""
+def _nothing(parser: ArgumentParser) -> None:
+    """The whole cluster is meant."""
 
-    summary = "The cluster: describe, quorum, log-dirs, versions."
 
-    def configure(self, parser: ArgumentParser, /) -> None:
-        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        for name, help_text, act in (
-            ("describe", "its id, its brokers, its features", _describe),
-            ("quorum", "the controllers that keep the metadata", _quorum),
-            ("log-dirs", "disks, what is on them and what is wrong", _log_dirs),
-            ("versions", "which versions of each API a broker serves", _versions),
-        ):
-            action = actions.add_parser(name, help=help_text, description=help_text)
-            add_action_arguments(action)
-            if name in ("log-dirs", "versions"):
-                action.add_argument("--broker", type=int, help="only this one")
-            action.set_defaults(act=act)
-
-    def run(self, arguments: Namespace, context: Context, /) -> int:
-        act: Any = arguments.act
-        return int(act(arguments, context))
+def _add_broker(parser: ArgumentParser) -> None:
+    parser.add_argument("--broker", type=int, help="only this one")
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
@@ -182,4 +167,12 @@ def _versions(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-command = ClusterCommand()
+command = ActionCommand(
+    "The cluster: describe, quorum, log-dirs, versions.",
+    (
+        Action("describe", "its id, its brokers, its features", _nothing, _describe),
+        Action("quorum", "the controllers that keep the metadata", _nothing, _quorum),
+        Action("log-dirs", "disks, what is on them and what is wrong", _add_broker, _log_dirs),
+        Action("versions", "which versions of each API a broker serves", _add_broker, _versions),
+    ),
+)

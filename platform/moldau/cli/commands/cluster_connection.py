@@ -47,7 +47,8 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap",
         metavar="HOST:PORT[,...]",
-        help=f"where the cluster is; else ${BOOTSTRAP_VARIABLE}, else {BOOTSTRAP_DEFAULT}",
+        help="where the cluster is; else as in --command-config, else "
+        f"${BOOTSTRAP_VARIABLE}, else {BOOTSTRAP_DEFAULT}",
     )
     parser.add_argument(
         "--set",
@@ -57,6 +58,12 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
         dest="client_settings",
         help="a setting of the client, by Kafka's name; may be repeated",
     )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="client.properties, or TOML, YAML or JSON, with settings of the client; --set and "
+        "--bootstrap win",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON")
 
 
@@ -64,11 +71,30 @@ def client_settings(
     arguments: Namespace, context: Context, defaults: dict[str, str] | None = None
 ) -> dict[str, str]:
     """The settings of the client that these arguments describe."""
-    bootstrap = arguments.bootstrap or context.environment.get(BOOTSTRAP_VARIABLE)
-    settings = {**_SETTINGS, **(defaults or {})}
-    settings["bootstrap.servers"] = bootstrap or BOOTSTRAP_DEFAULT
+    settings = {**_SETTINGS, **(defaults or {}), "bootstrap.servers": BOOTSTRAP_DEFAULT}
+    if BOOTSTRAP_VARIABLE in context.environment:
+        settings["bootstrap.servers"] = context.environment[BOOTSTRAP_VARIABLE]
+    settings |= _settings_in(arguments.command_config)
+    if arguments.bootstrap:
+        settings["bootstrap.servers"] = arguments.bootstrap
     settings |= assignments(arguments.client_settings)
     return settings
+
+
+def _settings_in(path: str | None) -> dict[str, str]:
+    """Those of a file."""
+    if path is None:
+        return {}
+    from moldau.config import load_file
+    from moldau.runtime.places import absolute_path
+    from moldau.runtime.real_files import RealFiles
+
+    given = load_file(RealFiles(), absolute_path(path))
+    return {each.name: _text(each.value) for each in given if each.value is not None}
+
+
+def _text(value: str | Iterable[str]) -> str:
+    return value if isinstance(value, str) else ",".join(value)
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:
@@ -86,13 +112,20 @@ class Opened(Generic[C]):
     """A client that is connected; `run` gives it something to do and waits."""
 
     def __init__(self, threaded: ThreadedRuntime, runtime: Runtime, client: C) -> None:
+        from moldau.cli.shell import Interruptible
+
         self.client = client
         self.runtime = runtime
         self._threaded = threaded
+        self._work = Interruptible()
 
     def run(self, action: Callable[[C], Coroutine[Any, Any, T]]) -> T:
-        """What `action(client)` returns."""
-        return self._threaded.run(lambda _: action(self.client))
+        """What `action(client)` returns; Ctrl-C ends the action before it goes on its way."""
+        try:
+            return self._threaded.run(lambda _: self._work.run(action(self.client)))
+        except KeyboardInterrupt:
+            self._threaded.run(lambda _: self._work.stop())
+            raise
 
 
 @contextmanager

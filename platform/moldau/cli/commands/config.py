@@ -35,6 +35,9 @@ class ConfigCommand:
         change = actions.add_parser("set", help="change settings")
         _add_resource(change)
         change.add_argument("values", nargs="+", metavar="SETTING=VALUE")
+        change.add_argument(
+            "--dry-run", action="store_true", help="only say whether it can be done"
+        )
         change.set_defaults(act=_set)
         unset = actions.add_parser("unset", help="back to the default")
         _add_resource(unset)
@@ -85,7 +88,7 @@ def _describe(arguments: Namespace, context: Context) -> int:
     rows = []
     for each in chosen:
         row = [each.name, _shown(each), each.source.name.lower().replace("_", " ")]
-        rows.append(row + ([each.documentation or ""] if arguments.doc else []))
+        rows.append(row + ([" ".join((each.documentation or "").split())] if arguments.doc else []))
     write_table(context.out, header, rows)
     return Exit.DONE
 
@@ -115,7 +118,14 @@ def _set(arguments: Namespace, context: Context) -> int:
     values = assignments(arguments.values)
     resource = _resource(arguments)
     with opened_admin(arguments, context) as admin:
-        admin.run(lambda client: client.alter_configs(resource, set_to=values))
+        admin.run(
+            lambda client: client.alter_configs(
+                resource, set_to=values, validate_only=arguments.dry_run
+            )
+        )
+    if arguments.dry_run and not arguments.json:
+        context.out.write("dry run: nothing was changed, but it can be\n")
+        return Exit.DONE
     return _done(arguments, context, list(values))
 
 

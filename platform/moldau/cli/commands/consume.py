@@ -1,10 +1,13 @@
-"""`moldau consume`: records of topics, from where one says to their end, or on and on."""
+"""`moldau consume`: records of topics, from where one says to their end, or on and on.
+
+How it reads, by hand or as a member of a group, is in `consume_assigned` and `consume_group`; this
+writes out what they give, and tells them when it is written.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
@@ -15,15 +18,34 @@ from moldau.cli.commands.cluster_connection import (
 )
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_place import Place, parse_place
-from moldau.cli.output import write_json
+from moldau.cli.output import write_json, write_lines
 from moldau.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from moldau.client import Consumer, PartitionRecords, TopicPartition
+    from collections.abc import Sequence
 
-_POLL_S: Final = 1.0
-_MISSING_S: Final = 2.0  # a topic that was made just now may not be known everywhere
+    from moldau.client import Consumer, PartitionRecords
+
 _POLL_RECORDS: Final = 20_000
+
+
+class Reading(Protocol):
+    """Where records come from."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What happened, for the user to know; to be taken out when it is told."""
+        ...
+
+    async def begin(self, topics: Sequence[str]) -> None: ...
+
+    async def next(self, max_records: int) -> list[PartitionRecords]: ...
+
+    async def is_read(self) -> bool: ...
+
+    async def commit(self) -> None: ...
+
+    async def finish(self) -> None: ...
 
 
 class ConsumeCommand:
@@ -34,6 +56,11 @@ class ConsumeCommand:
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)
         parser.add_argument("topics", nargs="+", metavar="TOPIC")
+        parser.add_argument(
+            "--group",
+            metavar="GROUP",
+            help="read as a member of it: share partitions, go on where it has committed, commit",
+        )
         parser.add_argument("--partition", type=int, action="append", help="only these")
         place = parser.add_mutually_exclusive_group()
         place.add_argument(
@@ -41,7 +68,8 @@ class ConsumeCommand:
             dest="place",
             default="beginning",
             metavar="PLACE",
-            help="beginning, end, an offset, a time like 2026-11-20T12:00:00Z, or @ms since 1970",
+            help="beginning, end, an offset, a time like 2026-11-20T12:00:00Z, or @ms since 1970; "
+            "for a group, where it has committed nothing",
         )
         place.add_argument("--last", type=int, metavar="N", help="the last N of each partition")
         parser.add_argument("--count", type=int, metavar="N", help="stop after N records")
@@ -57,25 +85,22 @@ class ConsumeCommand:
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.client.consumer import Consumer
 
-        if arguments.last is not None and arguments.last < 0:
-            raise UsageError("--last cannot be negative")
-        place = parse_place(arguments.place)
-        defaults = {"allow.auto.create.topics": "false"}
-        if arguments.committed:
-            defaults["isolation.level"] = "read_committed"
-        settings = client_settings(arguments, context, defaults)
+        place = _checked_place(arguments)
+        settings = client_settings(arguments, context, _defaults(arguments, place))
         if arguments.quiet:
             from moldau.runtime.process import tune_allocator
 
             tune_allocator()
         with opened(lambda runtime: Consumer(settings, runtime=runtime)) as consumer:
-            ends = consumer.run(lambda client: _begin(client, arguments, place))
+            reading = _reading(arguments, consumer, place)
+            consumer.run(lambda _: reading.begin(arguments.topics))
             clock = consumer.runtime.clock.monotonic
             with Progress(context, "read", arguments.count, clock) as progress:
                 try:
-                    _read(arguments, context, (consumer, progress), ends)
-                except KeyboardInterrupt:
-                    if not arguments.follow:
+                    _read(arguments, context, consumer, reading, progress)
+                except (KeyboardInterrupt, OSError) as error:
+                    consumer.run(lambda _: reading.commit())
+                    if isinstance(error, OSError) or not arguments.follow:
                         raise
         if arguments.quiet and arguments.json:
             write_json(context.out, progress.facts())
@@ -84,42 +109,55 @@ class ConsumeCommand:
         return Exit.DONE
 
 
-async def _begin(client: Consumer, arguments: Namespace, place: Place) -> dict[TopicPartition, int]:
-    """Goes to where reading begins; where each log ended at that moment."""
-    from moldau.client.offsets import EARLIEST, LATEST
+def _checked_place(arguments: Namespace) -> Place:
+    if arguments.last is not None and arguments.last < 0:
+        raise UsageError("--last cannot be negative")
+    if arguments.group is not None:
+        if not arguments.group:
+            raise UsageError("--group cannot be empty")
+        if arguments.partition is not None:
+            raise UsageError("a group shares partitions out by itself: not with --partition")
+        if arguments.last is not None:
+            raise UsageError(
+                "a group goes on where it was: not with --last; see moldau group reset"
+            )
+    return parse_place(arguments.place)
 
-    chosen = await client.partitions(*arguments.topics, timeout_s=_MISSING_S)
-    if arguments.partition is not None:
-        chosen = [each for each in chosen if each.partition in arguments.partition]
-        if not chosen:
-            raise UsageError(f"no topic has a partition {arguments.partition}")
-    client.assign(chosen)
-    ends = await client.offsets(dict.fromkeys(chosen, LATEST))
-    if place.timestamp_ms is not None:
-        await client.seek_to_time(place.timestamp_ms)
-    elif arguments.last is None and not place.is_end and place.offset is None:
-        await client.seek_to_beginning()
-    else:
-        starts = await client.offsets(dict.fromkeys(chosen, EARLIEST))
-        for each in chosen:
-            offset = ends[each].offset
-            if arguments.last is not None:
-                offset -= arguments.last
-            elif place.offset is not None:
-                offset = place.offset
-            client.seek(each.topic, each.partition, max(starts[each].offset, offset))
-    return {each: ends[each].offset for each in chosen}
+
+def _defaults(arguments: Namespace, place: Place) -> dict[str, str]:
+    defaults = {"allow.auto.create.topics": "false"}
+    if arguments.committed:
+        defaults["isolation.level"] = "read_committed"
+    if arguments.group is not None:
+        defaults["group.id"] = arguments.group
+        defaults["enable.auto.commit"] = "false"  # only what is written out is committed
+        defaults["auto.offset.reset"] = "latest" if place.is_end else "earliest"
+    return defaults
+
+
+def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> Reading:
+    if arguments.group is not None:
+        from moldau.cli.commands.consume_group import GroupReading
+
+        return GroupReading(consumer.client, consumer.runtime.clock, arguments.group, place)
+    from moldau.cli.commands.consume_assigned import AssignedReading
+
+    return AssignedReading(
+        consumer.client,
+        place,
+        last=arguments.last,
+        partitions=arguments.partition,
+        follow=arguments.follow,
+    )
 
 
 def _read(
     arguments: Namespace,
     context: Context,
-    reading: tuple[Opened[Consumer], Progress],
-    ends: dict[TopicPartition, int],
+    consumer: Opened[Consumer],
+    reading: Reading,
+    progress: Progress,
 ) -> None:
-    from moldau.client.consumer import Consumer
-
-    consumer, progress = reading
     lines = lines_of(
         "key-value" if arguments.keys else arguments.format,
         arguments.separator,
@@ -127,34 +165,27 @@ def _read(
     )
     left = arguments.count
     while left is None or left > 0:
-        if not arguments.follow and consumer.run(lambda client: _is_at_end(client, ends)):
-            return
+        if not arguments.follow and consumer.run(lambda _: reading.is_read()):
+            break
         room = _POLL_RECORDS if left is None else min(_POLL_RECORDS, left)
-        parts = consumer.run(partial(Consumer.poll, timeout_s=_POLL_S, max_records=room))
+        parts = consumer.run(lambda _, room=room: reading.next(room))  # type: ignore[misc]
+        _tell(context, reading)
         for part in parts:
-            if not arguments.follow:
-                part = _before(part, ends)
             if not arguments.quiet:
                 context.out.writelines(lines(part))
             progress.add(len(part.records), _size(part))
             left = None if left is None else left - len(part.records)
-        if arguments.follow and not arguments.quiet:
+        if not arguments.quiet and (arguments.follow or arguments.group is not None):
             context.out.flush()
+    consumer.run(lambda _: reading.finish())
+    _tell(context, reading)
 
 
-async def _is_at_end(client: Consumer, ends: dict[TopicPartition, int]) -> bool:
-    """Whether everything that was there at the start is read. Transaction markers and compacted
-    records have offsets too, so positions decide and not counts."""
-    positions = ((client.position(*where), end) for where, end in ends.items())
-    return all(position is not None and position >= end for position, end in positions)
-
-
-def _before(part: PartitionRecords, ends: dict[TopicPartition, int]) -> PartitionRecords:
-    """Without what came after the start: a topic that is written to all the time has no end."""
-    end = ends[part.topic, part.partition]  # type: ignore[index]
-    if part.records[-1].offset < end:
-        return part
-    return part._replace(records=[each for each in part.records if each.offset < end])
+def _tell(context: Context, reading: Reading) -> None:
+    if reading.notes:
+        write_lines(context.err, (f"moldau: {note}" for note in reading.notes))
+        context.err.flush()
+        reading.notes.clear()
 
 
 def _size(part: PartitionRecords) -> int:

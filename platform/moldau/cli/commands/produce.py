@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Final
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
@@ -14,10 +15,13 @@ from moldau.cli.commands.cluster_connection import (
     client_settings,
     opened,
 )
+from moldau.cli.commands.produce_trouble import PATIENCE_S, Trouble
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from random import Random
+
     from moldau.client import Producer
     from moldau.records import Headers
 
@@ -76,9 +80,12 @@ class ProduceCommand:
             tune_allocator()
         with opened(lambda runtime: Producer(settings, runtime=runtime)) as producer:
             progress = Progress(context, "sent", arguments.count, producer.runtime.clock.monotonic)
-            with progress:
-                send = _send_load if is_load else _send_lines
-                send(arguments, context, producer, progress)
+            out = _Out(arguments, producer, Trouble(context, producer.client))
+            with progress, out:
+                if is_load:
+                    _send_load(arguments, out, progress)
+                else:
+                    _send_lines(arguments, context, out, progress)
         if arguments.json:
             write_json(context.out, {"topic": arguments.topic, **progress.facts()})
         elif is_load or context.err.isatty():
@@ -86,19 +93,53 @@ class ProduceCommand:
         return Exit.DONE
 
 
-def _headers(arguments: Namespace) -> Headers:
-    given = assignments(arguments.header)
-    return tuple((name, value.encode()) for name, value in given.items())
+class _Out(AbstractContextManager["_Out"]):
+    """Where records go; tells what keeps them from being acknowledged. Ctrl-C gives up what is not
+    acknowledged yet: who presses it does not wait any longer."""
+
+    def __init__(self, arguments: Namespace, producer: Opened[Producer], trouble: Trouble) -> None:
+        self.random = producer.runtime.random
+        self._topic = arguments.topic
+        self._partition = arguments.partition
+        given = assignments(arguments.header)
+        self._headers: Headers = tuple((name, value.encode()) for name, value in given.items())
+        self._producer = producer
+        self._trouble = trouble
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._producer.run(lambda client: client.aclose(abort=True))
+
+    def send(self, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
+        """Waits for room, not for acknowledgements."""
+
+        async def act(client: Producer) -> None:
+            await client.send_many(
+                self._topic,
+                values,
+                keys=keys,
+                headers=[self._headers] * len(values) if self._headers else None,
+                partition=self._partition,
+            )
+
+        self._run(act)
+
+    def flush(self) -> None:
+        """Waits until everything is acknowledged."""
+        self._run(lambda client: client.flush())
+
+    def _run(self, action: Callable[[Producer], Coroutine[Any, Any, None]]) -> None:
+        from moldau.cli.shell import patiently
+
+        tell = self._trouble.tell
+        self._producer.run(lambda client: patiently(action(client), PATIENCE_S, tell))
 
 
-def _send_load(
-    arguments: Namespace, context: Context, producer: Opened[Producer], progress: Progress
-) -> None:
+def _send_load(arguments: Namespace, out: _Out, progress: Progress) -> None:
     size = _SIZE_DEFAULT if arguments.size is None else arguments.size
-    values = _made_up(producer, size)
+    values = _made_up(out.random, size)
     chunk = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES // max(1, size)))
     values = (values * (chunk // len(values) + 1))[:chunk]
-    headers = _headers(arguments)
     keys: list[bytes | None] | None = None
     left = arguments.count
     while left > 0:
@@ -108,15 +149,15 @@ def _send_load(
             keys = [
                 b"key-%d" % (number % _MADE_UP) for number in range(left, left - len(values), -1)
             ]
-        _send(producer, arguments, values, keys, headers)
+        out.send(values, keys)
         left -= len(values)
         progress.add(len(values), len(values) * size)
-    producer.run(lambda client: client.flush())
+    out.flush()
 
 
-def _made_up(producer: Opened[Producer], size: int) -> list[bytes | None]:
+def _made_up(random: Random, size: int) -> list[bytes | None]:
     """Different values of that size, which compress about as well as text does."""
-    noise = producer.runtime.random.randbytes(size // 4 + _MADE_UP).hex().encode()
+    noise = random.randbytes(size // 4 + _MADE_UP).hex().encode()
     made: list[bytes | None] = []
     for number in range(min(_MADE_UP, max(1, _CHUNK_BYTES // max(1, size)))):
         text = b'{"number": %08d, "noise": "%s", "rest": "' % (
@@ -127,29 +168,7 @@ def _made_up(producer: Opened[Producer], size: int) -> list[bytes | None]:
     return made
 
 
-def _send(
-    producer: Opened[Producer],
-    arguments: Namespace,
-    values: list[bytes | None],
-    keys: list[bytes | None] | None,
-    headers: Headers,
-) -> None:
-    async def act(client: Producer) -> None:
-        await client.send_many(
-            arguments.topic,
-            values,
-            keys=keys,
-            headers=[headers] * len(values) if headers else None,
-            partition=arguments.partition,
-        )
-
-    producer.run(act)
-
-
-def _send_lines(
-    arguments: Namespace, context: Context, producer: Opened[Producer], progress: Progress
-) -> None:
-    headers = _headers(arguments)
+def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Progress) -> None:
     null = None if arguments.null is None else arguments.null.encode()
     separator = arguments.separator.encode()
     number = 0
@@ -166,9 +185,9 @@ def _send_lines(
                 keys.append(key)
                 value = rest
             values.append(None if value == null else value)
-        _send(producer, arguments, values, keys if arguments.keys else None, headers)
+        out.send(values, keys if arguments.keys else None)
         progress.add(len(values), sum(map(len, lines)))
-    producer.run(lambda client: client.flush())
+    out.flush()
 
 
 def read_lines(source: BinaryIO) -> Iterator[list[bytes]]:

@@ -6,40 +6,12 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import (
-    add_action_arguments,
-    assignments,
-    opened_admin,
-)
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import assignments, opened_admin
 from moldau.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
     from moldau.client import Admin, Partition, Topic
-
-
-class TopicCommand:
-    """The topics of a cluster."""
-
-    summary = "Topics: list, describe, create, delete, alter, trim."
-
-    def configure(self, parser: ArgumentParser, /) -> None:
-        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        for name, help_text, add, act in (
-            ("list", "the topics there are", _add_list, _list),
-            ("describe", "partitions, leaders, replicas and settings", _add_describe, _describe),
-            ("create", "make a topic", _add_create, _create),
-            ("delete", "delete topics and all their records", _add_delete, _delete),
-            ("alter", "more partitions, other settings", _add_alter, _alter),
-            ("trim", "delete records from the front", _add_trim, _trim),
-        ):
-            action = actions.add_parser(name, help=help_text, description=help_text)
-            add_action_arguments(action)
-            add(action)
-            action.set_defaults(act=act)
-
-    def run(self, arguments: Namespace, context: Context, /) -> int:
-        act: Any = arguments.act
-        return int(act(arguments, context))
 
 
 def _add_list(parser: ArgumentParser) -> None:
@@ -284,4 +256,14 @@ def _trim(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-command = TopicCommand()
+command = ActionCommand(
+    "Topics: list, describe, create, delete, alter, trim.",
+    (
+        Action("list", "the topics there are", _add_list, _list),
+        Action("describe", "partitions, leaders, replicas and settings", _add_describe, _describe),
+        Action("create", "make a topic", _add_create, _create),
+        Action("delete", "delete topics and all their records", _add_delete, _delete),
+        Action("alter", "more partitions, other settings", _add_alter, _alter),
+        Action("trim", "delete records from the front", _add_trim, _trim),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Commands whose first word is an action: `moldau topic create`, `moldau group reset`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.cli.command import Context
+from moldau.cli.commands.cluster_connection import add_action_arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One of them: its arguments beside those of the connection, and what it does. `description`
+    is for its own help, where a line says too little."""
+
+    name: str
+    help: str
+    add: Callable[[ArgumentParser], None]
+    act: Callable[[Namespace, Context], int]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCommand:
+    """A command that is nothing but its actions."""
+
+    summary: str
+    actions: Sequence[Action]
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        chosen = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        for each in self.actions:
+            description = each.description or each.help
+            action = chosen.add_parser(each.name, help=each.help, description=description)
+            add_action_arguments(action)
+            each.add(action)
+            action.set_defaults(act=each.act)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        act: Any = arguments.act
+        return int(act(arguments, context))

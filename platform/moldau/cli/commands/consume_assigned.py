@@ -1,0 +1,88 @@
+"""`moldau consume` without a group: reads partitions by hand, and leaves no trace behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import UsageError
+from moldau.cli.commands.consume_place import Place
+
+if TYPE_CHECKING:
+    from moldau.client import Consumer, PartitionRecords, TopicPartition
+
+_POLL_S: Final = 1.0
+_MISSING_S: Final = 2.0  # a topic that was made just now may not be known everywhere
+
+
+class AssignedReading:
+    """All partitions, or those that were named."""
+
+    def __init__(
+        self,
+        client: Consumer,
+        place: Place,
+        *,
+        last: int | None,
+        partitions: Sequence[int] | None,
+        follow: bool,
+    ) -> None:
+        """`last`: begin so many offsets before each end; `follow`: what comes later counts too."""
+        self.notes: list[str] = []
+        self._client = client
+        self._place = place
+        self._last = last
+        self._partitions = partitions
+        self._follow = follow
+        self._ends: dict[TopicPartition, int] = {}
+
+    async def begin(self, topics: Sequence[str]) -> None:
+        """Goes to where reading begins, and notes where each log ends at this moment."""
+        from moldau.client.offsets import EARLIEST, LATEST
+
+        client = self._client
+        chosen = await client.partitions(*topics, timeout_s=_MISSING_S)
+        if self._partitions is not None:
+            chosen = [each for each in chosen if each.partition in self._partitions]
+            if not chosen:
+                raise UsageError(f"no topic has a partition {self._partitions}")
+        client.assign(chosen)
+        ends = await client.offsets(dict.fromkeys(chosen, LATEST))
+        self._ends = {each: ends[each].offset for each in chosen}
+        place = self._place
+        if place.timestamp_ms is not None:
+            await client.seek_to_time(place.timestamp_ms)
+        elif self._last is None and not place.is_end and place.offset is None:
+            await client.seek_to_beginning()
+        else:
+            starts = await client.offsets(dict.fromkeys(chosen, EARLIEST))
+            for each, end in self._ends.items():
+                offset = end if place.offset is None else place.offset
+                if self._last is not None:
+                    offset = end - self._last
+                client.seek(each.topic, each.partition, max(starts[each].offset, offset))
+
+    async def next(self, max_records: int) -> list[PartitionRecords]:
+        """More records."""
+        parts = await self._client.poll(_POLL_S, max_records=max_records)
+        return parts if self._follow else list(map(self._before_the_end, parts))
+
+    def _before_the_end(self, part: PartitionRecords) -> PartitionRecords:
+        """Without what came after the beginning: a topic that is written to all the time has no
+        end."""
+        end = self._ends[part.topic, part.partition]  # type: ignore[index]
+        if part.records[-1].offset < end:
+            return part
+        return part._replace(records=[each for each in part.records if each.offset < end])
+
+    async def is_read(self) -> bool:
+        """Whether everything that was there at the beginning is read. Transaction markers and
+        compacted records have offsets too, so positions decide and not counts."""
+        positions = ((self._client.position(*where), end) for where, end in self._ends.items())
+        return all(position is not None and position >= end for position, end in positions)
+
+    async def commit(self) -> None:
+        """There is nobody to tell."""
+
+    async def finish(self) -> None:
+        """There is nobody to tell."""

@@ -1,0 +1,153 @@
+"""`moldau consume --group`: reads as a member of a group, and commits what it has written out.
+
+Invariant: an offset is committed only after all records below it were written and flushed. Whoever
+cuts the output short (Ctrl-C, a pipe that closes) may see its last lines again; none is left out.
+
+The listener runs on the client's loop while the command waits for its poll, so what it has to say
+is gathered in `notes` and written by the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.commands.consume_place import Place
+from moldau.client import RebalanceListener
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.client import Consumer, OffsetAndMetadata, PartitionRecords, TopicPartition
+    from moldau.runtime import Clock
+
+_COMMIT_S: Final = 1.0
+_POLL_S: Final = 1.0
+_MISSING_S: Final = 2.0
+# Somebody else reads those partitions now, from what was committed before.
+_NO_MEMBER: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    )
+)
+
+
+class GroupReading(RebalanceListener):
+    """One member at work."""
+
+    def __init__(self, client: Consumer, clock: Clock, group: str, place: Place) -> None:
+        """`place`: where to begin what the group has committed nothing of."""
+        self.notes: list[str] = []
+        self._client = client
+        self._clock = clock
+        self._group = group
+        self._place = place
+        self._ends: dict[TopicPartition, int] = {}
+        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._last_commit = clock.monotonic()
+
+    async def begin(self, topics: Sequence[str]) -> None:
+        """Joins with the first poll. KafkaError for a topic that there is not."""
+        from moldau.client.offsets import EARLIEST, LATEST
+
+        client = self._client
+        there = await client.partitions(*topics, timeout_s=_MISSING_S)
+        starts = await client.offsets(dict.fromkeys(there, EARLIEST))
+        ends = await client.offsets(dict.fromkeys(there, LATEST))
+        self._ends = {
+            where: each.offset for where, each in ends.items() if each.offset > starts[where].offset
+        }
+        await client.subscribe(topics, listener=self)
+
+    async def next(self, max_records: int) -> list[PartitionRecords]:
+        """More records. Those that were given before are written: they may be committed."""
+        self._written = self._client.consumed()
+        if self._clock.monotonic() - self._last_commit >= _COMMIT_S:
+            await self.commit()
+        return await self._client.poll(_POLL_S, max_records=max_records)
+
+    async def finish(self) -> None:
+        """All that was given is written: commits it."""
+        self._written = self._client.consumed()
+        await self.commit()
+
+    async def commit(self) -> None:
+        """Commits what is known to be written."""
+        self._last_commit = self._clock.monotonic()
+        await self._commit(self._written)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        known = self._committed
+        new = {where: each for where, each in offsets.items() if known.get(where) != each}
+        if not new:
+            return
+        try:
+            await self._client.commit(new)
+        except KafkaError as error:
+            if error.code not in _NO_MEMBER:
+                raise
+            self.notes.append(f"not committed, so others read it again: {error}")
+            return
+        known.update(new)
+
+    async def is_read(self) -> bool:
+        """Whether the group has read all that was there at the beginning: this member its part, and
+        others theirs, as far as they have committed."""
+        client = self._client
+        positions = client.consumed()
+        others = []
+        for where, end in self._ends.items():
+            if where not in positions:
+                others.append(where)
+            elif positions[where].offset < end:
+                return False
+        if not others:
+            return True
+        committed = await client.committed(others)
+        return all(
+            found is not None and found.offset >= self._ends[where]
+            for where, found in committed.items()
+        )
+
+    # What the group says
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Goes to where reading begins what nobody has read."""
+        self._note("reads now", partitions)
+        if not partitions or (self._place.offset is None and self._place.timestamp_ms is None):
+            return
+        committed = await self._client.committed(partitions)
+        new = [where for where in partitions if committed[where] is None]
+        if not new:
+            return
+        if self._place.timestamp_ms is not None:
+            await self._client.seek_to_time(self._place.timestamp_ms, new)
+            return
+        assert self._place.offset is not None
+        for where in new:
+            self._client.seek(where.topic, where.partition, self._place.offset)
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """The last moment to commit them."""
+        self._note("gives up", partitions)
+        gone = set(partitions)
+        await self._commit({where: each for where, each in self._written.items() if where in gone})
+        self._forget(partitions)
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Others may have them."""
+        self._note("has lost", partitions)
+        self._forget(partitions)
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            self._written.pop(where, None)
+            self._committed.pop(where, None)
+
+    def _note(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        if partitions:
+            places = ", ".join(map(str, sorted(partitions)))
+            self.notes.append(f"group {self._group} {what} {places}")

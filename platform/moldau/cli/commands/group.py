@@ -1,0 +1,242 @@
+"""`moldau group`: consumer groups and their offsets, as kafka-consumer-groups.sh does it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands import group_move, group_reset
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.group_plan import DRY_RUN
+from moldau.cli.commands.group_scope import add_topics, idle_groups, is_in, parse_scope
+from moldau.cli.output import write_json, write_lines, write_table
+from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.client import Admin, GroupProgress, ListedGroup, TopicPartition
+
+    Results = dict[TopicPartition, KafkaError | None]
+
+_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+_TYPES: Final = ("classic", "consumer", "share", "streams")
+_OF_CONSUMERS: Final = ("classic", "consumer")
+_EVERY_S_MIN: Final = 0.05
+_EVERY_S_MAX: Final = 86_400.0
+
+
+def _add_list(parser: ArgumentParser) -> None:
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="such as 'billing-*'")
+    parser.add_argument(
+        "--state", action="append", default=[], metavar="STATE", help=", ".join(_STATES)
+    )
+    parser.add_argument(
+        "--type", action="append", default=[], metavar="TYPE", help=", ".join(_TYPES)
+    )
+
+
+def _list(arguments: Namespace, context: Context) -> int:
+    states = _known(arguments.state, _STATES, "state")
+    types = _known(arguments.type, _TYPES, "type")
+    with opened_admin(arguments, context) as admin:
+        found = admin.run(lambda client: client.list_groups(states=states, types=types))
+    chosen = [each for each in found if _matches(each.group_id, arguments.patterns)]
+    if arguments.json:
+        write_json(context.out, [_facts(each) for each in chosen])
+        return Exit.DONE
+    rows = [
+        (each.group_id, each.type or "-", each.protocol_type or "-", each.state or "-")
+        for each in chosen
+    ]
+    write_table(context.out, ("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
+    return Exit.DONE
+
+
+def _facts(group: ListedGroup) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "type": group.type or None,
+        "protocol_type": group.protocol_type,
+        "state": group.state or None,
+    }
+
+
+def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
+    """The names as Kafka writes them, however they were typed; several may stand in one word."""
+    by_lower = {name.lower(): name for name in names}
+    found = []
+    for word in ",".join(words).split(",") if words else ():
+        name = by_lower.get(word.strip().lower())
+        if name is None:
+            raise UsageError(f"{word!r} is no {what} of a group: {', '.join(names)}")
+        found.append(name)
+    return found
+
+
+def _matches(group: str, patterns: Sequence[str]) -> bool:
+    from fnmatch import fnmatchcase
+
+    return not patterns or any(fnmatchcase(group, pattern) for pattern in patterns)
+
+
+def _add_describe(parser: ArgumentParser) -> None:
+    _add_groups(parser, "all groups of consumers")
+    parser.add_argument("--state", action="store_true", help="a line a group")
+    parser.add_argument("--members", action="store_true", help="only who is in them")
+    parser.add_argument("--offsets", action="store_true", help="only offsets and lag")
+    parser.add_argument("-v", "--verbose", action="store_true", help="more columns")
+    parser.add_argument("--watch", action="store_true", help="look again and again: lag, live")
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="(2)")
+    parser.add_argument("--times", type=int, metavar="N", help="stop watching after N looks")
+
+
+def _add_groups(parser: ArgumentParser, all_help: str) -> None:
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--all", action="store_true", help=all_help)
+
+
+def _check_groups(arguments: Namespace) -> None:
+    if arguments.all == bool(arguments.groups):
+        raise UsageError("name groups, or give --all")
+
+
+async def _chosen(client: Admin, arguments: Namespace) -> list[str]:
+    if not arguments.all:
+        return list(dict.fromkeys(arguments.groups))
+    listed = await client.list_groups(types=["classic", "consumer"])
+    return [each.group_id for each in listed]
+
+
+def _describe(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.group_report import facts_of, write_report
+    from moldau.cli.commands.group_watch import watch
+
+    _check_groups(arguments)
+    if not _EVERY_S_MIN <= arguments.every <= _EVERY_S_MAX:
+        raise UsageError(f"--every takes seconds, from {_EVERY_S_MIN} on")
+    if not arguments.watch and arguments.times is not None:
+        raise UsageError("--times is for --watch")
+    with opened_admin(arguments, context) as admin:
+        if arguments.watch:
+            return watch(arguments, context, admin, lambda client: _look(client, arguments))
+        answers = admin.run(lambda client: _progress(client, arguments))
+    found = [each for each in answers if not isinstance(each, KafkaError)]
+    errors = [each for each in answers if isinstance(each, KafkaError)]
+    if arguments.json:
+        write_json(context.out, [facts_of(each) for each in found])
+    elif found:
+        write_report(context.out, found, arguments)
+    write_lines(context.err, (f"moldau: {error}" for error in errors))
+    return Exit.FAILED if errors else Exit.DONE
+
+
+async def _progress(client: Admin, arguments: Namespace) -> list[GroupProgress | KafkaError]:
+    groups = arguments.groups
+    if arguments.all:
+        groups = [each.group_id for each in await client.list_groups(types=_OF_CONSUMERS)]
+    return list((await client.groups_progress(groups)).values())
+
+
+async def _look(client: Admin, arguments: Namespace) -> list[GroupProgress]:
+    """For who watches the first group that cannot be described is the end, unless it is one of
+    all: groups come and go."""
+    found = []
+    for each in await _progress(client, arguments):
+        if not isinstance(each, KafkaError):
+            found.append(each)
+        elif not arguments.all:
+            raise each
+    return found
+
+
+def _add_delete(parser: ArgumentParser) -> None:
+    _add_groups(parser, "all groups that have no members; needs --execute")
+    add_topics(parser, "keep the groups, and forget only what they have committed of this")
+    parser.add_argument("--execute", action="store_true", help="with --all: do it, not only tell")
+
+
+def _delete(arguments: Namespace, context: Context) -> int:
+    _check_groups(arguments)
+    scope = parse_scope(arguments.topic)
+    with opened_admin(arguments, context) as admin:
+        groups = arguments.groups or admin.run(idle_groups)
+        if arguments.all and not arguments.execute:
+            return _tell_groups(arguments, context, groups)
+        if scope:
+            return _delete_offsets(arguments, context, admin, groups)
+        results = admin.run(lambda client: client.delete_groups(groups))
+    failed = {group: error for group, error in results.items() if error is not None}
+    deleted = [group for group in results if group not in failed]
+    if arguments.json:
+        errors = {group: str(error) for group, error in failed.items()}
+        write_json(context.out, {"deleted": deleted, "failed": errors})
+    else:
+        write_lines(context.out, (f"deleted {group}" for group in deleted))
+    write_lines(context.err, (f"moldau: {error}" for error in failed.values()))
+    return Exit.FAILED if failed else Exit.DONE
+
+
+def _tell_groups(arguments: Namespace, context: Context, groups: Sequence[str]) -> int:
+    if arguments.json:
+        write_json(context.out, {"deleted": [], "failed": {}, "would_delete": list(groups)})
+    else:
+        write_lines(context.out, (*(f"would delete {group}" for group in groups), DRY_RUN))
+    return Exit.DONE
+
+
+def _delete_offsets(
+    arguments: Namespace, context: Context, admin: Opened[Admin], groups: Sequence[str]
+) -> int:
+    scope = parse_scope(arguments.topic)
+    facts = []
+    has_failed = False
+    for group in groups:
+
+        async def delete(client: Admin, group: str = group) -> Results:
+            committed = await client.group_offsets(group)
+            chosen = [where for where in committed if is_in(scope, where)]
+            if chosen:
+                return await client.delete_group_offsets(group, chosen)
+            if arguments.all:
+                return {}
+            raise MoldauError("the group has committed nothing of that", group=group)
+
+        for where, error in sorted(admin.run(delete).items()):
+            facts.append(_deleted(group, where, error))
+            if error is not None:
+                has_failed = True
+                write_lines(context.err, [f"moldau: {error}"])
+            elif not arguments.json:
+                write_lines(context.out, [f"deleted {where} of {group}"])
+    if arguments.json:
+        write_json(context.out, facts)
+    return Exit.FAILED if has_failed else Exit.DONE
+
+
+def _deleted(group: str, where: TopicPartition, error: KafkaError | None) -> dict[str, Any]:
+    facts = {"group": group, "topic": where.topic, "partition": where.partition}
+    return {**facts, "error": None if error is None else str(error)}
+
+
+command = ActionCommand(
+    "Groups: list, describe (lag, live too), reset, delete, move.",
+    (
+        Action("list", "the groups there are", _add_list, _list),
+        Action("describe", "state, members, offsets and lag", _add_describe, _describe),
+        group_reset.RESET,
+        Action("delete", "forget groups, or what they have committed", _add_delete, _delete),
+        group_move.MOVE,
+    ),
+)

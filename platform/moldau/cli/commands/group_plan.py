@@ -1,0 +1,145 @@
+"""What will become of committed offsets: planned, shown as before and after, carried out.
+
+Invariant: what is shown is what is done; a plan with a step that cannot be done is not begun.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.cli.command import Context, Exit
+from moldau.cli.output import write_json, write_lines, write_table
+
+if TYPE_CHECKING:
+    from moldau.client import Admin, TopicPartition
+
+DRY_RUN: Final = "dry run: nothing was changed; --execute does it"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One committed offset. `after` is None where it stays as it is, and `note` says why;
+    `is_obstacle` when that is no reason to leave it out, but to do nothing at all."""
+
+    group: str
+    where: TopicPartition
+    before: int | None
+    after: int | None
+    end: int | None
+    note: str = ""
+    is_obstacle: bool = False
+
+
+def within(wanted: int, start: int, end: int) -> tuple[int, str]:
+    """The nearest offset that the log has, and a note if it is another one."""
+    if wanted < start:
+        return start, f"{wanted} is below where the log begins"
+    if wanted > end:
+        return end, f"{wanted} is beyond the end"
+    return wanted, ""
+
+
+def add_execute(parser: ArgumentParser) -> None:
+    """`--execute`."""
+    parser.add_argument(
+        "--execute", action="store_true", help="do it; else only show what would be done"
+    )
+
+
+async def members_of(client: Admin, groups: Iterable[str]) -> dict[str, int]:
+    """How many members each group has; none where there is no such group."""
+    from moldau.client import GroupDescription
+    from moldau.errors.codes import ErrorCode
+
+    counts = {}
+    for group, found in (await client.describe_groups(groups)).items():
+        if isinstance(found, GroupDescription):
+            counts[group] = len(found.members)
+        elif found.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            counts[group] = 0
+        else:
+            raise found
+    return counts
+
+
+def occupied(members: dict[str, int]) -> list[str]:
+    """Why offsets of these groups cannot be changed now."""
+    return [
+        f"group {group} has {count} {'member' if count == 1 else 'members'}: stop them first"
+        for group, count in members.items()
+        if count
+    ]
+
+
+def obstacles(steps: Sequence[Step], members: dict[str, int]) -> list[str]:
+    """Why the plan cannot be carried out now."""
+    hindered = (each for each in steps if each.is_obstacle)
+    return occupied(members) + [
+        f"{each.where} of group {each.group}: {each.note}" for each in hindered
+    ]
+
+
+def write_steps(context: Context, steps: Sequence[Step]) -> None:
+    """As a table for people."""
+    rows = []
+    for each in steps:
+        change = None if each.after is None or each.before is None else each.after - each.before
+        lag = None if each.after is None or each.end is None else each.end - each.after
+        rows.append(
+            (
+                each.group,
+                each.where.topic,
+                str(each.where.partition),
+                number(each.before),
+                number(each.after),
+                "-" if change is None else f"{change:+d}" if change else "0",
+                number(lag),
+                each.note,
+            )
+        )
+    header = ("GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER", "CHANGE", "LAG AFTER", "NOTE")
+    write_table(context.out, header, rows)
+
+
+def number(count: int | None) -> str:
+    """A number, or that there is none."""
+    return "-" if count is None else str(count)
+
+
+def facts_of(step: Step) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "group": step.group,
+        "topic": step.where.topic,
+        "partition": step.where.partition,
+        "before": step.before,
+        "after": step.after,
+        "end": step.end,
+        "note": step.note or None,
+    }
+
+
+def tell_plan(
+    arguments: Namespace, context: Context, steps: Sequence[Step], problems: Sequence[str]
+) -> None:
+    """Shows it; on a dry run also that it is one, and what stands in its way."""
+    if arguments.json:
+        facts = {
+            "executed": arguments.execute and not problems,
+            "obstacles": list(problems),
+            "offsets": [facts_of(each) for each in steps],
+        }
+        write_json(context.out, facts)
+    else:
+        write_steps(context, steps)
+    write_lines(context.err, (f"moldau: {each}" for each in problems))
+    if not arguments.json and not arguments.execute:
+        context.out.write(f"{DRY_RUN}\n")
+
+
+def exit_code(arguments: Namespace, problems: Sequence[str]) -> int:
+    """A dry run has only looked, so what it found is no failure."""
+    return Exit.FAILED if problems and arguments.execute else Exit.DONE

@@ -1,0 +1,185 @@
+"""What a group looks like from outside, for people and for programs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from moldau.cli.commands.group_plan import number
+from moldau.cli.output import write_lines, write_table
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from moldau.client import GroupMember, GroupProgress, TopicPartition
+
+_FEW = 4
+
+
+def headline(progress: GroupProgress) -> str:
+    """A group in one line."""
+    group = progress.group
+    members = len(group.members)
+    kind = "" if group.protocol_type in ("", "consumer") else f" of {group.protocol_type}"
+    return (
+        f"{group.group_id}: {group.state}, {group.type} protocol{kind}, "
+        f"assignor {group.assignor or 'none'}, "
+        f"coordinator {progress.coordinator.node_id} ({progress.coordinator.address}), "
+        f"{members or 'no'} {'member' if members == 1 else 'members'}, lag {progress.lag}"
+    )
+
+
+def write_report(out: TextIO, found: Sequence[GroupProgress], arguments: Namespace) -> None:
+    """The tables that were asked for; all of them, by group, when none was."""
+    if arguments.state:
+        _write_states(out, found)
+    if arguments.members:
+        _write_members(out, found, arguments.verbose)
+    if arguments.offsets:
+        write_offsets(out, found, arguments.verbose)
+    if arguments.state or arguments.members or arguments.offsets:
+        return
+    for index, each in enumerate(found):
+        write_lines(out, [headline(each)] if index == 0 else ["", headline(each)])
+        if each.group.members:
+            _write_members(out, [each], arguments.verbose)
+        if each.partitions:
+            write_offsets(out, [each], arguments.verbose)
+        else:
+            out.write("nothing is committed\n")
+
+
+def _write_states(out: TextIO, found: Sequence[GroupProgress]) -> None:
+    header = ("GROUP", "STATE", "TYPE", "ASSIGNOR", "COORDINATOR", "EPOCH", "MEMBERS", "LAG")
+    rows = [
+        (
+            each.group.group_id,
+            each.group.state,
+            each.group.type,
+            each.group.assignor or "-",
+            f"{each.coordinator.node_id} ({each.coordinator.address})",
+            "-" if each.group.epoch < 0 else str(each.group.epoch),
+            str(len(each.group.members)),
+            str(each.lag),
+        )
+        for each in found
+    ]
+    write_table(out, header, rows)
+
+
+def _write_members(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
+    header = ["GROUP", "MEMBER", "INSTANCE", "HOST", "CLIENT", "PARTITIONS"]
+    header += ["EPOCH", "PROTOCOL", "WANTS", "READS", "SHALL READ"] if verbose else ["READS"]
+    rows = []
+    for progress in found:
+        for each in progress.group.members:
+            row = [
+                progress.group.group_id,
+                each.member_id,
+                each.instance_id or "-",
+                each.host,
+                each.client_id or "-",
+                str(len(each.assignment)),
+            ]
+            if verbose:
+                row += ["-" if each.epoch < 0 else str(each.epoch), _protocol(each)]
+                row += [",".join(each.topics) or each.pattern or "-"]
+                row += [_partitions(each.assignment), _partitions(each.target)]
+            else:
+                row += [_partitions(each.assignment, _FEW)]
+            rows.append(row)
+    write_table(out, header, rows)
+
+
+def _protocol(member: GroupMember) -> str:
+    return "classic" if member.is_classic else "consumer"
+
+
+def _partitions(assignment: Sequence[TopicPartition], at_most: int | None = None) -> str:
+    """`orders:0,1 others:2`, or the first few of them."""
+    numbers: dict[str, list[int]] = {}
+    for where in sorted(assignment)[:at_most]:
+        numbers.setdefault(where.topic, []).append(where.partition)
+    words = [f"{topic}:{','.join(map(str, chosen))}" for topic, chosen in numbers.items()]
+    if at_most is not None and len(assignment) > at_most:
+        words.append("...")
+    return " ".join(words) or "-"
+
+
+def write_offsets(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
+    """Committed offsets, ends and lag by partition."""
+    header = ["GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST", "CLIENT"]
+    header += ["LEADER EPOCH", "NOTE"] if verbose else []
+    rows = []
+    for progress in found:
+        for each in progress.partitions:
+            row = [progress.group.group_id, each.where.topic, str(each.where.partition)]
+            row += [number(None if each.committed is None else each.committed.offset)]
+            row += [number(each.end), number(each.lag)]
+            who = each.member
+            row += (
+                ["-", "-", "-"] if who is None else [who.member_id, who.host, who.client_id or "-"]
+            )
+            if verbose:
+                epoch = -1 if each.committed is None else each.committed.leader_epoch
+                note = "" if each.committed is None else each.committed.metadata
+                row += ["-" if epoch < 0 else str(epoch), note or "-"]
+            rows.append(row)
+    write_table(out, header, rows)
+
+
+def facts_of(progress: GroupProgress) -> dict[str, Any]:
+    """All of it for programs."""
+    group, coordinator = progress.group, progress.coordinator
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "type": group.type,
+        "protocol_type": group.protocol_type,
+        "assignor": group.assignor or None,
+        "epoch": group.epoch if group.epoch >= 0 else None,
+        "assignment_epoch": group.assignment_epoch if group.assignment_epoch >= 0 else None,
+        "coordinator": {
+            "id": coordinator.node_id,
+            "host": coordinator.address.host,
+            "port": coordinator.address.port,
+        },
+        "lag": progress.lag,
+        "members": [_member(each) for each in group.members],
+        "offsets": [
+            {
+                "topic": each.where.topic,
+                "partition": each.where.partition,
+                "committed": None if each.committed is None else each.committed.offset,
+                "leader_epoch": None
+                if each.committed is None or each.committed.leader_epoch < 0
+                else each.committed.leader_epoch,
+                "metadata": None if each.committed is None else each.committed.metadata,
+                "end": each.end,
+                "lag": each.lag,
+                "member_id": None if each.member is None else each.member.member_id,
+            }
+            for each in progress.partitions
+        ],
+    }
+
+
+def _member(member: GroupMember) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack": member.rack,
+        "epoch": member.epoch if member.epoch >= 0 else None,
+        "protocol": _protocol(member),
+        "topics": list(member.topics),
+        "pattern": member.pattern or None,
+        "assignment": _places(member.assignment),
+        "target": _places(member.target),
+    }
+
+
+def _places(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)]

@@ -1,0 +1,306 @@
+"""`moldau group reset`: makes groups go on elsewhere."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.cli.command import Context, UsageError
+from moldau.cli.commands.actions import Action
+from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.consume_place import parse_time_ms
+from moldau.cli.commands.group_plan import (
+    Step,
+    add_execute,
+    exit_code,
+    members_of,
+    obstacles,
+    tell_plan,
+    within,
+)
+from moldau.cli.commands.group_scope import (
+    FileOffsets,
+    Scope,
+    add_topics,
+    idle_groups,
+    parse_offsets_file,
+    parse_scope,
+    partitions_in,
+)
+from moldau.cli.output import write_lines
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.client import Admin, OffsetAndMetadata, Topic, TopicPartition
+
+_HELP = "make groups go on elsewhere: earlier, later, at a time (dry run unless --execute)"
+_DESCRIPTION = """\
+Changes where groups go on: what they have committed of all topics, or of those that are named.
+Without --execute nothing is changed: a table shows each offset before and after. An offset that
+the log does not have becomes the nearest one that it has, as the table says. A group must have no
+members, because those commit for themselves; one that does not exist yet may be given offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one partition when its new offset is chosen."""
+
+    committed: int | None
+    start: int
+    end: int
+    at_time: int | None = None
+
+
+Rule = Callable[[Known], tuple[int, str]]
+
+
+class NothingCommitted(Exception):
+    """The rule needs a committed offset, and there is none."""
+
+
+def to_earliest(known: Known) -> tuple[int, str]:
+    """Where the log begins."""
+    return known.start, ""
+
+
+def to_latest(known: Known) -> tuple[int, str]:
+    """Where the log ends."""
+    return known.end, ""
+
+
+def to_current(known: Known) -> tuple[int, str]:
+    """Where it is, which is of use for --export and for offsets that the log has lost."""
+    if known.committed is None:
+        return known.end, "nothing is committed: the end"
+    return within(known.committed, known.start, known.end)
+
+
+def to_time(known: Known) -> tuple[int, str]:
+    """The first record that is not older."""
+    if known.at_time is None:
+        return known.end, "no record is as new: the end"
+    return known.at_time, ""
+
+
+def to_offset(wanted: int) -> Rule:
+    """That offset."""
+    return lambda known: within(wanted, known.start, known.end)
+
+
+def shift_by(count: int) -> Rule:
+    """So many records on, or back."""
+
+    def rule(known: Known) -> tuple[int, str]:
+        if known.committed is None:
+            raise NothingCommitted
+        return within(known.committed + count, known.start, known.end)
+
+    return rule
+
+
+def _add_reset(parser: ArgumentParser) -> None:
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--all", action="store_true", help="all consumer groups without members")
+    add_topics(parser, "only of this one, else all that is committed")
+    to = parser.add_mutually_exclusive_group(required=True)
+    to.add_argument("--to-earliest", action="store_true", help="where each log begins")
+    to.add_argument("--to-latest", action="store_true", help="where each log ends")
+    to.add_argument("--to-current", action="store_true", help="where it is: see --export")
+    to.add_argument("--to-offset", type=int, metavar="N")
+    to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
+    to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
+    to.add_argument("--shift-by", type=int, metavar="N", help="N records on; -N back")
+    to.add_argument(
+        "--from-file", metavar="FILE", help="lines of [GROUP,]TOPIC,PARTITION,OFFSET; - for stdin"
+    )
+    parser.add_argument(
+        "--export", action="store_true", help="print the new offsets as such lines, and no table"
+    )
+    add_execute(parser)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the arguments say: which partitions, how to choose, and a time or an age to ask for."""
+
+    scope: Scope
+    rule: Rule
+    timestamp: int | None = None
+    age_ms: int | None = None
+
+    def time(self, now_ms: int) -> int | None:
+        return self.timestamp if self.age_ms is None else max(0, now_ms - self.age_ms)
+
+
+def _reset(arguments: Namespace, context: Context) -> int:
+    """Shows the plan, and carries it out if told to."""
+    wanted = _checked(arguments)
+    with opened_admin(arguments, context) as admin:
+        steps = _plan(arguments, context, admin, wanted)
+        groups = list(dict.fromkeys(each.group for each in steps))
+        members = admin.run(lambda client: members_of(client, groups))
+        problems = obstacles(steps, members)
+        if arguments.execute and not problems:
+            problems = admin.run(lambda client: carry_out(client, steps))
+    if arguments.export:
+        _export(context, steps, len(groups) > 1)
+        write_lines(context.err, (f"moldau: {each}" for each in problems))
+    else:
+        tell_plan(arguments, context, steps, problems)
+    return exit_code(arguments, problems)
+
+
+def _checked(arguments: Namespace) -> _Wanted:
+    if arguments.all and arguments.groups:
+        raise UsageError("name groups, or give --all")
+    if not (arguments.all or arguments.groups or arguments.from_file):
+        raise UsageError("name a group, or give --all")
+    if arguments.export and arguments.json:
+        raise UsageError("--export writes CSV: not with --json")
+    if arguments.from_file and (arguments.topic or arguments.all):
+        raise UsageError("the file says which groups and topics: not with --topic or --all")
+    scope = parse_scope(arguments.topic)
+    if arguments.to_datetime is not None:
+        return _Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
+    if arguments.by_duration is not None:
+        return _Wanted(scope, to_time, age_ms=_duration_ms(arguments.by_duration))
+    if arguments.to_offset is not None:
+        if arguments.to_offset < 0:
+            raise UsageError("--to-offset cannot be negative")
+        return _Wanted(scope, to_offset(arguments.to_offset))
+    if arguments.shift_by is not None:
+        return _Wanted(scope, shift_by(arguments.shift_by))
+    if arguments.to_earliest:
+        return _Wanted(scope, to_earliest)
+    return _Wanted(scope, to_latest if arguments.to_latest else to_current)
+
+
+def _plan(
+    arguments: Namespace, context: Context, admin: Opened[Admin], wanted: _Wanted
+) -> list[Step]:
+    if arguments.from_file is not None:
+        given = parse_offsets_file(_file(arguments, context, admin), arguments.groups)
+        return admin.run(lambda client: _plan_from_file(client, given))
+    timestamp = wanted.time(admin.runtime.clock.wall_ms())
+    scope = wanted.scope
+
+    async def plan(client: Admin) -> list[Step]:
+        groups = await idle_groups(client) if arguments.all else dict.fromkeys(arguments.groups)
+        steps: list[Step] = []
+        for group in groups:
+            committed = await client.group_offsets(group)
+            chosen = await partitions_in(client, scope) if scope else sorted(committed)
+            if arguments.all:
+                chosen = [where for where in chosen if where in committed]
+            elif not chosen:
+                raise UsageError(f"group {group} has committed nothing: name a --topic")
+            rules = dict.fromkeys(chosen, wanted.rule)
+            steps += await _plan_group(client, group, committed, rules, timestamp)
+        return steps
+
+    return admin.run(plan)
+
+
+def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:
+    if arguments.from_file != "-":
+        return admin.runtime.files.read_text(arguments.from_file)
+    return context.source.read().decode("utf-8", "replace")
+
+
+def _duration_ms(text: str) -> int:
+    from moldau.client.reset import BY_DURATION, parse_reset
+
+    age_ms = parse_reset(f"{BY_DURATION}{text}").age_ms
+    assert age_ms is not None
+    return age_ms
+
+
+async def _plan_from_file(client: Admin, given: FileOffsets) -> list[Step]:
+    steps: list[Step] = []
+    for group, offsets in given.items():
+        rules = {where: to_offset(offset) for where, offset in offsets.items()}
+        committed = await client.group_offsets(group)
+        steps += await _plan_group(client, group, committed, rules, None)
+    return steps
+
+
+async def _plan_group(
+    client: Admin,
+    group: str,
+    committed: dict[TopicPartition, OffsetAndMetadata],
+    rules: dict[TopicPartition, Rule],
+    timestamp: int | None,
+) -> list[Step]:
+    """The steps for a group: each partition by its rule."""
+    from moldau.client.offsets import EARLIEST, LATEST
+
+    topics = await client.describe_topics({where.topic for where in rules})
+    led = await client.led_partitions(rules)
+    starts = await client.list_offsets(dict.fromkeys(led, EARLIEST))
+    ends = await client.list_offsets(dict.fromkeys(led, LATEST))
+    times = {} if timestamp is None else await client.list_offsets(dict.fromkeys(led, timestamp))
+    steps = []
+    for where, rule in rules.items():
+        before = committed[where].offset if where in committed else None
+        if where not in ends:
+            steps.append(unreachable(group, where, before, topics[where.topic]))
+            continue
+        at_time = times[where].offset if where in times else -1
+        known = Known(
+            before, starts[where].offset, ends[where].offset, at_time if at_time >= 0 else None
+        )
+        steps.append(_step(group, where, known, rule))
+    return steps
+
+
+def _step(group: str, where: TopicPartition, known: Known, rule: Rule) -> Step:
+    try:
+        after, note = rule(known)
+    except NothingCommitted:
+        note = "nothing is committed to shift from"
+        return Step(group, where, None, None, known.end, note, is_obstacle=True)
+    return Step(group, where, known.committed, after, known.end, note)
+
+
+def unreachable(
+    group: str, where: TopicPartition, before: int | None, topic: Topic | KafkaError
+) -> Step:
+    """A topic that is gone has nothing to be reset; a partition without a leader tells nothing."""
+    if not isinstance(topic, KafkaError):
+        is_there = any(each.index == where.partition for each in topic.partitions)
+        note = "nobody leads the partition at present" if is_there else "no such partition"
+        return Step(group, where, before, None, None, note, is_obstacle=True)
+    is_gone = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and before is not None
+    note = "the topic is gone" if is_gone else str(topic)
+    return Step(group, where, before, None, None, note, is_obstacle=not is_gone)
+
+
+async def carry_out(client: Admin, steps: Sequence[Step]) -> list[str]:
+    """Commits, group by group; which groups could not be changed. A member may have come since the
+    plan was made: that costs the other groups nothing."""
+    by_group: dict[str, dict[TopicPartition, int]] = {}
+    for each in steps:
+        if each.after is not None:
+            by_group.setdefault(each.group, {})[each.where] = each.after
+    failures = []
+    for group, offsets in by_group.items():
+        try:
+            await client.alter_group_offsets(group, offsets)
+        except KafkaError as error:
+            failures.append(f"not changed: {error}")
+    return failures
+
+
+def _export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
+    import csv
+
+    writer = csv.writer(context.out, lineterminator="\n")
+    for each in steps:
+        if each.after is not None:
+            row = (each.where.topic, each.where.partition, each.after)
+            writer.writerow((each.group, *row) if has_groups else row)
+
+
+RESET = Action("reset", _HELP, _add_reset, _reset, _DESCRIPTION)

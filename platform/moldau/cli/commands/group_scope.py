@@ -1,0 +1,108 @@
+"""Which offsets are meant: `--topic orders:0,1`, and the CSV that Kafka's own tool has.
+
+A line of such a file is `topic,partition,offset`, or `group,topic,partition,offset`.
+"""
+
+from __future__ import annotations
+
+import csv
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from moldau.cli.command import UsageError
+
+if TYPE_CHECKING:
+    from moldau.client import Admin, TopicPartition
+
+Scope = dict[str, "list[int] | None"]
+FileOffsets = dict[str, "dict[TopicPartition, int]"]
+_LONGEST_NUMBER = 19
+
+
+def add_topics(parser: ArgumentParser, help_text: str) -> None:
+    """`--topic`, whose words `parse_scope` reads."""
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC[:PARTITION,...]",
+        help=f"{help_text}; may be repeated",
+    )
+
+
+def parse_scope(words: Iterable[str]) -> Scope:
+    """Partitions by topic, None for all that the topic has; empty where nothing was said."""
+    scope: Scope = {}
+    for word in words:
+        topic, colon, numbers = word.partition(":")
+        if not topic or (colon and not numbers):
+            raise UsageError(f"{word!r} is not TOPIC or TOPIC:PARTITION,...")
+        if not colon:
+            scope[topic] = None
+            continue
+        chosen = [_number(each, f"partition of {word!r}") for each in numbers.split(",")]
+        known = scope.setdefault(topic, [])
+        if known is not None:
+            known += [each for each in dict.fromkeys(chosen) if each not in known]
+    return scope
+
+
+async def partitions_in(client: Admin, scope: Scope) -> list[TopicPartition]:
+    """The partitions of a scope; KafkaError for a topic, UsageError for a partition that there is
+    not."""
+    there = await client.partitions(*scope)
+    for topic, numbers in scope.items():
+        has = {where.partition for where in there if where.topic == topic}
+        for number in numbers or ():
+            if number not in has:
+                raise UsageError(f"{topic} has no partition {number}")
+    return [where for where in there if is_in(scope, where)]
+
+
+def is_in(scope: Scope, where: TopicPartition) -> bool:
+    """Whether the scope has it."""
+    if where.topic not in scope:
+        return False
+    numbers = scope[where.topic]
+    return numbers is None or where.partition in numbers
+
+
+async def idle_groups(client: Admin) -> list[str]:
+    """The groups of consumers that have no members."""
+    found = await client.list_groups(states=["Empty"], types=["classic", "consumer"])
+    return [each.group_id for each in found]
+
+
+def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
+    """Offsets by group. Lines without a group are of the one that was named."""
+    from moldau.client import TopicPartition
+
+    found: FileOffsets = {}
+    for number, row in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), start=1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if len(cells) == 3:
+            if len(groups) != 1:
+                raise UsageError(f"line {number} names no group: give exactly one group")
+            cells = [groups[0], *cells]
+        if len(cells) != 4:
+            raise UsageError(f"line {number} is not [GROUP,]TOPIC,PARTITION,OFFSET")
+        group, topic, partition, offset = cells
+        if groups and group not in groups:
+            raise UsageError(f"line {number} is of group {group}, which was not named")
+        where = TopicPartition(topic, _number(partition, f"partition in line {number}"))
+        if where in found.setdefault(group, {}):
+            raise UsageError(f"line {number} names {where} again")
+        found[group][where] = _number(offset, f"offset in line {number}")
+    if not found:
+        raise UsageError("the file has no offsets")
+    return found
+
+
+def _number(text: str, what: str) -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
+        raise UsageError(f"{text!r} is no {what}")
+    return int(text)

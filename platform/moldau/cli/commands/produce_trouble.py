@@ -1,0 +1,49 @@
+"""What `moldau produce` says while a broker refuses records that the producer sends again.
+
+A refusal that may pass (a full disk, too few replicas, a broker that restarts) is tried again for
+`delivery.timeout.ms`, two minutes unless told otherwise: nobody shall wait so long without a word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.output import write_lines
+
+if TYPE_CHECKING:
+    from moldau.cli.command import Context
+    from moldau.client import Producer
+
+PATIENCE_S: Final = 2.0
+
+
+class Trouble:
+    """Tells each new trouble once."""
+
+    def __init__(self, context: Context, client: Producer) -> None:
+        self._context = context
+        self._client = client
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self, seconds: float) -> None:
+        """So long it has taken already."""
+        from moldau.client import settings as rows
+
+        troubles = self._client.troubles()
+        news = [
+            (where, error)
+            for where, error in troubles.items()
+            if (error.code.name, error.reason) not in self._told
+        ]
+        if not news:
+            return
+        where, error = news[0]
+        self._told |= {(error.code.name, error.reason) for _, error in news}
+        others = f" and {len(troubles) - 1} more partitions" if len(troubles) > 1 else ""
+        limit_s = self._client.settings[rows.delivery_timeout_ms] / 1000
+        line = (
+            f"moldau: {where}{others}: not acknowledged for {seconds:.0f} s, tried again until "
+            f"delivery.timeout.ms ({limit_s:g} s) is over: {error}"
+        )
+        write_lines(self._context.err, [line])
+        self._context.err.flush()

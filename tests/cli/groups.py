@@ -1,0 +1,77 @@
+"""Groups for tests of commands: topics with records, and a member at work in a thread.
+
+A test that takes the fixtures imports them with those that they stand on:
+
+    from tests.cli.groups import cluster as cluster
+    from tests.cli.groups import shell as shell
+    from tests.conformance.broker import moldau as moldau
+    from tests.peers.kafka_broker import kafka_broker as kafka_broker
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import pytest
+
+from moldau.cli.commands.cluster_connection import Opened, opened
+from moldau.client import Consumer
+from tests.cli.shell import Shell
+
+
+class Cluster(Protocol):
+    """Any broker that runs."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+@pytest.fixture(params=["apache-kafka", "moldau"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Apache Kafka, and then moldau's own."""
+    name = "kafka_broker" if request.param == "apache-kafka" else "moldau"
+    found: Cluster = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture
+def shell(cluster: Cluster) -> Shell:
+    """Runs commands against it."""
+    return Shell(cluster.bootstrap_servers)
+
+
+def fill(shell: Shell, topic: str, counts: Sequence[int]) -> None:
+    """A topic with so many records in each partition."""
+    shell.good("topic", "create", topic, "--partitions", str(len(counts)))
+    for partition, count in enumerate(counts):
+        lines = "".join(f"{partition}-{number}\n" for number in range(count))
+        shell.good("produce", topic, "--partition", str(partition), source=lines)
+
+
+@contextmanager
+def member(
+    cluster: Cluster, group: str, topic: str, settings: dict[str, str] | None = None
+) -> Iterator[Opened[Consumer]]:
+    """A consumer that is in the group, has read all and has committed it."""
+    given = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "client.id": "a-member",
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+        "allow.auto.create.topics": "false",
+        **(settings or {}),
+    }
+
+    async def read_all(client: Consumer) -> None:
+        ends = await client.end_offsets(await client.partitions(topic))
+        await client.subscribe(topic)
+        while {where: each.offset for where, each in client.consumed().items()} != ends:
+            await client.poll(1.0)
+        await client.commit()
+
+    with opened(lambda runtime: Consumer(given, runtime=runtime)) as consumer:
+        consumer.run(read_all)
+        yield consumer

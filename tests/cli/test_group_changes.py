@@ -1,0 +1,129 @@
+"""How `moldau group` changes offsets when others are quicker: in which order, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import pytest
+
+from moldau.cli.commands import group_move, group_reset
+from moldau.cli.commands.group_move import Transfer
+from moldau.cli.commands.group_plan import Step
+from moldau.client import Admin, OffsetAndMetadata, TopicPartition
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class Groups:
+    """The part of an admin that changes offsets; `busy` groups have got a member."""
+
+    def __init__(self, stored: dict[str, Offsets], busy: Iterable[str] = ()) -> None:
+        self.stored = stored
+        self.busy = set(busy)
+
+    async def group_offsets(self, group: str) -> Offsets:
+        return dict(self.stored.get(group, {}))
+
+    async def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> None:
+        if group in self.busy:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members", group=group)
+        for where, each in offsets.items():
+            whole = OffsetAndMetadata(each) if isinstance(each, int) else each
+            self.stored.setdefault(group, {})[where] = whole
+
+    async def delete_group(self, group: str) -> None:
+        if group in self.busy:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, group=group)
+        del self.stored[group]
+
+    async def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        done: dict[TopicPartition, KafkaError | None] = {}
+        for where in partitions:
+            del self.stored[group][where]
+            done[where] = None
+        return done
+
+
+def move(groups: Groups, to: str, transfers: list[Transfer], *, keep: bool = False) -> None:
+    arguments = Namespace(group="old", keep=keep)
+    asyncio.run(group_move.carry_out(cast(Admin, groups), arguments, to, transfers))
+
+
+def at(offset: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, "note", 3)
+
+
+def test_all_that_a_group_has_moves_with_its_notes() -> None:
+    groups = Groups({"old": {A: at(1), B: at(2)}})
+    move(groups, "new", [Transfer(A, A, at(1), None, 1), Transfer(B, B, at(2), None, 2)])
+    assert groups.stored == {"new": {A: at(1), B: at(2)}}
+
+
+def test_what_does_not_move_stays_with_its_group() -> None:
+    groups = Groups({"old": {A: at(1), B: at(2)}})
+    move(groups, "new", [Transfer(A, A, at(1), None, 1)])
+    assert groups.stored == {"new": {A: at(1)}, "old": {B: at(2)}}
+
+
+def test_a_copy_deletes_nothing() -> None:
+    groups = Groups({"old": {A: at(1)}})
+    move(groups, "new", [Transfer(A, A, at(1), None, 1)], keep=True)
+    assert groups.stored == {"old": {A: at(1)}, "new": {A: at(1)}}
+
+
+def test_a_topic_of_another_name_has_other_leader_epochs() -> None:
+    groups = Groups({"old": {A: at(1)}})
+    move(groups, "old", [Transfer(A, B, at(1), None, 1)])
+    assert groups.stored == {"old": {B: OffsetAndMetadata(1, "note", -1)}}
+
+
+def test_two_topics_may_change_names_with_each_other() -> None:
+    groups = Groups({"old": {A: at(1), B: at(2)}})
+    move(groups, "old", [Transfer(A, B, at(1), 2, 1), Transfer(B, A, at(2), 1, 2)])
+    assert {where: each.offset for where, each in groups.stored["old"].items()} == {A: 2, B: 1}
+
+
+def test_what_somebody_has_committed_meanwhile_is_not_deleted() -> None:
+    groups = Groups({"old": {A: at(5)}})
+    with pytest.raises(MoldauError, match="stored for new, but not deleted") as caught:
+        move(groups, "new", [Transfer(A, A, at(1), None, 1)])
+    assert "somebody has committed meanwhile" in str(caught.value)
+    assert groups.stored == {"old": {A: at(5)}, "new": {A: at(1)}}
+
+
+def test_a_member_that_came_back_keeps_its_group() -> None:
+    groups = Groups({"old": {A: at(1)}}, busy=["old"])
+    with pytest.raises(MoldauError, match="NON_EMPTY_GROUP"):
+        move(groups, "new", [Transfer(A, A, at(1), None, 1)])
+    assert groups.stored["old"] == {A: at(1)}
+
+
+def test_nothing_is_deleted_when_nothing_could_be_stored() -> None:
+    groups = Groups({"old": {A: at(1)}}, busy=["new"])
+    with pytest.raises(KafkaError, match="the group has members"):
+        move(groups, "new", [Transfer(A, A, at(1), None, 1)])
+    assert groups.stored == {"old": {A: at(1)}}
+
+
+def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
+    groups = Groups({"old": {A: at(1), B: at(9)}}, busy=["busy"])
+    steps = [
+        Step("old", A, 1, 4, 9),
+        Step("old", B, 9, None, None, "the topic is gone"),
+        Step("busy", A, 1, 4, 9),
+        Step("fresh", A, None, 4, 9),
+    ]
+    failures = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
+    assert failures == ["not changed: UNKNOWN_MEMBER_ID: the group has members (group='busy')"]
+    four = OffsetAndMetadata(4)
+    assert groups.stored == {"old": {A: four, B: at(9)}, "fresh": {A: four}}

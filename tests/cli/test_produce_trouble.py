@@ -1,0 +1,102 @@
+"""`moldau produce` says what a broker answers while it goes on trying."""
+
+from __future__ import annotations
+
+import io
+import signal
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.command import Context
+from moldau.cli.commands.produce_trouble import Trouble
+from moldau.client import Producer, TopicPartition
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.plugins import Plugins
+from tests.broker.hostile.small_disk import small_disk
+from tests.cli.processes import line_of, running
+from tests.cli.shell import Shell
+from tests.conformance.broker import MoldauBroker
+from tests.peers.eventually import eventually
+
+
+class Troubled(Producer):
+    """Has the troubles that a test gives it."""
+
+    def __init__(self) -> None:
+        super().__init__(bootstrap_servers="localhost:9092", delivery_timeout_ms=90_000)
+        self.now: dict[TopicPartition, KafkaError] = {}
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        return self.now
+
+
+def test_each_trouble_is_told_once() -> None:
+    err = io.StringIO()
+    producer = Troubled()
+    trouble = Trouble(Context(io.StringIO(), err, {}, lambda: Plugins([])), producer)
+    trouble.tell(2.0)
+    full = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    producer.now = {first: full}
+    trouble.tell(4.0)
+    trouble.tell(6.0)
+    producer.now = {first: full, second: full}
+    trouble.tell(8.0)
+    producer.now = {first: full, second: KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "too few")}
+    trouble.tell(10.0)
+    retried = "tried again until delivery.timeout.ms (90 s) is over"
+    assert err.getvalue().splitlines() == [
+        f"moldau: t-0: not acknowledged for 4 s, {retried}: KAFKA_STORAGE_ERROR: the disk is full",
+        f"moldau: t-1 and 1 more partitions: not acknowledged for 10 s, {retried}: "
+        "NOT_ENOUGH_REPLICAS: too few",
+    ]
+
+
+@pytest.mark.real
+def test_a_broker_that_goes_and_comes_back_is_waited_for_aloud(tmp_path: Path) -> None:
+    with MoldauBroker(tmp_path) as broker:
+        shell = Shell(broker.bootstrap_servers)
+        shell.good("topic", "create", "gap", "--partitions", "1")
+        with running(broker, "produce", "gap") as process:
+            assert process.stdin is not None
+            process.stdin.write("one\n")
+            process.stdin.flush()
+            eventually(lambda: shell.good("consume", "gap").out == "one\n")
+            broker.kill()
+            process.stdin.write("two\n")
+            process.stdin.close()
+            told = line_of(process.stderr)
+            assert told.startswith("moldau: gap-0: not acknowledged for ")
+            assert f"{broker.port}" in told
+            broker.start()
+        assert shell.good("consume", "gap").out == "one\ntwo\n"
+
+
+@pytest.mark.real
+def test_a_full_disk_is_told_while_it_is_waited_for(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        directories = f"log.dirs={tmp_path / 'large'},{disk.path / 'small'}"
+        small = ("log.segment.bytes=1048576", "log.index.size.max.bytes=4096")
+        with MoldauBroker(tmp_path / "broker", *_settings(directories, *small)) as broker:
+            shell = Shell(broker.bootstrap_servers)
+            shell.good("topic", "create", "full", "--partitions", "2")
+            load = ("produce", "full", "--count", "20000", "--size", "1000")
+            with running(broker, *load, code=130) as process:
+                told = line_of(process.stderr)
+                assert "KAFKA_STORAGE_ERROR" in told
+                assert "tried again until delivery.timeout.ms (120 s) is over" in told
+                process.send_signal(signal.SIGINT)
+            partition = told.removeprefix("moldau: full-").partition(":")[0]
+            limits = _settings("delivery.timeout.ms=5000", "request.timeout.ms=1000")
+            done = shell("produce", "full", "--partition", partition, *limits, source="x\n")
+            assert done.code == 1
+            told, failed = done.err.splitlines()
+            assert f"full-{partition}: not acknowledged for 2 s" in told
+            assert "LEADER_NOT_AVAILABLE" in told
+            assert failed.startswith("moldau: REQUEST_TIMED_OUT: not delivered")
+            assert "LEADER_NOT_AVAILABLE" in failed
+
+
+def _settings(*values: str) -> list[str]:
+    return [word for value in values for word in ("--set", value)]
