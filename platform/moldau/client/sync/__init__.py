@@ -1,0 +1,133 @@
+"""`Producer`, `Consumer` and `Admin` for programs that have threads and no event loop.
+
+    from moldau.client.sync import Admin, Consumer, NewTopic, Producer
+
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        producer.send("orders", b"value", key=b"key").result()
+
+They have the names and parameters of the asyncio clients of `moldau.client`, and run those on one
+event loop that all of them share, in a thread of its own (`moldau.runtime.loop_thread`). The other
+names of `moldau.client` can be had from here as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.client import (
+        Broker,
+        ClusterDescription,
+        ConfigEntry,
+        ConfigSource,
+        ConsumerInterceptor,
+        ConsumerRecord,
+        CreatedTopic,
+        DeserializationFailed,
+        EligibleReplicas,
+        FoundOffset,
+        GroupDescription,
+        GroupMember,
+        GroupMetadata,
+        GroupProgress,
+        ListedGroup,
+        LogDir,
+        NewTopic,
+        OffsetAndMetadata,
+        OnDelivery,
+        Partition,
+        PartitionProgress,
+        PartitionRecords,
+        ProducerInterceptor,
+        ProducerRecord,
+        Quorum,
+        Reassignment,
+        RebalanceListener,
+        RecordPartitioner,
+        Resource,
+        ResourceType,
+        SendOptions,
+        Sent,
+        SentRange,
+        SerializationFailed,
+        Topic,
+        TopicPartition,
+    )
+    from moldau.client.sync.admin import Admin
+    from moldau.client.sync.client import ClientNotStarted, WrongProcess
+    from moldau.client.sync.configuration import Configuration
+    from moldau.client.sync.consumer import Consumer
+    from moldau.client.sync.delivery import Deliveries, Delivery
+    from moldau.client.sync.producer import Producer
+    from moldau.runtime.loop_thread import WrongThread
+
+_HOMES = {
+    "Admin": "moldau.client.sync.admin",
+    "ClientNotStarted": "moldau.client.sync.client",
+    "Configuration": "moldau.client.sync.configuration",
+    "Consumer": "moldau.client.sync.consumer",
+    "Deliveries": "moldau.client.sync.delivery",
+    "Delivery": "moldau.client.sync.delivery",
+    "Producer": "moldau.client.sync.producer",
+    "WrongProcess": "moldau.client.sync.client",
+    "WrongThread": "moldau.runtime.loop_thread",
+}
+
+__all__ = [
+    "Admin",
+    "Broker",
+    "ClientNotStarted",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigSource",
+    "Configuration",
+    "Consumer",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
+    "CreatedTopic",
+    "Deliveries",
+    "Delivery",
+    "DeserializationFailed",
+    "EligibleReplicas",
+    "FoundOffset",
+    "GroupDescription",
+    "GroupMember",
+    "GroupMetadata",
+    "GroupProgress",
+    "ListedGroup",
+    "LogDir",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OnDelivery",
+    "Partition",
+    "PartitionProgress",
+    "PartitionRecords",
+    "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "Quorum",
+    "Reassignment",
+    "RebalanceListener",
+    "RecordPartitioner",
+    "Resource",
+    "ResourceType",
+    "SendOptions",
+    "Sent",
+    "SentRange",
+    "SerializationFailed",
+    "Topic",
+    "TopicPartition",
+    "WrongProcess",
+    "WrongThread",
+]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    home = _HOMES.get(name)
+    if home is not None:
+        return getattr(import_module(home), name)
+    if name in __all__:
+        return getattr(import_module("moldau.client"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

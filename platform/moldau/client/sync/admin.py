@@ -1,0 +1,45 @@
+"""The admin client for threads: what a person does to a cluster, one method an action.
+
+    with Admin(bootstrap_servers="localhost:9092") as admin:
+        admin.create_topic(NewTopic("orders", partitions=6))
+        print(admin.list_topics())
+
+Any number of threads may use one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.client.admin import Admin as AsyncAdmin
+from moldau.client.sync.admin_calls import AdminCalls
+from moldau.runtime import Runtime
+
+
+class Admin(AdminCalls):
+    """Topics, partitions, settings, brokers, groups."""
+
+    kind = "admin client"
+
+    def __init__(self, settings: Mapping[str, object] | None = None, **options: object) -> None:
+        """`settings` by Kafka's names, `options` the same with underscores: these win."""
+        super().__init__(settings, options)
+        self._client = self._make()
+        self.settings = self._client.settings
+
+    def _make(self, runtime: Runtime | None = None) -> AsyncAdmin:
+        settings, options = self._given
+        return AsyncAdmin(settings, runtime=runtime, **options)
+
+    async def _begin(self, runtime: Runtime) -> None:
+        self._client = self._make(runtime)
+        await self._client.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections. May be called again."""
+        if self._thread is not None:
+            self._thread.check_may_wait()
+        self._end(self._client.aclose())

@@ -1,0 +1,293 @@
+"""`Admin`'s calls that wait, made from the asyncio client (tests/client/sync).
+
+`python -m tests.client.sync.twins` makes this module anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from moldau.client.admin import Admin as AsyncAdmin
+from moldau.client.admin_cluster import (
+    ActiveProducer,
+    ClusterDescription,
+    Downgrade,
+    LogDir,
+    Quorum,
+)
+from moldau.client.admin_configs import ConfigEntry, Resource, ResourceType
+from moldau.client.admin_partitions import Election, EligibleReplicas, Outcomes, Reassignment
+from moldau.client.admin_progress import GroupProgress
+from moldau.client.admin_topics import CreatedTopic, NewTopic
+from moldau.client.group.descriptions import GroupDescription, ListedGroup
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.metadata import Topic, TopicPartition
+from moldau.client.offsets import Found
+from moldau.client.sync.client import BlockingClient
+from moldau.errors.codes import KafkaError
+from moldau.ids import Uuid
+
+
+class AdminCalls(BlockingClient):
+    """Each hands its call to the loop and waits for the answer."""
+
+    _client: AsyncAdmin
+
+    def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073) if asked for."""
+        return self._call(self._client.describe_cluster(include_fenced=include_fenced))
+
+    def describe_features(self) -> dict[str, int]:
+        """The level of each feature that the cluster has agreed on."""
+        return self._call(self._client.describe_features())
+
+    def supported_features(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
+        """The levels, from and to, that a broker, or any of them, could work with."""
+        return self._call(self._client.supported_features(broker))
+
+    def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        downgrade: Downgrade | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Raises features to these levels, all or none; with `downgrade` lowers them. `dry_run`
+        only says whether it could be done."""
+        self._call(self._client.update_features(levels, downgrade=downgrade, dry_run=dry_run))
+
+    def unregister_broker(self, broker: int) -> None:
+        """Forgets a broker that has gone for good; it must have stopped."""
+        self._call(self._client.unregister_broker(broker))
+
+    def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
+        """The versions that a broker, or any of them, serves by API key."""
+        return self._call(self._client.describe_api_versions(broker))
+
+    def describe_quorum(self) -> Quorum:
+        """The controllers that keep the metadata log."""
+        return self._call(self._client.describe_quorum())
+
+    def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
+        """The log directories of these brokers, or of all, with the replicas in them."""
+        return self._call(self._client.describe_log_dirs(brokers))
+
+    def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
+        """The idempotent producers that the leader of a partition remembers."""
+        return self._call(self._client.describe_producers(where))
+
+    def describe_configs(
+        self, resource: Resource, *, names: Iterable[str] | None = None, documentation: bool = False
+    ) -> list[ConfigEntry]:
+        """All settings of a resource, or those of these names."""
+        return self._call(
+            self._client.describe_configs(resource, names=names, documentation=documentation)
+        )
+
+    def alter_configs(
+        self,
+        resource: Resource,
+        *,
+        set_to: Mapping[str, str] | None = None,
+        unset: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Changes settings of a resource, all or none; `append` and `subtract` are for lists.
+        `validate_only` only says whether it could be done."""
+        self._call(
+            self._client.alter_configs(
+                resource,
+                set_to=set_to,
+                unset=unset,
+                append=append,
+                subtract=subtract,
+                validate_only=validate_only,
+            )
+        )
+
+    def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
+        """What has settings of its own; of all types unless some are named."""
+        return self._call(self._client.list_config_resources(types))
+
+    def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
+        """Who could lead each partition of these topics, or of all, if nobody in sync is left.
+        KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
+        return self._call(self._client.eligible_replicas(*topics))
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election: Election = Election.PREFERRED,
+    ) -> Outcomes:
+        """Elects now, for these partitions or for all. An unclean election may lose records. A
+        partition that needs none has the error ELECTION_NOT_NEEDED, or is left out of all."""
+        return self._call(self._client.elect_leaders(partitions, election=election))
+
+    def alter_partition_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Outcomes:
+        """Starts to move partitions to these brokers, the preferred leader first; None cancels the
+        move of a partition. What was started goes on by itself: see
+        `list_partition_reassignments`."""
+        return self._call(self._client.alter_partition_reassignments(replicas))
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The moves that are under way, of these partitions or of all."""
+        return self._call(self._client.list_partition_reassignments(partitions))
+
+    def alter_replica_log_dirs(
+        self, directories: Mapping[tuple[TopicPartition, int], str]
+    ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
+        """Moves replicas, each told by partition and broker, to another directory of their broker.
+        The move goes on by itself: see `describe_log_dirs`."""
+        return self._call(self._client.alter_replica_log_dirs(directories))
+
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[ListedGroup]:
+        """All groups of the cluster, or those in these states (Stable, Empty, ...) and of these
+        types (classic, consumer, share, streams), by name."""
+        return self._call(self._client.list_groups(states=states, types=types))
+
+    def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        """State, members and what each of them reads."""
+        return self._call(self._client.describe_groups(groups))
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """As `describe_groups` for one; raises the KafkaError."""
+        return self._call(self._client.describe_group(group))
+
+    def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Deletes groups that have no members, with their offsets."""
+        return self._call(self._client.delete_groups(groups))
+
+    def delete_group(self, group: str) -> None:
+        """As `delete_groups` for one; raises the KafkaError."""
+        self._call(self._client.delete_group(group))
+
+    def group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, of these partitions or of all. `require_stable`: waits for
+        transactions that are about to commit offsets."""
+        return self._call(
+            self._client.group_offsets(group, partitions, require_stable=require_stable)
+        )
+
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> None:
+        """Makes the group go on elsewhere. It must have no members. KafkaError names the first
+        partition that was not altered."""
+        self._call(self._client.alter_group_offsets(group, offsets))
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Forgets what the group has committed of partitions that none of its members reads."""
+        return self._call(self._client.delete_group_offsets(group, partitions))
+
+    def remove_members(
+        self,
+        group: str,
+        *,
+        instance_ids: Iterable[str] = (),
+        member_ids: Iterable[str] = (),
+        reason: str = "",
+    ) -> None:
+        """Removes members of a classic group: static ones by instance id, others by member id.
+        KafkaError names the first one that could not be removed."""
+        self._call(
+            self._client.remove_members(
+                group, instance_ids=instance_ids, member_ids=member_ids, reason=reason
+            )
+        )
+
+    def remove_all_members(self, group: str, *, reason: str = "") -> None:
+        """Removes whoever is in a classic group; its consumers join again if they still run."""
+        self._call(self._client.remove_all_members(group, reason=reason))
+
+    def list_topics(self, *, internal: bool = False) -> list[Topic]:
+        """All topics by name, those of the brokers themselves only if asked for."""
+        return self._call(self._client.list_topics(internal=internal))
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+        """Each topic, or why it cannot be described."""
+        return self._call(self._client.describe_topics(names))
+
+    def describe_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, Topic | KafkaError]:
+        """As `describe_topics`: a topic that was deleted and made again has another id."""
+        return self._call(self._client.describe_topics_by_id(ids))
+
+    def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """Makes topics, or only says whether they could be made."""
+        return self._call(self._client.create_topics(topics, validate_only=validate_only))
+
+    def create_topic(self, topic: NewTopic) -> CreatedTopic:
+        """As `create_topics` for one; raises the KafkaError."""
+        return self._call(self._client.create_topic(topic))
+
+    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Deletes topics with all their records."""
+        return self._call(self._client.delete_topics(names))
+
+    def delete_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, KafkaError | None]:
+        """As `delete_topics`: cannot hit a topic that was made again under the same name."""
+        return self._call(self._client.delete_topics_by_id(ids))
+
+    def delete_topic(self, name: str) -> None:
+        """As `delete_topics` for one; raises the KafkaError."""
+        self._call(self._client.delete_topic(name))
+
+    def create_partitions(
+        self,
+        topic: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Makes the topic have `count` partitions in all. Keys go to other ones from then on."""
+        self._call(
+            self._client.create_partitions(
+                topic, count, assignments=assignments, validate_only=validate_only
+            )
+        )
+
+    def partitions(self, *topics: str) -> list[TopicPartition]:
+        """All partitions of these topics; KafkaError for one that the cluster does not know."""
+        return self._call(self._client.partitions(*topics))
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
+    ) -> Found:
+        """The offset for each partition's timestamp in ms, or for an end of its log, see
+        `moldau.client.offsets`."""
+        return self._call(self._client.list_offsets(wanted, is_committed=is_committed))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes the records below an offset (`TO_THE_END`: all); where each log begins then."""
+        return self._call(self._client.delete_records(before))
+
+    def group_progress(self, group: str) -> GroupProgress:
+        """State, members, committed offsets and lag; KafkaError when there is no such group."""
+        return self._call(self._client.group_progress(group))
+
+    def groups_progress(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
+        """As `group_progress` for several; logs that several groups read are asked once."""
+        return self._call(self._client.groups_progress(groups))
+
+    def led_partitions(self, chosen: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of them that there are, and that have a leader at present."""
+        return self._call(self._client.led_partitions(chosen))

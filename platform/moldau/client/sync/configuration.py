@@ -1,0 +1,62 @@
+"""What a client is made with, apart from the client: it travels to where a client is needed.
+
+    configuration = Producer(bootstrap_servers="localhost:9092", linger_ms=20).configuration
+
+    def write(rows):                      # runs in a Spark executor, or in any other process
+        with configuration.open() as producer:
+            ...
+
+Invariant: it holds what the user gave and nothing that was made of it, so it pickles whenever that
+does. Settings may be secrets: none is shown.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from moldau.client.sync.client import BlockingClient
+
+C = TypeVar("C", bound="BlockingClient")
+
+_SHARED: Final[dict[bytes, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Configuration(Generic[C]):
+    """Makes clients of one kind."""
+
+    client: type[C]
+    settings: Mapping[str, object] = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
+
+    def open(self) -> C:
+        """Another client, for `with` or `start()`."""
+        return self.client.from_config(self)
+
+    def shared(self) -> C:
+        """The client that all who ask for it with an equal configuration share in this process,
+        started. It is not for `with`: it is closed when the process ends, or by who calls `close`,
+        after which the next one who asks gets a new one.
+
+        Any thread may use a producer or an admin client; a consumer belongs to one thread, so none
+        can be had this way.
+        """
+        if not self.client.is_shareable:
+            raise TypeError(f"a {self.client.kind} belongs to one thread: use open()")
+        key = pickle.dumps(
+            (self.client, sorted(self.settings.items()), sorted(self.options.items()))
+        )
+        client: C | None = _SHARED.get(key)
+        if client is None or client.is_over:
+            client = self.open()
+            held = _SHARED.setdefault(key, client)
+            if held.is_over:
+                _SHARED[key] = client
+            else:
+                client = held
+        client.start()
+        return client

@@ -1,0 +1,224 @@
+"""The consumer for threads: records of partitions that it is told to read, or that its group gives.
+
+    with Consumer(bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+        consumer.subscribe(["orders"])
+        for record in consumer:
+            ...                       # or: for part in consumer.poll(1.0): part.records
+
+It fetches ahead and beats for its group on the loop's thread while yours works. All that a
+rebalance wants of you happens inside your `poll`, in your thread, so a listener may commit and
+seek. Iterating takes a poll's records over at once: one hop to the loop for all of them.
+
+Invariants: a consumer is read by one thread at a time, any thread may close it; records that an
+interrupted poll had found are given by the next one, and are not committed before.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from moldau.client.consumer import Consumer as AsyncConsumer
+from moldau.client.consumer_groups import OffsetsGiven
+from moldau.client.consumer_interceptors import ConsumerInterceptor
+from moldau.client.fetched import PartitionRecords
+from moldau.client.group.listener import RebalanceListener
+from moldau.client.group.subscription import Pattern
+from moldau.client.metadata import TopicPartition
+from moldau.client.records_out import ConsumerRecord
+from moldau.client.serdes.contract import DeserializerGiven
+from moldau.client.sync.consumer_calls import ConsumerCalls
+from moldau.runtime import Runtime
+from moldau.runtime.loop_thread import Errands, WrongThread, new_lock
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+_CLOSE_S: Final = 30.0
+_ITERATION_S: Final = 60.0
+
+
+class _ReadElsewhere(AsyncConsumer):
+    """The consumer on the loop, whose records a thread works on while it waits for that thread."""
+
+    def records(self) -> Iterator[ConsumerRecord]:
+        """What `fill` has brought and nobody was given yet, one by one."""
+        return self._out.records()
+
+    async def fill(self, timeout_s: float) -> None:
+        """Polls for `records`."""
+        self._out.add(await self.poll(timeout_s))
+
+    def fail(self) -> None:
+        """The thread gave up in the midst of what it was given: that is not to be committed."""
+        self._has_failed = True
+
+    def take_back(self, parts: list[PartitionRecords]) -> None:
+        """These were found, but nobody was given them: they are the next ones again."""
+        behind = self._out.take(sys.maxsize)
+        self._out.add(parts)
+        self._out.add(behind)
+
+
+class _InThread(RebalanceListener):
+    """A listener that is called by the thread that polls."""
+
+    def __init__(self, listener: RebalanceListener, errands: Errands) -> None:
+        self._listener = listener
+        self._errands = errands
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._tell(partial(self._listener.on_partitions_revoked, partitions))
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._tell(partial(self._listener.on_partitions_assigned, partitions))
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._tell(partial(self._listener.on_partitions_lost, partitions))
+
+    async def _tell(self, method: Callable[[], object]) -> None:
+        result = await self._errands.run(method)
+        if inspect.isawaitable(result):
+            await result
+
+
+class Consumer(ConsumerCalls):
+    """Reads records. Belongs to one thread at a time."""
+
+    kind = "consumer"
+    is_shareable = False
+    _client: _ReadElsewhere
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        key_deserializer: DeserializerGiven = None,
+        value_deserializer: DeserializerGiven = None,
+        **options: object,
+    ) -> None:
+        """`settings` by Kafka's names, `options` the same with underscores: these win.
+
+        A deserializer is an object (`moldau.client.serdes`), a function of the bytes, or a name as
+        in the settings `key.deserializer` and `value.deserializer`; without one it gives bytes.
+        Deserializers and interceptors are called on the loop's thread.
+        """
+        objects = {
+            "interceptors": tuple(interceptors),
+            "key_deserializer": key_deserializer,
+            "value_deserializer": value_deserializer,
+        }
+        super().__init__(settings, {**objects, **options})
+        self._client = self._make()
+        self.settings = self._client.settings
+        self._errands = Errands()
+        self._reader = new_lock()
+
+    def _make(self, runtime: Runtime | None = None) -> _ReadElsewhere:
+        settings, options = self._given
+        return _ReadElsewhere(settings, runtime=runtime, **options)
+
+    async def _begin(self, runtime: Runtime) -> None:
+        self._client = self._make(runtime)
+        await self._client.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._client.fail()
+        self.close()
+
+    def close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
+        """Commits, if that is to be done by itself, tells the listener, leaves the group, and
+        closes the connections; a poll that waits fails. May be called again, by any thread.
+
+        At the end of a `with` that an exception ends nothing is committed any more: nobody is done
+        with what the last poll gave, so it is read again.
+
+        Unless it is told by `leave_group`, a static member stays in its group until its session
+        ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
+        """
+        if self._thread is not None:
+            self._thread.check_may_wait()
+        self._end(self._client.aclose(timeout_s, leave_group=leave_group), self._errands)
+
+    # Which partitions
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | str = (),
+        *,
+        pattern: Pattern | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Shares the partitions of these topics with the group, from the next poll on; replaces
+        what was subscribed to. The listener is called by the thread that polls, in its `poll`.
+
+        A `pattern` matches whole names, of topics that come later too: a compiled one is Python's
+        and matched here; a string is matched here with the classic protocol, and by the coordinator
+        (RE2) with group.protocol=consumer.
+        """
+        told = None if listener is None else _InThread(listener, self._errands)
+        self._call(self._client.subscribe(topics, pattern=pattern, listener=told))
+
+    def unsubscribe(self) -> None:
+        """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
+        self._read(self._client.unsubscribe())
+
+    # Records out
+
+    def poll(
+        self, timeout_s: float = 0.0, *, max_records: int | None = None
+    ) -> list[PartitionRecords]:
+        """Records as soon as there are some, an empty list when the time is over before.
+
+        At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
+        read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
+        member out of its group. What the last poll gave counts as done: it may be committed now.
+        """
+        found = self._client.poll(timeout_s, max_records=max_records)
+        return self._read(found, self._client.take_back)
+
+    def batches(self, *, max_records: int | None = None) -> Iterator[PartitionRecords]:
+        """Records by partition for as long as the consumer is open."""
+        while not self.is_over:
+            yield from self.poll(_ITERATION_S, max_records=max_records)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Records one by one for as long as the consumer is open. May be left and taken up again;
+        a commit inside covers the record at hand and those before it."""
+        while not self.is_over:
+            client = self._client
+            yield from client.records()
+            self._read(client.fill(_ITERATION_S))
+
+    def _read(
+        self, coroutine: Coroutine[Any, Any, T], salvage: Callable[[T], None] | None = None
+    ) -> T:
+        """What the coroutine gives, while this thread does what a rebalance wants of it."""
+        if not self._reader.acquire(blocking=False):
+            coroutine.close()
+            raise WrongThread(
+                "another thread reads with this consumer: give each thread a consumer of its own"
+            )
+        try:
+            return self._call(coroutine, errands=self._errands, salvage=salvage)
+        finally:
+            self._reader.release()
+
+    # Offsets
+
+    def commit_soon(self, offsets: OffsetsGiven | None = None) -> Future[None]:
+        """As `commit`, without waiting; who does not ask what it gives does not hear of errors.
+        Offsets are taken now, and commits are stored in the order in which they were begun."""
+        task = self._run(lambda: self._client.commit_soon(offsets))
+        return self._spawn(_outcome(task))
+
+
+async def _outcome(begun: Awaitable[None]) -> None:
+    await begun

@@ -1,0 +1,167 @@
+"""`Consumer`'s calls that wait, made from the asyncio client (tests/client/sync).
+
+`python -m tests.client.sync.twins` makes this module anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moldau.client.consumer import Consumer as AsyncConsumer
+from moldau.client.consumer_groups import GroupMetadata, OffsetsGiven
+from moldau.client.consumer_positions import Partitions
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.metadata import Topic, TopicPartition
+from moldau.client.offsets import FoundOffset
+from moldau.client.sync.client import BlockingClient
+from moldau.errors.codes import KafkaError
+from moldau.ids import Uuid
+from moldau.metrics import Registry
+
+
+class ConsumerCalls(BlockingClient):
+    """Each hands its call to the loop and waits for the answer."""
+
+    _client: AsyncConsumer
+
+    def partitions(self, *topics: str, timeout_s: float | None = None) -> list[TopicPartition]:
+        """All partitions of these topics; KafkaError for one that the cluster does not know, after
+        `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
+        return self._call(self._client.partitions(*topics, timeout_s=timeout_s))
+
+    def list_topics(self, *, internal: bool = False, timeout_s: float | None = None) -> list[Topic]:
+        """All topics that this client may see, by name, with their partitions; those that brokers
+        keep for themselves only if asked for."""
+        return self._call(self._client.list_topics(internal=internal, timeout_s=timeout_s))
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+        return self._run(lambda: self._client.assignment)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
+        """Which topics are meant by these names: those that are read, also when others have taken
+        their names since. ZERO_UUID where nobody knows."""
+        return self._run(lambda: self._client.topic_ids(topics))
+
+    def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
+        """The next record of the partition is that of `offset`, or the first one behind it.
+        `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
+        self._run(lambda: self._client.seek(topic, partition, offset, leader_epoch=leader_epoch))
+
+    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Goes to the first record of these partitions, or of all that are assigned."""
+        self._call(self._client.seek_to_beginning(partitions))
+
+    def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """Goes behind the last record of these partitions, or of all that are assigned."""
+        self._call(self._client.seek_to_end(partitions))
+
+    def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
+        """Goes to the first record that is not older; to the end where there is none."""
+        self._call(self._client.seek_to_time(timestamp_ms, partitions))
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
+        like. Offset -1 where no record is as new."""
+        return self._call(self._client.offsets(wanted))
+
+    def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """The first offset of each partition that is not older than its timestamp in ms; None where
+        nothing is as new."""
+        return self._call(self._client.offsets_for_times(wanted))
+
+    def beginning_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the logs begin."""
+        return self._call(self._client.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the logs end: the offset of the next record; with read_committed that of the first
+        transaction that is open."""
+        return self._call(self._client.end_offsets(partitions))
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """The offset of the next record that a poll will give; None while it is not known."""
+        return self._run(lambda: self._client.position(topic, partition))
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets lie between what was given out and the end as of the last fetch; None
+        before the first one. With read_committed the end is where the first open transaction
+        begins."""
+        return self._run(lambda: self._client.lag(topic, partition))
+
+    def pause(self, partitions: Partitions | None = None) -> None:
+        """Gives nothing of these partitions and fetches no more of them; what is there is kept."""
+        self._run(lambda: self._client.pause(partitions))
+
+    def resume(self, partitions: Partitions | None = None) -> None:
+        """Takes `pause` back."""
+        self._run(lambda: self._client.resume(partitions))
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        return self._run(lambda: self._client.paused)
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps partitions from being read at present: what their brokers answered last, or
+        why these cannot be reached. It is tried on; empty when all goes well."""
+        return self._run(lambda: self._client.troubles())
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's metrics of a consumer, by group and name:
+        `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
+        return self._run(lambda: self._client.metrics())
+
+    @property
+    def registry(self) -> Registry:
+        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        return self._run(lambda: self._client.registry)
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to by name, or that match the pattern as known here."""
+        return self._run(lambda: self._client.subscription)
+
+    def assign(self, partitions: Partitions) -> None:
+        """Reads these partitions from now on and no others, without sharing them with anybody. New
+        ones begin where the group has committed, if there is a `group.id`, else where
+        `auto.offset.reset` says, unless a seek says otherwise."""
+        self._run(lambda: self._client.assign(partitions))
+
+    def commit(
+        self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
+    ) -> None:
+        """Stores where the group goes on: behind all that was given out, or at these offsets (each
+        a number or an `OffsetAndMetadata`: the offset of the next record to read).
+
+        Returns when it is stored. KafkaError names the partition, and tells when this consumer is
+        no member any more."""
+        self._call(self._client.commit(offsets, timeout_s=timeout_s))
+
+    def committed(
+        self, partitions: Partitions | None = None, *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of these partitions, or of all that are assigned; None where
+        nothing is."""
+        return self._call(self._client.committed(partitions, timeout_s=timeout_s))
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit` would store now."""
+        return self._run(lambda: self._client.consumed())
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this is in its group, as a transactional producer wants to know it."""
+        return self._run(lambda: self._client.group_metadata())
+
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:
+        """Makes the group share its partitions anew, from the next polls on. False with
+        group.protocol=consumer, where only the coordinator decides about that."""
+        return self._run(lambda: self._client.enforce_rebalance(reason))
+
+    @property
+    def member_id(self) -> str:
+        """Under which id this is a member of its group; empty while it is none."""
+        return self._run(lambda: self._client.member_id)

@@ -1,0 +1,132 @@
+"""What a blocking `send` gives: where the record went, for who asks.
+
+Nothing is made for a record but a tuple: the batch it is in has one outcome for all, and who waits
+for it waits on a lock of his own. A failure that nobody asks for is not lost: the producer's next
+`flush` or `close` raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from moldau.client.batches import Batch
+from moldau.client.delivery import Deliveries as AsyncDeliveries
+from moldau.client.delivery import Delivery as Place
+from moldau.client.delivery import Sent, SentRange, error_of, ranges_of, sent_of
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime.loop_thread import Deadline, Waiter
+
+if TYPE_CHECKING:
+    from moldau.client.sync.producer import Producer
+
+
+class Delivery:
+    """One record on its way. Made for every record, so it has no `__init__`: see `send`."""
+
+    __slots__ = ("place", "producer")
+
+    place: Place
+    producer: Producer
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is decided."""
+        return self.place.is_done
+
+    def result(self, timeout_s: float | None = None) -> Sent:
+        """Where the record is, when the cluster has it; the KafkaError that it failed with;
+        TimeoutError when that takes longer."""
+        error = self.exception(timeout_s)
+        if error is not None:
+            raise copy(error)
+        return sent_of(self.place.batch, self.place.index)
+
+    def exception(self, timeout_s: float | None = None) -> KafkaError | None:
+        """What it failed with; None when the cluster has it."""
+        batch = self.place.batch
+        if not batch.is_done:
+            _wait(self.producer, [(batch, 1)], timeout_s)
+        return error_of(batch, self.place.index)
+
+    def add_done_callback(self, tell: Callable[[Delivery], object]) -> None:
+        """Calls `tell(delivery)` when it is decided, on the loop's thread, where it must not wait.
+        Whoever is told so has been told of a failure."""
+        if not self.producer.on_loop(partial(_attach, self.place.batch, partial(tell, self), 1)):
+            tell(self)
+
+    def __repr__(self) -> str:
+        batch = self.place.batch
+        state = "waits" if not batch.is_done else batch.error or "done"
+        return f"<Delivery {batch.where} {state}>"
+
+
+class Deliveries:
+    """Many records on their way."""
+
+    __slots__ = ("_parts", "_producer", "count")
+
+    def __init__(self, sent: AsyncDeliveries, producer: Producer) -> None:
+        self._parts = sent.parts
+        self._producer = producer
+        self.count = sent.count
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of them are decided."""
+        return all(part[0].is_done for part in self._parts)
+
+    def result(self, timeout_s: float | None = None) -> list[SentRange]:
+        """Where they are, when the cluster has them all; the first KafkaError that some failed
+        with; TimeoutError when that takes longer."""
+        unsettled = [(batch, count) for batch, _, count in self._parts if not batch.is_done]
+        if unsettled:
+            _wait(self._producer, unsettled, timeout_s)
+        for part in self._parts:
+            error = error_of(*part)
+            if error is not None:
+                raise copy(error)
+        return [each for part in self._parts for each in ranges_of(*part)]
+
+
+def _wait(
+    producer: Producer, batches: Sequence[tuple[Batch, int]], timeout_s: float | None
+) -> None:
+    """Until these batches are done, for so many records of each. Who gives up has not been told of
+    a failure.
+
+    A batch's list of whom to tell belongs to the loop, where the batch ends.
+    """
+    producer.check_may_wait()
+    deadline = Deadline(timeout_s)
+    waiters = []
+    for batch, records in batches:
+        waiters.append(waiter := Waiter())
+        if not producer.on_loop(partial(_attach, batch, waiter.wake, records)):
+            waiter.wake()
+    is_told = False
+    try:
+        is_told = all(waiter.wait(deadline.left_s(), producer.is_served) for waiter in waiters)
+    finally:
+        if not is_told:
+            for batch, records in batches:
+                producer.on_loop(partial(_forget, batch, records))
+    undecided = sorted({str(batch.where) for batch, _ in batches if not batch.is_done})
+    if undecided and not producer.is_served():
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer's thread has ended")
+    if undecided:
+        raise TimeoutError(f"not decided within {timeout_s} s: {', '.join(undecided)}")
+
+
+def _attach(batch: Batch, tell: Callable[[], object], records: int) -> None:
+    if batch.is_done:
+        tell()
+    else:
+        batch.when_done(cast("Callable[[], None]", tell), records)
+
+
+def _forget(batch: Batch, records: int) -> None:
+    if not batch.is_done:
+        batch.told -= records

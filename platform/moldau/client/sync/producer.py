@@ -1,0 +1,158 @@
+"""The producer for threads: records in, acknowledged by the cluster or failed with a reason.
+
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        producer.send("orders", b"value", key=b"key").result()
+        producer.send_many("orders", values)
+        producer.flush()
+
+Any number of threads may send at a time. `send` serializes, chooses a partition and appends to a
+batch in the thread that calls it, and gives at once what can be asked for the outcome; the loop's
+thread sends batches when they are full or `linger.ms` old. It waits, up to `max.block.ms`, only for
+a topic that is not known yet and while `buffer.memory` is full.
+
+Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
+failure that nobody asks for is raised by the next `flush` or `close`; records that one thread sends
+to one partition keep their order; a program that ends without closing delivers first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Unpack
+
+from moldau.client.delivery import Delivery as Place
+from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, SendOptions
+from moldau.client.sync.delivery import Deliveries, Delivery
+from moldau.client.sync.producer_calls import ProducerCalls
+from moldau.client.sync.shared_producer import SharedProducer
+from moldau.records import Headers
+from moldau.runtime import Runtime
+
+Append = Callable[[str, Any, Any, Headers], Place | None]
+
+_NO_HEADERS: Final[Headers] = ()
+
+
+class Producer(ProducerCalls):
+    """Writes records to topics. For any number of threads."""
+
+    kind = "producer"
+    _client: SharedProducer
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        **options: object,
+    ) -> None:
+        """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
+        `partitioner.class` and `interceptor.classes` may be objects as well as names. They are
+        called by the threads that send, several at a time."""
+        super().__init__(settings, {"interceptors": tuple(interceptors), **options})
+        self._client = self._make()
+        self.settings = self._client.settings
+        self._append: Append = _nothing
+
+    def _make(self, runtime: Runtime | None = None) -> SharedProducer:
+        settings, options = self._given
+        return SharedProducer(settings, runtime=runtime, **options)
+
+    async def _begin(self, runtime: Runtime) -> None:
+        self._client = self._make(runtime)
+        await self._client.start()
+        self._append = self._client.append
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(abort=kind is not None)
+
+    def close(self, *, abort: bool = False) -> None:
+        """Flushes (with `abort`: fails what is not sent) and closes. May be called again."""
+        if self._thread is not None:
+            self._thread.check_may_wait()
+            self._client.stop_taking()
+        self._append = _nothing
+        self._end(self._client.aclose(abort=abort))
+
+    def finish(self) -> None:
+        """The program ends: what was accepted goes out."""
+        if self._thread is not None:
+            self.flush()
+
+    def forked(self) -> None:
+        """This is another process."""
+        super().forked()
+        self._append = _nothing
+
+    def on_loop(self, function: Callable[[], object]) -> bool:
+        """Runs this on the loop; whether there is one still, without which all is decided."""
+        thread = self._thread
+        if self.is_forked:
+            raise self._refusal()
+        return thread is not None and thread.soon(function)
+
+    # Records in
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: Headers = _NO_HEADERS,
+        partition: int | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Delivery:
+        """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
+
+        `timestamp_ms` is now, if not given; `on_delivery(sent, error)` is called with the outcome,
+        on the loop's thread, where it must not wait. KafkaError when it cannot be sent: no such
+        topic or partition, too large, no memory within `max.block.ms`. SerializationFailed when a
+        serializer refuses it.
+        """
+        if partition is None and not options:
+            placed = self._append(topic, value, key, headers)
+        else:
+            placed = None
+        if placed is None:
+            if self._thread is None:
+                raise self._refusal()
+            stamp = options.get("timestamp_ms")
+            record = ProducerRecord(topic, value, key, headers, stamp, partition)
+            placed = self._client.send_here(record, options.get("on_delivery"), self._call)
+        delivery = Delivery()
+        delivery.place = placed
+        delivery.producer = self
+        return delivery
+
+    def send_many(
+        self,
+        topic: str,
+        values: Any,
+        *,
+        keys: Any = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps_ms: int | Sequence[int | None] | None = None,
+        partition: int | Sequence[int | None] | None = None,
+    ) -> Deliveries:
+        """As `send` for many records, several times as fast.
+
+        `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
+        one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
+        A KafkaError says in `accepted` how many of them are on their way all the same.
+        """
+        sent = self._call(
+            self._client.send_many(
+                topic,
+                values,
+                keys=keys,
+                headers=headers,
+                timestamps_ms=timestamps_ms,
+                partition=partition,
+            )
+        )
+        return Deliveries(sent, self)
+
+
+def _nothing(topic: str, value: Any, key: Any, headers: Headers) -> None:
+    """While it is not open, nothing is appended."""

@@ -1,0 +1,227 @@
+"""The asyncio producer, made so that threads may append to its batches.
+
+The loop's thread owns everything else: connections, timers, requests, answers. What a thread needs
+of it is the topics that are known and the accumulator. One lock guards these, and is held for one
+record or for one step of the loop.
+
+Invariants: whoever appends to a batch holds the lock, and the loop takes it to seal one, so no
+record comes after its batch was counted; every public method of the accumulator holds it (a test
+knows their names); a batch ends on the loop, and whom to tell of that is known there too.
+
+Why not a queue that the loop empties into the producer: each record would be touched by two
+threads and need a promise of its own. This way a record costs a lock and an append, and the loop
+hears once of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from moldau.client.accumulator import Accumulator, Options
+from moldau.client.backoff import Backoff
+from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.cluster import Cluster
+from moldau.client.delivery import Delivery
+from moldau.client.outgoing import OutgoingTopic
+from moldau.client.pipeline import Prepared
+from moldau.client.producer import Producer
+from moldau.client.producer import _no_bytes as no_bytes
+from moldau.client.producer_metrics import ProducerMetrics
+from moldau.client.producer_record import OnDelivery, ProducerRecord
+from moldau.client.sender import Sender
+from moldau.config import Settings
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.records import Headers
+from moldau.runtime import Runtime
+from moldau.runtime.loop_thread import new_lock
+
+if TYPE_CHECKING:
+    from random import Random
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Wait(Protocol):
+    """Waits for the loop."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def _locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    @wraps(method)
+    def locked(self: LockedAccumulator, /, *arguments: P.args, **named: P.kwargs) -> R:
+        with self.lock:
+            return method(self, *arguments, **named)
+
+    return locked
+
+
+class Calls(list[Callable[[], None]]):
+    """Whom to tell when a batch ends. They are called right after it: the step that ends it holds
+    the lock, for which a thread may wait that itself holds a lock that a user's callback wants."""
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+
+    def append(self, tell: Callable[[], None], /) -> None:
+        """Calls it, too."""
+        super().append(partial(self._later, tell))
+
+    def _later(self, tell: Callable[[], None]) -> None:
+        self._call_soon(tell)
+
+
+class LockedAccumulator(Accumulator):
+    """An accumulator for several threads."""
+
+    call_soon: Callable[[Callable[[], None]], object]
+
+    def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
+        super().__init__(options, backoff, random)
+        self.lock = new_lock()
+
+    acknowledged = _locked(Accumulator.acknowledged)
+    drain = _locked(Accumulator.drain)
+    expire = _locked(Accumulator.expire)
+    extend = _locked(Accumulator.extend)
+    fail_all = _locked(Accumulator.fail_all)
+    identify = _locked(Accumulator.identify)
+    is_stuck = _locked(Accumulator.is_stuck)
+    next_wake = _locked(Accumulator.next_wake)
+    queue = _locked(Accumulator.queue)
+    refused = _locked(Accumulator.refused)
+    take_untold = _locked(Accumulator.take_untold)
+    troubles = _locked(Accumulator.troubles)
+    unfinished = _locked(Accumulator.unfinished)
+
+    def begin(self, queue: PartitionQueue, *arguments: Any) -> Batch:
+        """As its base, with a list of whom to tell: adding to one is one step, making it is not."""
+        with self.lock:
+            batch = super().begin(queue, *arguments)
+            batch.on_done = Calls(self.call_soon)
+            return batch
+
+    def seal(self, queue: PartitionQueue) -> None:
+        """As its base; does nothing when another thread has sealed it since."""
+        with self.lock:
+            if queue.open is not None:
+                super().seal(queue)
+
+
+class ThreadSafeSender(Sender):
+    """A sender that other threads may tell of records."""
+
+    _look_is_due = False
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        metrics: ProducerMetrics,
+        settings: Settings,
+    ) -> None:
+        super().__init__(runtime, cluster, accumulator, metrics, settings)
+        assert isinstance(accumulator, LockedAccumulator)
+        accumulator.call_soon = self._loop.call_soon
+
+    def drain_soon(self) -> None:
+        """Something may be sent now."""
+        if not self._drain_is_due:
+            self._drain_is_due = True  # the loop says no before it looks what there is
+            self._loop.call_soon_threadsafe(self._drain)
+
+    def begun(self, queue: PartitionQueue) -> None:
+        """A batch was begun, by any thread."""
+        linger_s = self._accumulator.options.linger_s
+        if queue.waiting or linger_s <= 0 or not self._accumulator.has_room:
+            self.drain_soon()
+            return
+        if not self._look_is_due:
+            self._look_is_due = True
+            self._loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self._look_is_due = False
+        self._wake_at(self._loop.time() + self._accumulator.options.linger_s)
+
+
+class SharedProducer(Producer):
+    """On the loop. `append`, `send_here` and `stop_taking` are for any thread."""
+
+    accumulator_type = LockedAccumulator
+    sender_type = ThreadSafeSender
+
+    _accumulator: LockedAccumulator
+    _takes_no_more = False
+
+    @property
+    def _lock(self) -> AbstractContextManager[object]:
+        return self._accumulator.lock
+
+    def append(self, topic: str, value: Any, key: Any, headers: Headers) -> Delivery | None:
+        """Puts the usual record into the batch that is open, and does nothing else; None if that
+        is not all that is to be done."""
+        known = self._usual.get(topic)
+        if known is None:
+            return None
+        with self._accumulator.lock:
+            queue = known.sticky if key is None else known.queues[known.partitioner.of_key(key)]
+            batch = queue.open
+            if batch is None:
+                return None
+            try:
+                placed: Delivery | None = batch.place(key, value, headers)
+            except TypeError:
+                return None  # `send_here` tells what is wrong
+            return placed
+
+    def send_here(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
+    ) -> Delivery:
+        """The way of any record, as in `_send`, in the thread of who sends it: `wait` is how it
+        waits for the loop."""
+        prepared = self._pipeline.prepare(record, on_delivery)
+        if isinstance(prepared, Awaitable):
+            prepared = wait(_awaited(prepared))
+        assert isinstance(prepared, Prepared)
+        record = prepared.record
+        try:
+            known = self._topics.get(record.topic)
+            if known is None or (prepared.partition or 0) >= len(known.queues):
+                known = wait(self._learn(record.topic, prepared.partition))
+            prepared = self._assigned(known, prepared)
+            while (placed := self._place(known, prepared)) is None:
+                wait(self._sender.wait_for_room())
+        except MoldauError as error:
+            self._pipeline.failed(record, error)
+            raise
+        except TypeError as error:
+            raise no_bytes(error) from None
+        return placed
+
+    def _place(self, known: OutgoingTopic, prepared: Prepared) -> Delivery | None:
+        with self._lock:
+            if self._takes_no_more:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
+            return super()._place(known, prepared)
+
+    def stop_taking(self) -> None:
+        """What was accepted before is in a batch now, and a flush sees it; more is refused."""
+        with self._lock:
+            self._takes_no_more = True
+            self._usual = {}
+
+    def _metadata_came(self) -> None:
+        with self._lock:
+            super()._metadata_came()
+
+
+async def _awaited(prepared: Awaitable[Prepared]) -> Prepared:
+    return await prepared

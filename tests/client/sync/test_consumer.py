@@ -1,0 +1,320 @@
+"""The blocking consumer, against a broker in this process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from moldau.client import (
+    ConsumerInterceptor,
+    NewTopic,
+    PartitionRecords,
+    RebalanceListener,
+    TopicPartition,
+)
+from moldau.client.serdes.contract import DeserializationFailed
+from moldau.client.sync import (
+    Admin,
+    ClientNotStarted,
+    Consumer,
+    OffsetAndMetadata,
+    Producer,
+    WrongThread,
+)
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.testing import SyncEmbeddedBroker
+
+
+@pytest.fixture
+def bootstrap(moldau_broker: SyncEmbeddedBroker) -> str:
+    return moldau_broker.bootstrap_servers
+
+
+def write(bootstrap: str, topic: str, count: int, partitions: int = 1) -> None:
+    """`count` records of value b"0", b"1", ... in turn over the partitions of a new topic."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(NewTopic(topic, partitions=partitions))
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number, partition=number % partitions)
+
+
+def reading(bootstrap: str, group: str, **options: Any) -> Consumer:
+    return Consumer(
+        bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", **options
+    )
+
+
+def test_iterating_gives_every_record_once_and_commits_what_was_worked_on(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 1200)
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic])
+        first = []
+        for record in consumer:
+            first.append(int(record.value))
+            if len(first) == 700:
+                break
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic])
+        rest = []
+        for record in consumer:
+            rest.append(int(record.value))
+            if record.value == b"1199":
+                break
+        consumer.commit()
+        assert consumer.committed() == {
+            TopicPartition(moldau_topic, 0): OffsetAndMetadata(1200, "", 0)
+        }
+
+    assert first == list(range(700))
+    assert rest == list(range(700, 1200))
+
+
+def test_polls_and_batches_give_records_by_partition(bootstrap: str, moldau_topic: str) -> None:
+    write(bootstrap, moldau_topic, 100, partitions=2)
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        partitions = consumer.partitions(moldau_topic)
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        found = {0: 0, 1: 0}
+        while sum(found.values()) < 100:
+            for part in consumer.poll(5.0, max_records=30):
+                found[part.partition] += len(part.records)
+        assert found == {0: 50, 1: 50}
+
+        assert consumer.assignment == partitions
+        assert consumer.position(moldau_topic, 0) == 50
+        assert consumer.end_offsets(partitions) == dict.fromkeys(partitions, 50)
+        consumer.pause([(moldau_topic, 0)])
+        assert consumer.paused == [TopicPartition(moldau_topic, 0)]
+        consumer.seek_to_beginning()
+        part = next(iter(consumer.batches(max_records=10)))
+        assert (part.partition, len(part.records)) == (1, 10)
+
+
+class Follower(RebalanceListener):
+    """Uses the consumer that it listens for, as one may."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+        self.told: list[tuple[str, int]] = []
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.told.append(("assigned", threading.get_ident()))
+        for where in partitions:
+            self.consumer.seek(where.topic, where.partition, 90)
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.told.append(("revoked", threading.get_ident()))
+        self.consumer.commit({partitions[0]: 95})
+
+
+def test_a_listener_is_called_by_the_thread_that_polls_and_may_call_back(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 100)
+    with reading(bootstrap, moldau_topic, enable_auto_commit=False) as consumer:
+        listener = Follower(consumer)
+        consumer.subscribe(moldau_topic, listener=listener)
+        record = next(iter(consumer))
+        assert record.offset == 90
+        consumer.unsubscribe()
+        consumer.assign([(moldau_topic, 0)])
+        assert consumer.committed()[TopicPartition(moldau_topic, 0)] == OffsetAndMetadata(95)
+
+    here = threading.get_ident()
+    assert listener.told == [("assigned", here), ("revoked", here)]
+
+
+def test_a_listener_may_commit_while_the_consumer_is_closed(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 100)
+    with reading(bootstrap, moldau_topic, enable_auto_commit=False) as consumer:
+        listener = Follower(consumer)
+        consumer.subscribe(moldau_topic, listener=listener)
+        assert next(iter(consumer)).offset == 90
+    assert [what for what, _ in listener.told] == ["assigned", "revoked"]
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        committed = admin.group_offsets(moldau_topic)
+    assert committed == {TopicPartition(moldau_topic, 0): OffsetAndMetadata(95)}
+
+
+class BadListener(RebalanceListener):
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        raise ValueError("cannot take them")
+
+
+def test_what_a_listener_raises_is_raised_by_the_poll_and_reading_goes_on(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 3)
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe(moldau_topic, listener=BadListener())
+        with pytest.raises(ValueError, match="cannot take them"):
+            next(consumer.batches())
+        assert next(iter(consumer)).value == b"0"
+
+
+def test_deserializers_give_values_and_a_bad_record_can_be_passed_over(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 3)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(moldau_topic, b"not a number").result(30)
+        producer.send(moldau_topic, b"4").result(30)
+    found: list[Any] = []
+    with reading(bootstrap, moldau_topic, value_deserializer=int) as consumer:
+        consumer.assign([(moldau_topic, 0)])
+        for record in consumer:
+            found.append(record.value)
+            if record.offset == 2:
+                break
+        with pytest.raises(DeserializationFailed) as caught:
+            consumer.poll(30.0)
+        assert caught.value.context["offset"] == 3
+        consumer.seek(moldau_topic, 0, 4)
+        found += [record.value for part in consumer.poll(30.0) for record in part.records]
+    assert found == [0, 1, 2, 4]
+
+
+def test_commits_that_are_not_waited_for_can_be_asked_later(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 10)
+    where = TopicPartition(moldau_topic, 0)
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.assign([where])
+        commits = [consumer.commit_soon({where: offset}) for offset in (1, 2, 3)]
+        assert [each.result(10) for each in commits] == [None] * 3
+        assert consumer.committed() == {where: OffsetAndMetadata(3)}
+
+
+class Interrupting(ConsumerInterceptor):
+    """Ctrl-C at the worst moment: the poll has its records, and nobody was given them."""
+
+    def __init__(self) -> None:
+        self.is_armed = True
+
+    def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
+        if self.is_armed:
+            self.is_armed = False
+            os.kill(os.getpid(), signal.SIGINT)
+        return parts
+
+
+def test_records_that_an_interrupted_poll_had_found_come_with_the_next_one(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 100)
+    where = TopicPartition(moldau_topic, 0)
+    with reading(bootstrap, moldau_topic, interceptors=[Interrupting()]) as consumer:
+        consumer.assign([where])
+        with pytest.raises(KeyboardInterrupt):
+            next(consumer.batches(max_records=30))
+        found: list[int] = []
+        consumer.commit()
+        assert (consumer.committed()[where] or OffsetAndMetadata(0)).offset == 0
+        while len(found) < 100:
+            found += _values(consumer.poll(5.0, max_records=30))
+        assert found == list(range(100))
+
+
+def _values(parts: list[PartitionRecords]) -> list[int]:
+    return [int(record.value or b"") for part in parts for record in part.records]
+
+
+class Signalled(Consumer):
+    """Has Ctrl-C sent to the main thread as soon as a poll begins."""
+
+    def poll(
+        self, timeout_s: float = 0.0, *, max_records: int | None = None
+    ) -> list[PartitionRecords]:
+        main = threading.main_thread().ident
+        assert main is not None
+        threading.Thread(target=signal.pthread_kill, args=(main, signal.SIGINT)).start()
+        return super().poll(timeout_s, max_records=max_records)
+
+
+def test_ctrl_c_while_it_waits_leaves_the_consumer_usable(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 1)
+    with Signalled(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([(moldau_topic, 0)])
+        consumer.seek_to_end()
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(600.0)
+        consumer.seek(moldau_topic, 0, 0)
+        assert next(iter(consumer)).value == b"0"
+
+
+def test_two_threads_may_not_read_at_a_time_but_one_may_close(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 1)
+    failures: list[KafkaError] = []
+    begins = threading.Event()
+
+    class Tells(ConsumerInterceptor):
+        def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
+            begins.set()
+            return parts
+
+    def read(consumer: Consumer) -> None:
+        while not failures:
+            with suppress(WrongThread):
+                try:
+                    consumer.poll(60.0)
+                except KafkaError as error:
+                    failures.append(error)
+
+    with reading(bootstrap, moldau_topic, interceptors=[Tells()]) as consumer:
+        consumer.assign([(moldau_topic, 0)])
+        thread = threading.Thread(target=read, args=(consumer,))
+        thread.start()
+        begins.wait()
+        seen: Exception | None = None
+        while seen is None:
+            try:
+                consumer.poll(0)
+            except WrongThread as error:
+                seen = error
+        assert "consumer of its own" in str(seen)
+    thread.join()
+
+    assert [each.code for each in failures] == [ErrorCode.NETWORK_EXCEPTION]
+
+
+def test_a_consumer_that_is_not_open_says_so(bootstrap: str) -> None:
+    consumer = Consumer(bootstrap_servers=bootstrap)
+    with pytest.raises(ClientNotStarted, match="consumer is not started"):
+        consumer.poll()
+    with consumer:
+        pass
+    with pytest.raises(KafkaError, match="the consumer is closed"):
+        consumer.poll()
+    with pytest.raises(KafkaError, match="the consumer is closed"):
+        consumer.start()
+    assert list(consumer) == []
+    consumer.close()
+
+
+def test_an_error_of_the_cluster_is_raised_as_it_is(bootstrap: str) -> None:
+    with (
+        Consumer(bootstrap_servers=bootstrap) as consumer,
+        pytest.raises(KafkaError, match="needs a group") as caught,
+    ):
+        consumer.commit()
+    assert caught.value.context["setting"] == "group.id"
+    with pytest.raises(KafkaError), Consumer(bootstrap_servers="localhost:1"):
+        pass

@@ -1,0 +1,105 @@
+"""docs/sync.md: every program in it, in order, against a real broker; and the clients against
+Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from moldau.client import NewTopic, TopicPartition
+from moldau.client.sync import Admin, Consumer, Producer
+from tests.client.sync.test_producer import in_threads, read
+from tests.peers.kafka_broker import kafka_broker as kafka_broker
+
+GUIDE = Path(__file__).parents[3] / "docs" / "sync.md"
+ADDRESS = "localhost:9092"
+
+pytestmark = pytest.mark.real
+
+
+class Broker(Protocol):
+    """Any broker that runs."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+@pytest.fixture(params=["apache-kafka", "moldau"])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Apache Kafka, and then moldau's own."""
+    name = "kafka_broker" if request.param == "apache-kafka" else "moldau_broker"
+    found: Broker = request.getfixturevalue(name)
+    return found
+
+
+def programs() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_guide_has_programs_that_are_run() -> None:
+    assert len(programs()) == 4
+    assert all(ADDRESS in program for program in programs())
+
+
+def test_the_guides_programs_run(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        if "orders" in {each.name for each in admin.list_topics()}:
+            admin.delete_topic("orders")
+    for number, program in enumerate(programs()):
+        whole = program.replace(ADDRESS, broker.bootstrap_servers)
+        names: dict[str, object] = {"__name__": f"guide_{number}"}
+        exec(compile(whole, f"sync.md, program {number + 1}", "exec"), names)  # noqa: S102
+        shared = names.get("shared")
+        if isinstance(shared, Producer):
+            shared.close()
+    told = capsys.readouterr().out
+    assert "Sent(topic='orders'" in told
+    assert "1001 records" in told
+    assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
+    assert sum(map(len, read(broker.bootstrap_servers, "orders").values())) == 1004
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_threads_write_and_a_group_of_threads_reads(
+    broker: Broker, moldau_topic: str, protocol: str
+) -> None:
+    where = broker.bootstrap_servers
+    with Admin(bootstrap_servers=where) as admin:
+        admin.create_topic(NewTopic(moldau_topic, partitions=4))
+    with Producer(bootstrap_servers=where, compression_type="lz4") as producer:
+        in_threads(
+            4,
+            lambda thread: [
+                producer.send(moldau_topic, b"%d:%d" % (thread, number), key=b"%d" % number)
+                for number in range(500)
+            ],
+        )
+    seen: list[bytes] = []
+    enough = threading.Event()
+
+    def work(_: int) -> None:
+        with Consumer(
+            bootstrap_servers=where,
+            group_id=moldau_topic,
+            group_protocol=protocol,
+            auto_offset_reset="earliest",
+        ) as consumer:
+            consumer.subscribe(moldau_topic)
+            while not enough.is_set():
+                for part in consumer.poll(0.2):
+                    seen.extend(record.value or b"" for record in part.records)
+                if len(set(seen)) == 2000:
+                    enough.set()
+
+    in_threads(2, work)
+
+    assert len(set(seen)) == 2000
+    with Admin(bootstrap_servers=where) as admin:
+        offsets = admin.group_offsets(moldau_topic)
+    assert sum(each.offset for each in offsets.values()) == 2000
+    assert offsets.keys() <= {TopicPartition(moldau_topic, index) for index in range(4)}

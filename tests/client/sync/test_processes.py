@@ -1,0 +1,390 @@
+"""Ends of programs, forks, and configurations that travel: each in a process of its own."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.client import NewTopic
+from moldau.client import settings as rows
+from moldau.client.sync import Admin, Configuration, Consumer, Producer
+from moldau.errors import ConfigError
+from moldau.testing import SyncEmbeddedBroker
+from tests.client.sync.test_producer import read
+
+WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None\n"
+
+
+@pytest.fixture
+def bootstrap(moldau_broker: SyncEmbeddedBroker) -> str:
+    return moldau_broker.bootstrap_servers
+
+
+@pytest.fixture
+def topic(bootstrap: str, moldau_topic: str) -> str:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(NewTopic(moldau_topic))
+    return moldau_topic
+
+
+def copied(configuration: Configuration[Any]) -> Configuration[Any]:
+    """As it arrives elsewhere."""
+    again = pickle.loads(pickle.dumps(configuration))  # noqa: S301
+    assert isinstance(again, Configuration)
+    return again
+
+
+def run(program: str, *arguments: str) -> str:
+    """What the program prints; the test fails if it does, or if it writes to stderr."""
+    done = run_any(program, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def run_any(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end."""
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def begin(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """Runs a program that is talked to."""
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", program, *arguments],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+SENDS_AND_ENDS = """\
+import sys
+from moldau.client.sync import Consumer, Producer
+
+producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+producer.start()
+consumer = Consumer(bootstrap_servers=sys.argv[1], group_id=sys.argv[2])
+consumer.start()
+for number in range(1000):
+    producer.send(sys.argv[2], b"%d" % number)
+"""
+
+
+@pytest.mark.parametrize("first", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+@pytest.mark.parametrize("last", ["", "sys.exit(0)"])
+def test_a_program_that_ends_without_closing_delivers_first(
+    bootstrap: str, topic: str, first: str, last: str
+) -> None:
+    by_name = bootstrap.replace("127.0.0.1", "localhost")
+
+    run(first + SENDS_AND_ENDS + last, by_name, topic)
+
+    assert read(bootstrap, topic) == {0: [b"%d" % number for number in range(1000)]}
+
+
+def test_at_the_end_a_broker_that_went_can_be_found_by_its_name_again(
+    tmp_path: Path, moldau_topic: str
+) -> None:
+    program = """\
+    import sys
+    from moldau.client.sync import Producer
+
+    producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=0)
+    producer.start()
+    producer.send(sys.argv[2], b"first").result(30)
+    print("sent", flush=True)
+    sys.stdin.readline()
+    producer.send(sys.argv[2], b"last")
+    print("the end", flush=True)
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    by_name = f"localhost:{port}"
+    named = {"advertised.listeners": f"PLAINTEXT://{by_name}"}
+    with SyncEmbeddedBroker(named, directory=str(tmp_path), port=port) as broker:
+        running = begin(WITHOUT_UVLOOP + textwrap.dedent(program), by_name, moldau_topic)
+        assert running.stdout is not None
+        assert running.stdin is not None
+        assert running.stdout.readline() == "sent\n"
+        broker.stop()
+        print(file=running.stdin, flush=True)
+        assert running.stdout.readline() == "the end\n"
+        broker.start()
+        assert running.communicate(timeout=120) == ("", "")
+
+        assert read(broker.bootstrap_servers, moldau_topic) == {0: [b"first", b"last"]}
+
+
+def test_threads_and_exit_functions_may_send_till_they_end(bootstrap: str, topic: str) -> None:
+    program = """\
+    import atexit, sys, threading
+    from moldau.client.sync import Producer
+
+    producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+    producer.start()
+
+    def work():
+        threading.main_thread().join()
+        producer.send(sys.argv[2], b"from a thread that outlives the main one")
+
+    def at_exit():
+        producer.send(sys.argv[2], b"from an exit function")
+
+    atexit.register(at_exit)
+    threading.Thread(target=work).start()
+    producer.send(sys.argv[2], b"from the main thread")
+    """
+
+    run(program, bootstrap, topic)
+
+    assert read(bootstrap, topic) == {
+        0: [
+            b"from the main thread",
+            b"from a thread that outlives the main one",
+            b"from an exit function",
+        ]
+    }
+
+
+def test_what_cannot_be_delivered_at_the_end_is_told_and_threads_are_waited_for(
+    moldau_topic: str,
+) -> None:
+    program = """\
+    import sys, threading
+    from moldau.client.sync import Producer
+
+    producer = Producer(
+        bootstrap_servers=sys.argv[1], delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0
+    )
+    producer.start()
+    producer.send(sys.argv[2], b"delivered").result(30)
+
+    def work():
+        threading.main_thread().join()
+        print("the thread has ended", flush=True)
+
+    threading.Thread(target=work).start()
+    print("the broker may go", flush=True)
+    sys.stdin.read()
+    producer.send(sys.argv[2], b"not delivered")
+    """
+    with SyncEmbeddedBroker() as broker:
+        running = begin(textwrap.dedent(program), broker.bootstrap_servers, moldau_topic)
+        assert running.stdout is not None
+        assert running.stdout.readline() == "the broker may go\n"
+        broker.stop()
+        out, told = running.communicate(timeout=120)
+
+    assert out == "the thread has ended\n"
+    assert "not delivered within delivery.timeout.ms" in told
+    assert moldau_topic in told
+
+
+def test_a_callback_that_ends_the_thread_leaves_nobody_waiting_for_ever(
+    bootstrap: str, topic: str
+) -> None:
+    program = """\
+    import sys, threading
+    from moldau.client.sync import Producer
+    from moldau.errors.codes import KafkaError
+
+    producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+    producer.start()
+    producer.send(sys.argv[2], b"x", on_delivery=lambda sent, error: sys.exit(3))
+    threading.Thread(target=producer.flush).start()
+    while producer.is_served():
+        pass
+    later = producer.send(sys.argv[2], b"y", partition=0)
+    for wait in (producer.flush, later.result, lambda: producer.send("another", b"")):
+        try:
+            wait()
+        except KafkaError as error:
+            print(error.reason)
+    """
+    told = run_any(program, bootstrap, topic).stdout.splitlines()
+    assert len(told) == 3
+    assert all("thread has ended" in each for each in told)
+
+
+FORKS = """\
+import gc, os, sys
+from moldau.client.sync import Producer, WrongProcess
+
+producer = Producer(bootstrap_servers=sys.argv[1])
+producer.start()
+before = producer.send(sys.argv[2], b"before the fork")
+before.result(30)
+waiting = producer.send(sys.argv[2], b"as well")
+
+child = os.fork()
+if not child:
+    for use in (
+        lambda: producer.send(sys.argv[2], b"never"),
+        lambda: producer.send_many(sys.argv[2], [b"never"]),
+        producer.flush,
+        waiting.result,
+        lambda: waiting.add_done_callback(print),
+    ):
+        try:
+            use()
+        except WrongProcess as error:
+            assert "configuration" in error.reason
+        else:
+            os._exit(1)
+    producer.close()
+    with Producer.from_config(producer.configuration) as mine:
+        mine.send(sys.argv[2], b"from the child").result(30)
+    del producer
+    gc.collect()
+    sys.exit(0)  # runs exit functions, which are not to touch the parent's clients
+
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+waiting.result(30)
+producer.send(sys.argv[2], b"after the fork").result(30)
+producer.close()
+"""
+
+
+@pytest.mark.parametrize("first", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_after_a_fork_the_child_is_told_to_make_another_and_the_parent_goes_on(
+    bootstrap: str, topic: str, first: str
+) -> None:
+    run(first + FORKS, bootstrap, topic)
+
+    values = read(bootstrap, topic)[0]
+    assert sorted(values) == sorted(
+        [b"before the fork", b"as well", b"from the child", b"after the fork"]
+    )
+    assert values[-1] == b"after the fork"
+
+
+def test_a_pool_of_forked_processes_shares_one_producer_a_process(
+    bootstrap: str, topic: str
+) -> None:
+    program = """\
+    import multiprocessing, os, sys
+    from moldau.client.sync import Producer
+
+    def work(configuration, number):
+        producer = configuration.shared()
+        assert configuration.shared() is producer
+        return os.getpid(), producer.send(sys.argv[2], b"%d" % number).result(30).offset
+
+    if __name__ == "__main__":
+        here = Producer(bootstrap_servers=sys.argv[1]).configuration
+        here.shared().send(sys.argv[2], b"0").result(30)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            found = pool.starmap(work, [(here, number) for number in range(1, 9)])
+        print(len({offset for _, offset in found}), all(pid != os.getpid() for pid, _ in found))
+    """
+
+    assert run(program, bootstrap, topic) == "8 True\n"
+    assert sorted(read(bootstrap, topic)[0]) == [b"%d" % number for number in range(9)]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_of_multiprocessing_that_ends_without_closing_delivers_first(
+    bootstrap: str, tmp_path: Path, topic: str, method: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""\
+        import multiprocessing, sys
+        from moldau.client.sync import Producer
+
+        def work(configuration, topic):
+            producer = configuration.open()
+            producer.start()
+            producer.send(topic, b"from the child")
+
+        if __name__ == "__main__":
+            here = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+            here.start()
+            here.send(sys.argv[2], b"from the parent")
+            context = multiprocessing.get_context(sys.argv[3])
+            child = context.Process(target=work, args=(here.configuration, sys.argv[2]))
+            child.start()
+            child.join()
+        """)
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, str(program), bootstrap, topic, method],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read(bootstrap, topic) == {0: [b"from the child", b"from the parent"]}
+
+
+def test_a_configuration_pickles_and_makes_clients_where_it_arrives(
+    bootstrap: str, topic: str
+) -> None:
+    configuration = Producer(
+        {"bootstrap.servers": bootstrap}, linger_ms=1, value_serializer="string"
+    ).configuration
+    program = """\
+    import pickle, sys
+
+    configuration = pickle.loads(bytes.fromhex(sys.argv[1]))
+    with configuration.open() as producer:
+        print(producer.send(sys.argv[2], "text").result(30).offset)
+    """
+
+    assert run(program, pickle.dumps(configuration).hex(), topic) == "0\n"
+
+    again = copied(configuration)
+    assert again == configuration
+    with Producer.from_config(again) as producer:
+        assert producer.settings[rows.linger_ms] == 1
+        assert producer.send(topic, "here").result(30).offset == 1
+    assert read(bootstrap, topic) == {0: [b"text", b"here"]}
+
+
+def test_a_client_does_not_pickle_and_says_what_does(bootstrap: str) -> None:
+    for client in (
+        Producer(bootstrap_servers=bootstrap),
+        Consumer(bootstrap_servers=bootstrap),
+        Admin(bootstrap_servers=bootstrap),
+    ):
+        with pytest.raises(TypeError, match="pickle its `configuration`"):
+            pickle.dumps(client)
+        assert copied(client.configuration) == client.configuration
+
+
+def test_a_configuration_shows_no_settings_and_holds_only_good_ones() -> None:
+    configuration = Producer(bootstrap_servers="localhost:1").configuration
+    assert isinstance(configuration, Configuration)
+    assert "localhost" not in repr(configuration)
+    with pytest.raises(ConfigError, match=r"linger\.ms"):
+        Producer(bootstrap_servers="localhost:1", linger_ms="soon")
+
+
+def test_a_shared_client_that_was_closed_is_made_anew_and_consumers_are_not_shared(
+    bootstrap: str, topic: str
+) -> None:
+    configuration = Producer(bootstrap_servers=bootstrap).configuration
+    first = configuration.shared()
+    assert configuration.shared() is first
+    first.close()
+    second = configuration.shared()
+    assert second is not first
+    assert second.send(topic, b"x").result(30).offset == 0
+    second.close()
+    with pytest.raises(TypeError, match="belongs to one thread"):
+        Consumer(bootstrap_servers=bootstrap).configuration.shared()
