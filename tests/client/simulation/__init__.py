@@ -1,0 +1,1 @@
+"""Real clients in groups on a whole broker under faults, from seeds."""

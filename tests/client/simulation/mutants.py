@@ -1,0 +1,240 @@
+"""Bugs on purpose, of the kind that people really write, in clients and in coordinators. The
+simulation must find them all.
+
+Each is a context in which the code has the bug; what is patched is told by its name, so a part that
+is renamed fails here and not silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from moldau.broker.coordinator import shell
+from moldau.broker.coordinator.batches import Piece, decode_piece
+from moldau.broker.coordinator.group.classic import offsets as classic_offsets
+from moldau.broker.coordinator.group.consumer import commit_checks, departure
+from moldau.broker.coordinator.group.consumer.state import State as ConsumerState
+from moldau.broker.coordinator.group.offsets import Offsets
+from moldau.broker.coordinator.outcome import Outcome
+from moldau.broker.coordinator.parked import give
+from moldau.broker.coordinator.shell import ShardShell
+from moldau.client import TopicPartition
+from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.consumer import Consumer
+from moldau.client.consumer_groups import ConsumerGroup
+from moldau.client.consumer_positions import ConsumerPositions
+from moldau.client.group.classic import ClassicMember
+from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.member import Change, Kind, Membership
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.metadata import Metadata
+from moldau.client.positions import Asked, Position, Positions
+from moldau.ids import Uuid
+from moldau.protocol.messages.join_group import JoinGroupResponse
+from tests.broker.simulation.search import Mutant
+
+Mutation = AbstractContextManager[object]
+
+
+# Clients.
+
+
+def begins_at_the_beginning() -> Mutation:
+    """What the group has committed is asked for, and forgotten."""
+    return patch.object(
+        Positions,
+        "found_committed",
+        lambda self, asked, offset, epoch: (
+            position.forget(self.reset) if (position := self.current(asked)) is not None else None
+        ),
+    )
+
+
+def commits_what_was_fetched() -> Mutation:
+    """Not only what was given out."""
+
+    def consumed(self: Consumer) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            each.where: OffsetAndMetadata(each.fetch_offset, "", each.epoch)
+            for each in self._positions
+            if each.position >= 0
+        }
+
+    return patch.object(Consumer, "consumed", consumed)
+
+
+def believes_old_answers() -> Mutation:
+    """An answer to a look-up or fetch counts although the partition was assigned anew since."""
+
+    def current(self: Positions, asked: Asked) -> Position | None:
+        return self.get(asked.where)
+
+    return patch.object(Positions, "current", current)
+
+
+def commits_old_offsets_to_new_topics() -> Mutation:
+    """By the id that the name has now."""
+
+    def topic_ids(self: ConsumerPositions, topics: Iterable[str]) -> dict[str, Uuid]:
+        known = self._cluster.metadata.topics
+        return {name: known[name].topic_id if name in known else bytes(16) for name in topics}
+
+    return patch.object(ConsumerPositions, "topic_ids", topic_ids)
+
+
+def reads_on_in_a_new_topic() -> Mutation:
+    """A topic that was made again is read from where the old one was."""
+
+    def check_topics(self: Positions, metadata: Metadata, *, waits: bool) -> set[TopicPartition]:
+        return set()
+
+    return patch.object(Positions, "check_topics", check_topics)
+
+
+def keeps_what_is_lost() -> Mutation:
+    """Who is fenced joins again and thinks that it still has everything."""
+    return patch.object(Membership, "_lose_everything", lambda self: self._plan())
+
+
+@contextmanager
+def says_that_it_has_given_up() -> Iterator[None]:
+    """As soon as it hears what to give up, and not when the user has."""
+    original = ConsumerMember._owned_by_id
+
+    def owned(self: ConsumerMember) -> Any:
+        if self._changes or self._running:
+            return tuple((each, tuple(self._target[each])) for each in sorted(self._target))
+        return original(self)
+
+    with patch.object(ConsumerMember, "_owned_by_id", owned):
+        yield
+
+
+@contextmanager
+def joins_before_it_has_given_up() -> Iterator[None]:
+    """An eager member, while the user still works on what it had."""
+    with patch.object(ClassicMember, "_prepares", lambda self: False):
+        yield
+
+
+@contextmanager
+def watches_no_topics_when_it_is_back() -> Iterator[None]:
+    """A static leader (KIP-814)."""
+    original = ClassicMember._joined
+
+    def joined(self: ClassicMember, answer: JoinGroupResponse) -> None:
+        original(self, answer)
+        if answer.skip_assignment:
+            self._must_compare = False
+            self._watched = frozenset()
+
+    with patch.object(ClassicMember, "_joined", joined):
+        yield
+
+
+@contextmanager
+def reads_on_what_was_revoked() -> Iterator[None]:
+    """The listener is told, and the positions stay."""
+    original = ConsumerGroup.take_over
+
+    def take_over(self: ConsumerGroup, change: Change) -> None:
+        if change.kind is not Kind.REVOKED:
+            original(self, change)
+
+    with patch.object(ConsumerGroup, "take_over", take_over):
+        yield
+
+
+@contextmanager
+def sends_again_as_something_new() -> Iterator[None]:
+    """Under another epoch, which the broker cannot know for the same."""
+    original = PartitionQueue.put_back
+
+    def put_back(self: PartitionQueue, batch: Batch) -> None:
+        batch.is_unsure = False
+        self.must_restart = True
+        original(self, batch)
+
+    with patch.object(PartitionQueue, "put_back", put_back):
+        yield
+
+
+# Coordinators.
+
+
+def takes_commits_of_any_generation() -> Mutation:
+    return patch.object(classic_offsets, "check_commit", lambda *_, **__: None)
+
+
+def takes_commits_of_any_epoch() -> Mutation:
+    return patch.object(commit_checks, "check_commit", lambda *_, **__: None)
+
+
+@contextmanager
+def answers_before_it_is_committed() -> Iterator[None]:
+    def park(self: ShardShell, outcome: Outcome) -> None:
+        for ticket, response in outcome.answers:
+            give(ticket, response)
+
+    with patch.object(ShardShell, "_park", park):
+        yield
+
+
+def gives_what_others_still_have() -> Mutation:
+    """A partition counts as free as soon as its owner was told to give it up."""
+
+    def is_free(self: ConsumerState, topic_id: Uuid, partition: int) -> bool:
+        return True
+
+    return patch.object(ConsumerState, "is_free", is_free)
+
+
+@contextmanager
+def loads_without_the_end() -> Iterator[None]:
+    """The last batch of what was read at once."""
+    original = decode_piece
+
+    def decode(*arguments: Any) -> Piece:
+        found = original(*arguments)
+        return found._replace(entries=found.entries[:-1]) if len(found.entries) > 3 else found
+
+    with patch.object(shell, "decode_piece", decode):
+        yield
+
+
+def deletes_no_offsets() -> Mutation:
+    """Tombstones are written, and not replayed."""
+    return patch.object(Offsets, "_remove", lambda self, key: None)
+
+
+def never_ends_a_session() -> Mutation:
+    return patch.object(departure, "_counts", lambda what, member: False)
+
+
+MUTANTS: dict[Mutant, range] = {
+    each: range(160)
+    for each in (
+        begins_at_the_beginning,
+        commits_what_was_fetched,
+        believes_old_answers,
+        commits_old_offsets_to_new_topics,
+        reads_on_in_a_new_topic,
+        keeps_what_is_lost,
+        says_that_it_has_given_up,
+        joins_before_it_has_given_up,
+        watches_no_topics_when_it_is_back,
+        reads_on_what_was_revoked,
+        sends_again_as_something_new,
+        takes_commits_of_any_generation,
+        takes_commits_of_any_epoch,
+        answers_before_it_is_committed,
+        gives_what_others_still_have,
+        loads_without_the_end,
+        deletes_no_offsets,
+        never_ends_a_session,
+    )
+}
+"""The seeds that are enough to find each; several times what it took."""
