@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from moldau.client import producer_settings
 from moldau.client import settings as rows
+from moldau.client.common_settings import (
+    METRICS_ROWS,
+    WITHOUT_MEANING,
+    WITHOUT_MEANING_PREFIXES,
+    WITHOUT_MEANING_TO_ADMINS,
+    WITHOUT_MEANING_TO_CONSUMERS,
+    interceptor_classes,
+)
+from moldau.client.serdes.settings import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import SettingTable, render_reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "client-settings.md"
 
+SHARED = (interceptor_classes, *METRICS_ROWS)
 _HEAD = """\
 # Settings of the clients
 
@@ -23,20 +34,45 @@ This page is made of the rows that the program reads; `python -m tests.client.pa
 def render() -> str:
     """The whole page."""
     shared = rows.CONNECTION_ROWS
+    serdes = (*SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
     tables = {
         "All clients": SettingTable(shared),
         "Producer": _own(rows.PRODUCER_SETTINGS),
         "Consumer": _own(rows.CONSUMER_SETTINGS),
+        "Producer and Consumer": SettingTable(SHARED),
+        "Serializers and the Schema Registry": SettingTable(serdes),
     }
     parts = [_HEAD]
     for title, table in tables.items():
         text = render_reference(table, title).replace("\n## ", "\n### ")
         parts.append(f"#{text}")
-    return "\n".join(parts)
+    return "\n".join([*parts, _without_meaning()])
+
+
+def _without_meaning() -> str:
+    lines = [
+        "## Known, and without effect",
+        "",
+        "Kafka's clients have these settings too. They are accepted, and a client that was given",
+        "one logs once, as `moldau.client`, why it changes nothing.",
+        "",
+    ]
+    for name, why in sorted(WITHOUT_MEANING.items()):
+        lines.append(f"- `{name}`: {why}.")
+    for name, why in sorted(WITHOUT_MEANING_PREFIXES.items()):
+        lines.append(f"- `{name}*`: {why}.")
+    for kind, names in (
+        ("Producer", producer_settings.WITHOUT_MEANING),
+        ("Consumer", WITHOUT_MEANING_TO_CONSUMERS),
+        ("Admin", WITHOUT_MEANING_TO_ADMINS),
+    ):
+        lines += [f"- `{name}` ({kind}): {why}." for name, why in sorted(names.items())]
+    return "\n".join([*lines, ""])
 
 
 def _own(table: SettingTable) -> SettingTable:
-    return SettingTable(row for row in table if row not in rows.CONNECTION_ROWS)
+    elsewhere = (*rows.CONNECTION_ROWS, *SHARED, *SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
+    return SettingTable(row for row in table if row not in elsewhere)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,12 @@ class Log:
     batches: list[bytearray] = field(default_factory=list)
     start: int = 0
     end: int = 0
+    max_message_bytes: int = 2**31 - 1
+    too_large: int = 0
+    """How many batches were refused for their size."""
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    open_since: int | None = None
+    """Where a transaction begins that has not ended."""
     # by producer id: its epoch, and (first sequence, last sequence, offset) of its last batches
     producers: dict[int, tuple[int, list[tuple[int, int, int]]]] = field(default_factory=dict)
 
@@ -87,6 +92,9 @@ class Log:
         batch = open_batch(bytearray(data))
         batch.check_crc()
         header = batch.header
+        if header.size_bytes > self.max_message_bytes:
+            self.too_large += 1
+            return ErrorCode.MESSAGE_TOO_LARGE, -1
         if header.producer_id >= 0:
             refused = self._check_producer(batch)
             if refused is not None:
@@ -159,6 +167,8 @@ class ScriptedCluster:
     versions: list[tuple[int, int]] = field(default_factory=list)
     lose_answers: set[type[Request]] = field(default_factory=set)
     babble_after: set[type[Request]] = field(default_factory=set)
+    refused_topics: dict[str, int] = field(default_factory=dict)
+    """Names that metadata are refused for, and with what."""
     silence: set[type[Request]] = field(default_factory=set)
     refuse: dict[type[Request], list[int]] = field(default_factory=lambda: defaultdict(list))
     delay_s: float = 0.0
@@ -312,8 +322,8 @@ def _metadata(
 def _topic(cluster: ScriptedCluster, name: str) -> MetadataResponseTopic:
     logs = cluster.topics.get(name)
     if logs is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return MetadataResponseTopic(error_code=unknown, name=name, partitions=[])
+        code = cluster.refused_topics.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return MetadataResponseTopic(error_code=code, name=name, partitions=[])
     partitions = [
         MetadataResponsePartition(
             error_code=0 if log.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -432,11 +442,17 @@ def _fetch_now(
         return FetchResponse(throttle_time_ms=0, error_code=lost, responses=[])
     session_id, session, is_full = found
     by_topic: dict[str, list[PartitionData]] = {}
-    for (name, index), wanted in session.wanted.items():
+    room, is_first = request.max_bytes, True
+    for (name, index), wanted in list(session.wanted.items()):
         logs = cluster.topics.get(name, [])
         log = logs[index] if index < len(logs) else None
         error = code or _fetch_error(log, node_id, wanted.fetch_offset)
-        data = _partition_data(log, wanted, error, request.isolation_level)
+        most = min(wanted.partition_max_bytes, max(0, room))
+        data = _partition_data(log, wanted, error, request.isolation_level, (most, is_first))
+        if data.records:
+            # As Kafka does: the next fetch of the session begins with others.
+            room, is_first = room - len(data.records), False
+            session.wanted[name, index] = session.wanted.pop((name, index))
         if is_full or data.error_code or data.records:
             by_topic.setdefault(name, []).append(data)
     answers = [
@@ -480,22 +496,27 @@ def _fetch_error(log: Log | None, node_id: int, offset: int) -> int:
     return 0
 
 
-def _partition_data(log: Log | None, wanted: Any, error: int, isolation: int) -> PartitionData:
+def _partition_data(
+    log: Log | None, wanted: Any, error: int, isolation: int, limit: tuple[int, bool]
+) -> PartitionData:
+    """`limit`: how many bytes, and whether one batch is given all the same if it is larger."""
     records = b""
+    most, at_least_one = limit
     if log is not None and not error:
         for batch in log.batches:
             header = open_batch(batch).header
             if header.next_offset <= wanted.fetch_offset:
                 continue
-            if records and len(records) + len(batch) > wanted.partition_max_bytes:
+            if len(records) + len(batch) > most and (records or not at_least_one):
                 break
             records += bytes(batch)
     end = -1 if log is None or error else log.end
+    stable = end if log is None or log.open_since is None else min(end, log.open_since)
     return PartitionData(
         partition_index=wanted.partition,
         error_code=error,
         high_watermark=end,
-        last_stable_offset=end,
+        last_stable_offset=stable,
         log_start_offset=-1 if log is None else log.start,
         aborted_transactions=list(log.aborted) if log is not None and isolation else None,
         records=records,

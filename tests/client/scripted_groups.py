@@ -170,10 +170,11 @@ class ScriptedGroups:
         topics = [
             OffsetFetchResponseTopics(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetFetchResponsePartitions(
                         partition_index=index,
-                        committed_offset=stored.get((topic.name, index), -1),
+                        committed_offset=stored.get((name, index), -1),
                         metadata="",
                         error_code=0,
                     )
@@ -181,6 +182,7 @@ class ScriptedGroups:
                 ],
             )
             for topic in group.topics or ()
+            for name in (self.cluster.find(topic.name, topic.topic_id),)
         ]
         found = OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
         return OffsetFetchResponse(groups=[found])

@@ -10,6 +10,7 @@ from moldau.client.accumulator import Accumulator, Drained, Options
 from moldau.client.backoff import Backoff
 from moldau.client.batches import EPOCH_MAX, Batch, PartitionQueue
 from moldau.client.metadata import Metadata, TopicPartition
+from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import (
     MetadataResponse,
@@ -20,6 +21,7 @@ from moldau.protocol.messages.metadata import (
 from moldau.records import Codec, Producer, open_batch
 from tests.client.scripted import Log
 
+SEEDS = 300
 ROOM = {1: 5, 2: 5}
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -53,7 +55,9 @@ def metadata(leaders: tuple[int, ...] = (1, 2)) -> Metadata:
 class Sender:
     """An accumulator whose time and cluster a test holds in its hands."""
 
-    def __init__(self, *, is_idempotent: bool = True, **changed: int | float) -> None:
+    def __init__(
+        self, *, is_idempotent: bool = True, codec: str = "NONE", **changed: int | float
+    ) -> None:
         options: dict[str, int | float] = {
             "batch_bytes": 200,
             "request_bytes": 1000,
@@ -66,7 +70,7 @@ class Sender:
             Options(
                 **{**options, **changed},  # type: ignore[arg-type]
                 is_idempotent=is_idempotent,
-                codec=Codec.NONE,
+                codec=Codec[codec],
                 level=None,
             ),
             Backoff(100, 1000),
@@ -129,12 +133,12 @@ def test_records_fill_a_batch_until_it_refuses_them() -> None:
     sender = Sender()
     queue = sender.accumulator.queue(T0)
     rows = [(0, None, b"x" * 20, ())] * 10
-    first = sender.accumulator.extend(queue, 0.0, rows, 0)
+    first = sender.accumulator.extend(queue, 0.0, Rows(rows), 0)
     assert first is not None
     batch, index, count = first
     assert (index, batch.builder is not None) == (0, True)
     assert 1 < count < 10
-    second = sender.accumulator.extend(queue, 0.0, rows, count)
+    second = sender.accumulator.extend(queue, 0.0, Rows(rows), count)
     assert second is not None
     assert second[0] is not batch
     assert second[1] == 0
@@ -148,7 +152,7 @@ def test_memory_is_bounded_and_given_back() -> None:
     queue = sender.accumulator.queue(T0)
     while sender.accumulator.has_room:
         sender.send()
-    assert sender.accumulator.extend(queue, 0.0, [(0, None, b"v", ())], 0) is None
+    assert sender.accumulator.extend(queue, 0.0, Rows([(0, None, b"v", ())]), 0) is None
     for batch in sender.sent():
         sender.acknowledge(batch)
     for batch in sender.sent():
@@ -205,7 +209,7 @@ def test_sequences_count_records_and_wrap() -> None:
     sender = Sender()
     queue = sender.accumulator.queue(T0)
     queue.next_sequence = 2**31 - 2
-    sender.accumulator.extend(queue, 0.0, [(0, None, b"v", ())] * 3, 0)
+    sender.accumulator.extend(queue, 0.0, Rows([(0, None, b"v", ())] * 3), 0)
     sender.accumulator.seal(queue)
     batch = sender.send()
     queue.producer_id, queue.producer_epoch = 7, 0
@@ -386,7 +390,7 @@ def test_who_awaits_a_batch_is_told_and_then_nobody_else() -> None:
     sender = Sender()
     told: list[str] = []
     batch = sender.send()
-    batch.on_done = [lambda: told.append("done")]
+    batch.when_done(lambda: told.append("done"), 1)
     sender.sent()
     assert sender.refuse(batch, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is None
     assert told == ["done"]
@@ -415,7 +419,88 @@ def test_nothing_is_sent_before_there_is_an_identity() -> None:
     assert sender.accumulator.unfinished() == []
 
 
-@pytest.mark.parametrize("seed", range(300))
+def forget(log: Log) -> None:
+    """What a broker knows of producers after a crash: of each its last batch."""
+    for _, known in log.producers.values():
+        del known[:-1]
+
+
+def test_a_broker_that_came_back_with_only_the_last_batch_in_mind_gets_nothing_twice() -> None:
+    sender = Sender()
+    log = Log(leader=1)
+    batches = [sender.send(value=b"%d" % number) for number in range(3)]
+    for batch in sender.sent():
+        assert log.append(bytes(batch.data or b""))[0] == 0
+    later = sender.send(value=b"3")
+    for batch in batches:
+        sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
+    forget(log)
+    for batch in batches[:2]:
+        assert sender.sent(sender.now + 10) == [batch]
+        assert log.append(bytes(batch.data or b""))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is None
+        assert not batch.is_done
+    assert sender.sent(sender.now + 10) == [batches[2]]
+    assert log.append(bytes(batches[2].data or b"")) == (0, 2)
+    sender.acknowledge(batches[2], 2)
+    assert [(each.is_done, each.error) for each in batches] == [(True, None)] * 3
+    assert sender.sent(sender.now + 10) == [later]
+    assert sequence(later) == (0, 3), "under the epoch that it was"
+    log.append(bytes(later.data or b""))
+    assert log.values() == [b"0", b"1", b"2", b"3"]
+
+
+def test_batches_that_are_held_and_turn_out_not_to_be_there_go_on_in_a_new_epoch() -> None:
+    sender = Sender()
+    first, second = sender.send(value=b"1"), sender.send(value=b"2")
+    sender.sent()
+    for batch in (first, second):
+        sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
+    assert sender.sent(10.0) == [first]
+    assert sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is None
+    assert sender.sent(20.0) == [second]
+    sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert first.error is not None
+    assert not second.is_done
+    drained = sender.drain(30.0)
+    assert drained.untold == [first]
+    assert drained.requests[0].batches == [second]
+    assert sequence(second) == (1, 0)
+    sender.acknowledge(second)
+    assert sender.accumulator.used_bytes == 0
+
+
+def test_what_is_held_fails_when_nobody_can_tell_any_more_whether_it_is_there() -> None:
+    sender = Sender()
+    first, second = sender.send(value=b"1"), sender.send(value=b"2")
+    sender.sent()
+    for batch in (first, second):
+        sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
+    sender.sent(10.0)
+    sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sender.sent(20.0)
+    assert sender.refuse(second, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is second
+    drained = sender.drain(30.0)
+    assert (drained.untold, drained.requests) == ([first], [])
+    assert first.error is not None
+    assert first.error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_is_held_fails_in_its_time_too() -> None:
+    sender = Sender()
+    first, second = sender.send(value=b"1"), sender.send(value=b"2")
+    sender.sent()
+    for batch in (first, second):
+        sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
+    sender.sent(10.0)
+    sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert first in sender.accumulator.unfinished()
+    assert set(sender.accumulator.expire(101.0)) == {first, second}
+    sender.drain(102.0)
+    assert sender.accumulator.used_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> None:
     """Against a log that keeps Kafka's rules, with answers lost, requests lost, batches refused for
     a while or for good, and times that run out."""
@@ -439,6 +524,8 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
                 for lost in (batch, *(each[0] for each in pipeline)):
                     sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION)
                 pipeline.clear()
+                if random.random() < 0.5:
+                    forget(log)
             elif code:
                 sender.refuse(batch, ErrorCode(code))
             else:
@@ -448,6 +535,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
     for batch, value in numbers.items():
         if batch.error is None:
             assert value in values
+    sender.drain()
     assert sender.accumulator.used_bytes == 0
 
 
@@ -462,4 +550,6 @@ def _arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int]:
         return True, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert batch.data is not None
     code, _ = log.append(bytes(batch.data))
+    if chance > 0.95 and not code:
+        return True, ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is stored, and the leader goes
     return chance > 0.35, code  # below that it is stored, and the answer is lost

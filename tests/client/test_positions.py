@@ -178,3 +178,33 @@ def test_what_is_paused_and_full_does_not_keep_others_from_being_read() -> None:
     made.assign([T0, other])
     made.require(other).seek(0)
     assert [each.where for each in made.to_fetch(0.0, metadata)[1]] == [other]
+
+
+def test_an_answer_from_before_a_partition_was_assigned_anew_is_void() -> None:
+    made = positions()
+    before = made.require(T0).asked()
+    made.assign([], from_committed=True)
+    made.assign([T0], from_committed=True)
+    made.found_committed(before, 7, 0)
+    assert made.require(T0).state is State.COMMITTED
+    made.found_committed(made.require(T0).asked(), 9, 0)
+    assert made.require(T0).position == 9
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_in_a_topic_that_was_made_again_a_partition_begins_anew(waits: bool) -> None:
+    made = positions("earliest")
+    made.assign([T0], from_committed=True)
+    metadata = cluster()
+    metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
+    assert made.check_topics(metadata, waits=waits) == set(), "it is known for the first time"
+    made.require(T0).seek(5)
+    asked = made.require(T0).asked()
+    metadata.topics.pop("t")
+    assert made.check_topics(metadata, waits=waits) == set(), "gone, and who knows for how long"
+    assert made.topic_ids(["t"], metadata) == {"t": b"o" * 16}
+    metadata.topics["t"] = Topic("t", b"n" * 16, cluster().topics["t"].partitions)
+    assert made.check_topics(metadata, waits=waits) == {T0}
+    assert made.current(asked) is None
+    assert made.require(T0).state is (State.GONE if waits else State.COMMITTED)
+    assert (made.to_fetch(0.0, metadata), made.require(T0).position) == ({}, -1)

@@ -16,6 +16,7 @@ from moldau.protocol.messages.produce import ProduceRequest
 from moldau.protocol.versions import Versions
 from moldau.records import open_batch, partition_for_key
 from moldau.runtime import Runtime
+from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 
@@ -182,6 +183,25 @@ def test_a_failure_that_nobody_awaits_is_raised_by_flush() -> None:
         assert logs[0].values() == [b"w"]
 
 
+def test_a_flush_hears_of_what_failed_because_nobody_could_tell_any_more() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            await sender.send("t", b"v", partition=0)
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest] += [
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ]
+        error = world.run_client(main)
+        assert error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert error.context["failed_records"] == 1
+
+
 def test_what_cannot_be_delivered_fails_in_time_with_the_reason() -> None:
     async def main(runtime: Runtime) -> tuple[KafkaError, float]:
         async with producer(runtime, delivery_timeout_ms=8000, request_timeout_ms=2000) as sender:
@@ -239,6 +259,7 @@ def test_an_unknown_topic_or_partition_is_told_where_it_is_sent() -> None:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "nope",
         )
+        assert unknown.context["setting"] == "max.block.ms"
         assert (beyond.context["partition"], beyond.context["partitions"]) == (7, 1)
 
 
@@ -316,3 +337,228 @@ def test_metadata_is_not_asked_for_in_a_tight_loop_while_a_leader_is_missing() -
         assert logs[0].values() == _numbers(10, 0)
         asked = [each for _, each in world.cluster.requests if isinstance(each, MetadataRequest)]
         assert len(asked) < 40
+
+
+def test_a_batch_that_is_begun_while_another_is_under_way_waits_no_longer_than_its_linger() -> None:
+    async def main(runtime: Runtime) -> float:
+        async with producer(runtime, linger_ms=50) as sender:
+            await (await sender.send("t", b"0", partition=0))
+            world.cluster.silence.add(ProduceRequest)
+            await sender.send("t", b"1", partition=0)
+            await asyncio.sleep(1)
+            world.cluster.silence.clear()
+            start = runtime.clock.monotonic()
+            await (await sender.send("t", b"2", partition=1))
+            took_s = runtime.clock.monotonic() - start
+            await sender.aclose(abort=True)
+            return took_s
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 2])
+        assert 0.05 <= world.run_client(main) < 0.1
+
+
+def test_only_what_was_sent_before_a_flush_goes_before_its_linger() -> None:
+    async def main(runtime: Runtime) -> float:
+        async with producer(runtime, linger_ms=3000, batch_size=200) as sender:
+            await sender.send("t", b"0", partition=0)
+            start = runtime.clock.monotonic()
+            await asyncio.gather(sender.flush(), sender.flush())
+            assert runtime.clock.monotonic() - start < 1
+            delivery = await sender.send("t", b"1", partition=0)
+            for _ in range(3):  # full batches, which go at once
+                await sender.send("t", bytes(100), partition=1)
+            await delivery
+            return runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 1])
+        assert world.run_client(main) >= 3
+
+
+def test_a_record_that_is_too_large_is_refused_with_the_setting() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime, max_request_size=1000) as sender:
+            await sender.send("t", bytes(500), partition=0)
+            with pytest.raises(KafkaError, match=r"max\.request\.size") as caught:
+                await sender.send("t", bytes(1001), partition=0)
+            await sender.send("t", b"after", partition=0)
+            return caught.value
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        error = world.run_client(main)
+        assert error.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert error.context["topic"] == "t"
+        assert error.context["max_request_size"] == 1000
+        assert log.values() == [bytes(500), b"after"]
+
+
+def test_retries_are_counted_if_the_settings_say_so() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime, retries=2) as sender:
+            with pytest.raises(KafkaError) as caught:
+                await (await sender.send("t", b"v", partition=0))
+            return caught.value
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest] += [ErrorCode.NOT_ENOUGH_REPLICAS] * 3
+        assert world.run_client(main).code is ErrorCode.NOT_ENOUGH_REPLICAS
+        asked = [each for _, each in world.cluster.requests if isinstance(each, ProduceRequest)]
+        assert len(asked) == 3
+        assert log.values() == []
+
+
+def test_partitions_that_were_added_lately_can_be_written_to() -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        async with producer(runtime) as sender:
+            await (await sender.send("t", b"old", partition=0))
+            assert [str(each) for each in await sender.partitions("t")] == ["t-0"]
+            world.cluster.topics["t"].append(Log(leader=2))
+            await (await sender.send("t", b"new", partition=1))
+            world.cluster.topics["t"].append(Log(leader=1))
+            await (await sender.send_many("t", [b"a", b"b"], partition=[2, 0]))
+            return [str(each) for each in await sender.partitions("t")]
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        assert world.run_client(main) == ["t-0", "t-1", "t-2"]
+        assert [log.values() for log in world.cluster.topics["t"]] == [
+            [b"old", b"b"],
+            [b"new"],
+            [b"a"],
+        ]
+
+
+def test_topics_that_are_not_written_to_are_asked_about_no_more() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(
+            runtime, metadata_max_idle_ms=10_000, metadata_max_age_ms=4_000
+        ) as sender:
+            for number in range(30):
+                await sender.send("busy", b"%d" % number, partition=0)
+                if number in (0, 29):
+                    await sender.send("idle", b"%d" % number, partition=0)
+                await asyncio.sleep(1)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("busy", [1])
+        (idle,) = world.cluster.add_topic("idle", [2])
+        world.run_client(main)
+        assert idle.values() == [b"0", b"29"]
+        asked = [
+            {topic.name for topic in each.topics or ()}
+            for _, each in world.cluster.requests
+            if isinstance(each, MetadataRequest)
+        ]
+        both = asked.index({"busy", "idle"})
+        assert {"busy"} in asked[both:], "the other one was forgotten"
+        assert asked[-1] == {"busy", "idle"}, "and found again"
+
+
+def test_troubles_tell_what_records_wait_for() -> None:
+    async def main(runtime: Runtime) -> list[dict[str, Any]]:
+        told = []
+
+        def note() -> None:
+            told.append({str(where): error.code for where, error in sender.troubles().items()})
+
+        async with producer(runtime) as sender:
+            note()
+            world.cluster.refuse[ProduceRequest] += [ErrorCode.NOT_ENOUGH_REPLICAS] * 3
+            delivery = await sender.send("t", b"v", partition=0)
+            leaderless = await sender.send("t", b"v", partition=2)
+            await asyncio.sleep(0.3)
+            note()
+            world.nodes["b2"].crash()
+            unreachable = await sender.send("t", b"v", partition=1)
+            await delivery
+            world.nodes["b1"].crash()
+            await asyncio.sleep(0.5)
+            note()
+            for node in ("b1", "b2"):
+                world.nodes[node].start()
+            world.cluster.move("t", 2, 1)
+            await unreachable
+            await leaderless
+            note()
+        return told
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 2, -1])
+        first, refused, gone, last = world.run_client(main)
+    assert first == last == {}
+    assert refused == {
+        "t-0": ErrorCode.NOT_ENOUGH_REPLICAS,
+        "t-2": ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+    assert set(gone) == {"t-1", "t-2"}
+
+
+def test_many_tasks_that_send_at_once_keep_the_order_of_each() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, batch_size=500, buffer_memory=2000) as sender:
+
+            async def one(task: int) -> None:
+                for number in range(200):
+                    await sender.send("t", b"%d %d" % (task, number), key=b"%d" % task)
+
+            await asyncio.gather(*(one(task) for task in range(8)))
+
+    with ClientWorld() as world:
+        world.cluster.delay_s = 0.01
+        logs = world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+        by_task: dict[bytes, list[int]] = defaultdict(list)
+        for log in logs:
+            for value in log.values():
+                task, number = (value or b"").split()
+                by_task[task].append(int(number))
+        assert by_task == {b"%d" % task: list(range(200)) for task in range(8)}
+
+
+def test_who_sends_without_a_pause_lets_the_loop_have_its_turn() -> None:
+    """Else nothing would leave before memory is full."""
+
+    async def main(runtime: Runtime) -> list[float]:
+        async with producer(runtime, linger_ms=1000) as sender:
+            await (await sender.send("t", b"v", partition=0))
+            under_way = []
+            for way in ("send", "send_many"):
+                if way == "send":
+                    for _ in range(6000):
+                        await sender.send("t", bytes(100))
+                else:
+                    await sender.send_many("t", [bytes(100)] * 6000)
+                under_way.append(sender.metrics()["producer-metrics"]["requests-in-flight"])
+                await sender.flush()
+            return under_way
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 2])
+        assert min(world.run_client(main)) > 0
+
+
+def test_records_have_the_time_at_which_they_were_sent() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        sent_at = []
+        async with producer(runtime, linger_ms=500) as sender:
+            for pause_s in (0, 0.1, 0.2, 3600):
+                await asyncio.sleep(pause_s)
+                sent_at.append(runtime.clock.wall_ms())
+                await sender.send("t", b"v", key=b"same")
+            await sender.send("t", b"v", key=b"same", timestamp_ms=77)
+        return [*sent_at, 77]
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        expected = world.run_client(main, within=4000)
+        found = [each.timestamp for data in log.batches for each in open_batch(data).records()]
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert abs(one - other) <= 1
+
+
+def test_an_unstarted_producer_can_be_closed() -> None:
+    asyncio.run(Producer(bootstrap_servers="a:1").aclose())

@@ -7,8 +7,18 @@ from typing import Protocol
 
 import pytest
 
-from moldau.client import Admin, NewTopic, TopicPartition
+from moldau.client import (
+    Admin,
+    Consumer,
+    EligibleReplicas,
+    NewTopic,
+    Resource,
+    ResourceType,
+    Topic,
+    TopicPartition,
+)
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import format_uuid
 from tests.conformance.broker import moldau as moldau
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
@@ -66,11 +76,86 @@ def test_partitions_move_among_brokers(kafka_broker: Broker) -> None:
     asyncio.run(main())
 
 
+def test_settings_are_tried_without_being_changed(broker: Broker) -> None:
+    topic = Resource(ResourceType.TOPIC, "tried")
+
+    async def main() -> None:
+        async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            await admin.create_topic(NewTopic("tried", 1, 1))
+            await admin.alter_configs(topic, set_to={"retention.ms": "5"}, validate_only=True)
+            with pytest.raises(KafkaError) as caught:
+                await admin.alter_configs(topic, set_to={"retention.ms": "x"}, validate_only=True)
+            assert caught.value.code is ErrorCode.INVALID_CONFIG
+            (entry,) = await admin.describe_configs(topic, names=["retention.ms"])
+            assert entry.is_default
+
+    asyncio.run(main())
+
+
+class SmallPages(Admin):
+    """Asks for two partitions at a time."""
+
+    _page_partitions = 2
+
+
+def test_who_may_lead_is_told_page_by_page(broker: Broker) -> None:
+    names = ("paged-a", "paged-b")
+
+    async def main() -> None:
+        async with SmallPages(bootstrap_servers=broker.bootstrap_servers) as admin:
+            for name in names:
+                await admin.create_topic(NewTopic(name, 3, 1))
+            async with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+                await consumer.partitions(*names)  # waits until the broker knows them
+            found = await admin.eligible_replicas(*names)
+            nobody = EligibleReplicas((), ())
+            assert found == {TopicPartition(name, n): nobody for name in names for n in range(3)}
+            assert found.items() <= (await admin.eligible_replicas()).items()
+            with pytest.raises(KafkaError) as caught:
+                await admin.eligible_replicas("no-such-topic")
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert caught.value.context == {"topic": "no-such-topic"}
+
+    asyncio.run(main())
+
+
+def test_a_topic_goes_by_its_id(broker: Broker) -> None:
+    nobody = b"\x0b" * 16
+
+    async def main() -> None:
+        async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            first = await admin.create_topic(NewTopic("by-id", 1, 1))
+            async with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+                await consumer.partitions("by-id")
+            found = await admin.describe_topics_by_id([first.topic_id, nobody])
+            described, unknown = found[first.topic_id], found[nobody]
+            assert isinstance(described, Topic)
+            assert (described.name, len(described.partitions)) == ("by-id", 1)
+            assert isinstance(unknown, KafkaError)
+            assert unknown.code is ErrorCode.UNKNOWN_TOPIC_ID
+            assert unknown.context == {"topic_id": format_uuid(nobody)}
+            await admin.delete_topic("by-id")
+            second = await admin.create_topic(NewTopic("by-id", 1, 1))
+            missed = (await admin.delete_topics_by_id([first.topic_id]))[first.topic_id]
+            assert missed is not None
+            assert missed.code is ErrorCode.UNKNOWN_TOPIC_ID
+            assert await admin.delete_topics_by_id([second.topic_id]) == {second.topic_id: None}
+            gone = (await admin.delete_topics(["by-id"]))["by-id"]
+            assert gone is not None
+            assert gone.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    asyncio.run(main())
+
+
 def test_features_that_are_not_there(broker: Broker) -> None:
     async def main() -> None:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             levels = await admin.describe_features()
             assert levels["metadata.version"] >= 7
+            supported = await admin.supported_features()
+            assert supported.keys() >= levels.keys()
+            for name, level in levels.items():
+                assert supported[name][0] <= level <= supported[name][1], name
             with pytest.raises(KafkaError) as caught:
                 await admin.update_features({"no.such.feature": 3}, dry_run=True)
             assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION

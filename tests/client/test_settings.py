@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import re
+import subprocess
+from collections.abc import Mapping
+from typing import Final
+
 import pytest
 
-from moldau.client import Producer
+from moldau.client import Admin, Consumer, Producer, producer_settings
 from moldau.client import settings as rows
 from moldau.client.addresses import Address, parse_address
-from moldau.config import BadSettings
+from moldau.client.common_settings import (
+    WITHOUT_MEANING_TO_ADMINS,
+    WITHOUT_MEANING_TO_CONSUMERS,
+    why_without_meaning,
+)
+from moldau.client.group_settings import coordinator_decides
+from moldau.config import REQUIRED, BadSettings, SettingTable
 from moldau.errors import ConfigError
+from moldau.runtime import Runtime
 from tests.client.page import PAGE, render
+from tests.client.world import BOOTSTRAP, ClientWorld
+from tests.peers.apache_kafka import fetch_or_skip
+
+# Java must be told how to make bytes; here records are bytes without it.
+NULL_HERE: Final = frozenset(
+    ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+)
 
 
 def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
@@ -39,6 +59,15 @@ def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
             "5 or less",
         ),
         ({"bootstrap_servers": "a:1", "delivery_timeout_ms": 10}, "request.timeout.ms"),
+        ({"bootstrap_servers": "a:1", "retries": 0, "enable_idempotence": True}, "retries of 1"),
+        ({"bootstrap_servers": "a:1", "security_protocol": "SSL"}, "not built yet"),
+        ({"bootstrap_servers": "a:1", "security_protocol": "secret"}, "SASL_SSL"),
+        ({"bootstrap_servers": "a:1", "transactional_id": "t"}, "transactions are not built yet"),
+        (
+            {"bootstrap_servers": "a:1", "transaction_two_phase_commit_enable": True},
+            "transactions are not built yet",
+        ),
+        ({"bootstrap_servers": "a:1", "config_providers": "env"}, "looks up no references"),
     ],
 )
 def test_bad_settings_are_told(options: dict[str, object], told: str) -> None:
@@ -48,13 +77,117 @@ def test_bad_settings_are_told(options: dict[str, object], told: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [({}, True), ({"acks": "1"}, False), ({"max_in_flight_requests_per_connection": 6}, False)],
+    [
+        ({}, True),
+        ({"acks": "1"}, False),
+        ({"max_in_flight_requests_per_connection": 6}, False),
+        ({"retries": 0}, False),
+    ],
 )
 def test_idempotence_is_on_unless_something_rules_it_out(
     options: dict[str, object], expected: bool
 ) -> None:
     given = {"bootstrap_servers": "a:1", **options}
     assert rows.idempotent(rows.resolve(rows.PRODUCER_SETTINGS, {}, given)) is expected
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+def test_settings_without_meaning_are_told_once_and_secrets_are_not(
+    client: type[Producer | Consumer | Admin], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        given = {"bootstrap.servers": BOOTSTRAP, "ssl.key.password": "hush", "client.id": "me"}
+        made = client(given, runtime=runtime, send_buffer_bytes=1000)
+        await made.start()
+        await made.aclose()
+
+    with ClientWorld() as world, caplog.at_level(logging.WARNING, "moldau.client"):
+        world.run_client(main)
+    assert [each.getMessage().split(":")[:2] for each in caplog.records] == [
+        [client.__name__.lower(), " ssl.key.password has no effect"],
+        [client.__name__.lower(), " send.buffer.bytes has no effect"],
+    ]
+    assert "hush" not in caplog.text
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"security.protocol": "SASL_SSL"}, "security.protocol"),
+        ({"config.providers": "file"}, "config.providers"),
+    ],
+)
+def test_what_would_be_dangerous_to_ignore_is_refused(
+    client: type[Producer | Consumer | Admin], given: dict[str, str], named: str
+) -> None:
+    with pytest.raises(BadSettings, match=named):
+        client({"bootstrap.servers": BOOTSTRAP, **given})
+    client({"bootstrap.servers": BOOTSTRAP, "security.protocol": "plaintext"})
+
+
+def test_the_group_protocol_may_be_written_in_any_case() -> None:
+    given = {"bootstrap.servers": BOOTSTRAP, "group.id": "g", "group.protocol": "CONSUMER"}
+    assert coordinator_decides(Consumer(given).settings)
+    with pytest.raises(BadSettings, match=r"session\.timeout\.ms"):
+        Consumer(given, session_timeout_ms=10_000)
+
+
+# By the class of Java's that prints its settings: our table, and what has no effect besides.
+Known = tuple[str, SettingTable, Mapping[str, str]]
+KNOWN: Final[list[Known]] = [
+    (
+        "producer.ProducerConfig",
+        rows.PRODUCER_SETTINGS,
+        producer_settings.WITHOUT_MEANING,
+    ),
+    ("consumer.ConsumerConfig", rows.CONSUMER_SETTINGS, WITHOUT_MEANING_TO_CONSUMERS),
+    ("admin.AdminClientConfig", rows.ADMIN_SETTINGS, WITHOUT_MEANING_TO_ADMINS),
+]
+
+
+def has_no_effect(name: str, own: Mapping[str, str]) -> bool:
+    return name in own or why_without_meaning(name) is not None
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known[0])
+def test_a_setting_is_either_followed_or_without_meaning(known: Known) -> None:
+    _, table, own = known
+    assert not [row.name for row in table if has_no_effect(row.name, own)]
+
+
+_ENTRY = re.compile(r'<li>\s*<h4><a id="([^"]+)".*?<table><tbody>(.*?)</tbody></table>', re.DOTALL)
+_FACT = re.compile(r"<tr><th>(.*?):</th><td>(.*?)</td></tr>")
+_OTHER_DEFAULTS = {
+    "enable.idempotence": "true, unless something rules it out",
+    "compression.gzip.level": "as the library has it",
+    "enable.auto.commit": "true, where there is a group",
+    "partition.assignment.strategy": "the same two, by their names",
+}
+_UNKNOWN = {"bootstrap.controllers": "controllers are no servers of clients here"}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known[0])
+def test_every_setting_of_kafkas_clients_is_known_with_its_default(known: Known) -> None:
+    config, table, own = known
+    kafka = fetch_or_skip()
+    command = [kafka.java, "-cp", f"{kafka.libs}/*", f"org.apache.kafka.clients.{config}"]
+    page = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603
+    theirs = {name: dict(_FACT.findall(facts)) for name, facts in _ENTRY.findall(page)}
+    assert len(theirs) > 60
+    assert not [
+        name
+        for name in theirs
+        if table.find(name) is None and not has_no_effect(name, own) and name not in _UNKNOWN
+    ]
+    for name, facts in theirs.items():
+        row = table.find(name)
+        if row is None or name in _OTHER_DEFAULTS or row.default is REQUIRED:
+            continue
+        default = "null" if name in NULL_HERE else facts["Default"].split(" (")[0].strip('"')
+        ours = "null" if row.default is None else row.write(row.default)
+        assert (name, ours) == (name, default)
 
 
 @pytest.mark.parametrize(

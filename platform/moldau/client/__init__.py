@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from moldau.client.admin import Admin
     from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
     from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
-    from moldau.client.admin_partitions import Reassignment
+    from moldau.client.admin_partitions import EligibleReplicas, Reassignment
+    from moldau.client.admin_progress import GroupProgress, PartitionProgress
     from moldau.client.admin_topics import CreatedTopic, NewTopic
-    from moldau.client.consumer import Consumer, ConsumerInterceptor
+    from moldau.client.consumer import Consumer
+    from moldau.client.consumer_groups import GroupMetadata
+    from moldau.client.consumer_interceptors import ConsumerInterceptor
     from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
     from moldau.client.fetched import PartitionRecords
     from moldau.client.group.descriptions import GroupDescription, GroupMember, ListedGroup
@@ -32,8 +35,16 @@ if TYPE_CHECKING:
     from moldau.client.group.offset_requests import OffsetAndMetadata
     from moldau.client.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.client.offsets import FoundOffset
+    from moldau.client.partitioner import RecordPartitioner
     from moldau.client.producer import Producer
+    from moldau.client.producer_record import (
+        OnDelivery,
+        ProducerInterceptor,
+        ProducerRecord,
+        SendOptions,
+    )
     from moldau.client.records_out import ConsumerRecord
+    from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
 
 _HOMES = {
     "Admin": "admin",
@@ -42,28 +53,39 @@ _HOMES = {
     "ConfigEntry": "admin_configs",
     "ConfigSource": "admin_configs",
     "Consumer": "consumer",
-    "ConsumerInterceptor": "consumer",
+    "ConsumerInterceptor": "consumer_interceptors",
     "ConsumerRecord": "records_out",
     "CreatedTopic": "admin_topics",
     "Deliveries": "delivery",
     "Delivery": "delivery",
+    "DeserializationFailed": "serdes.contract",
+    "EligibleReplicas": "admin_partitions",
     "FoundOffset": "offsets",
     "GroupDescription": "group.descriptions",
+    "GroupMetadata": "consumer_groups",
     "GroupMember": "group.descriptions",
+    "GroupProgress": "admin_progress",
     "ListedGroup": "group.descriptions",
     "LogDir": "admin_cluster",
     "NewTopic": "admin_topics",
     "OffsetAndMetadata": "group.offset_requests",
+    "OnDelivery": "producer_record",
     "Partition": "metadata",
+    "PartitionProgress": "admin_progress",
     "PartitionRecords": "fetched",
     "Producer": "producer",
+    "ProducerInterceptor": "producer_record",
+    "ProducerRecord": "producer_record",
     "Quorum": "admin_cluster",
     "Reassignment": "admin_partitions",
     "RebalanceListener": "group.listener",
+    "RecordPartitioner": "partitioner",
     "Resource": "admin_configs",
     "ResourceType": "admin_configs",
+    "SendOptions": "producer_record",
     "Sent": "delivery",
     "SentRange": "delivery",
+    "SerializationFailed": "serdes.contract",
     "Topic": "metadata",
     "TopicPartition": "metadata",
 }
@@ -80,23 +102,34 @@ __all__ = [
     "CreatedTopic",
     "Deliveries",
     "Delivery",
+    "DeserializationFailed",
+    "EligibleReplicas",
     "FoundOffset",
     "GroupDescription",
     "GroupMember",
+    "GroupMetadata",
+    "GroupProgress",
     "ListedGroup",
     "LogDir",
     "NewTopic",
     "OffsetAndMetadata",
+    "OnDelivery",
     "Partition",
+    "PartitionProgress",
     "PartitionRecords",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "Quorum",
     "Reassignment",
     "RebalanceListener",
+    "RecordPartitioner",
     "Resource",
     "ResourceType",
+    "SendOptions",
     "Sent",
     "SentRange",
+    "SerializationFailed",
     "Topic",
     "TopicPartition",
 ]

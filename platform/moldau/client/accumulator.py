@@ -5,41 +5,27 @@ Invariants: a batch ends exactly once, acknowledged or failed, and gives its mem
 within a partition batches are acknowledged in the order of sending (batches.py says how); with
 idempotence nothing is stored twice, whatever is sent again; nothing waits beyond its delivery
 timeout; a batch whose time ran out while it was under way is failed, but keeps its place until the
-broker's answer says what became of it.
+broker's answer says what became of it; a batch that is too large for the broker ends with the last
+of the parts that are sent instead (splitting.py says how large these are).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.client.backoff import Backoff
 from moldau.client.batches import EPOCH_MAX, NO_OFFSET, Batch, PartitionQueue
 from moldau.client.metadata import NO_LEADER, Metadata, TopicPartition
+from moldau.client.refusals import LOST_STATE, NOT_STORED, TOO_LARGE
+from moldau.client.runs import Run
+from moldau.client.splitting import Fit, split
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.records import NO_PRODUCER, BatchBuilder, Codec, Producer, Row
+from moldau.records import NO_PRODUCER, BatchBuilder, Codec, Producer
 
 if TYPE_CHECKING:
     from random import Random
-
-_LOST_STATE: Final = frozenset(
-    (
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    )
-)
-# After these the broker may have the batch all the same.
-_UNSURE: Final = frozenset(
-    (
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +41,7 @@ class Options:
     is_idempotent: bool
     codec: Codec
     level: int | None
+    retries_max: int = 2**31 - 1
 
 
 class ToSend(NamedTuple):
@@ -70,6 +57,8 @@ class Drained:
 
     requests: list[ToSend] = field(default_factory=list)
     unreachable: set[int] = field(default_factory=set)
+    untold: list[Batch] = field(default_factory=list)
+    """What has failed meanwhile and nobody was told."""
     has_leaderless: bool = False
 
 
@@ -84,10 +73,20 @@ class Accumulator:
         self.needs_identity = options.is_idempotent
         self.trouble: KafkaError | None = None
         """Why a broker could not be reached lately: for batches that were never sent."""
+        self.on_sealed: Callable[[PartitionQueue, Batch], None] | None = None
+        self.on_failed: Callable[[Batch], None] | None = None
+        self.on_split: Callable[[Batch], None] | None = None
+        self.batch_type = Batch
+        self.clock_ns: Callable[[], int] | None = None
+        """With it, batches can `place` records with the time that it is."""
+        self.wall_from_ns = 0
+        self._untold: list[Batch] = []
+        self._stuck_since: dict[int, float] = {}
         self._backoff = backoff
         self._random = random
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._busy: dict[PartitionQueue, None] = {}
+        self._fits: dict[PartitionQueue, Fit] = {}
         self._builder_bytes = min(options.batch_bytes, options.request_bytes)
 
     # Records in
@@ -120,7 +119,10 @@ class Accumulator:
 
         KafkaError when the record alone is larger than a request may be.
         """
-        batch = Batch(queue.where, self._builder(), now)
+        builder = self._builder(queue)
+        batch = self.batch_type(queue.where, builder, now)
+        if self.clock_ns is not None:
+            builder.open_for(batch, self.clock_ns, self.wall_from_ns)
         assert batch.builder is not None
         batch.append(timestamp, key, value, headers)
         if batch.builder.size_bytes > self.options.request_bytes:
@@ -135,31 +137,35 @@ class Accumulator:
         return batch
 
     def extend(
-        self, queue: PartitionQueue, now: float, rows: Sequence[Row], start: int
+        self, queue: PartitionQueue, now: float, run: Run, start: int
     ) -> tuple[Batch, int, int] | None:
-        """Appends rows from `start` on, as many as one batch takes: (batch, index of the first in
-        it, how many); None when a new batch is needed and there is no room for one."""
+        """Appends records from `start` on, as many as one batch takes: (batch, index of the first
+        in it, how many); None when a new batch is needed and there is no room for one."""
         batch = queue.open
         if batch is not None:
             assert batch.builder is not None
             first = batch.builder.count
-            count = batch.builder.extend(rows, start)
+            count = run.fill(batch.builder, start)
             if count:
                 return batch, first, count
         if not self.has_room:
             return None
-        batch = self.begin(queue, now, *rows[start])
+        batch = self.begin(queue, now, *run.row(start))
         assert batch.builder is not None
-        return batch, 0, 1 + batch.builder.extend(rows, start + 1)
+        return batch, 0, 1 + run.fill(batch.builder, start + 1)
 
-    def _builder(self) -> BatchBuilder:
-        return BatchBuilder(self._builder_bytes, codec=self.options.codec, level=self.options.level)
+    def _builder(self, queue: PartitionQueue) -> BatchBuilder:
+        size = self._builder_bytes
+        fit = self._fits.get(queue)
+        if fit is not None:
+            size = min(size, fit.size_bytes_max)
+        return BatchBuilder(size, codec=self.options.codec, level=self.options.level)
 
     def _open(self, queue: PartitionQueue, batch: Batch) -> None:
         if queue.open is not None:
             self.seal(queue)
         assert batch.builder is not None
-        batch.reserved_bytes = max(self._builder_bytes, batch.builder.size_bytes)
+        batch.reserved_bytes = max(batch.builder.size_bytes_max, batch.builder.size_bytes)
         self.used_bytes += batch.reserved_bytes
         queue.open = batch
         self._busy[queue] = None
@@ -172,6 +178,8 @@ class Accumulator:
         self.used_bytes += batch.builder.size_bytes - batch.reserved_bytes
         batch.reserved_bytes = batch.builder.size_bytes
         queue.seal()
+        if self.on_sealed is not None:
+            self.on_sealed(queue, batch)
 
     # Requests out
 
@@ -180,9 +188,12 @@ class Accumulator:
         drained = Drained()
         self._seal_what_is_due(now)
         if self.needs_identity:
+            drained.untold = self.take_untold()
             return drained
         candidates: dict[int, list[PartitionQueue]] = {}
-        for queue in self._busy:
+        for queue in list(self._busy):
+            if queue.held:
+                self._settle_held(queue)
             if queue.needs_restart(self.identity) and not self._restart(queue):
                 continue
             if not queue.may_send(now, self.options.in_flight_max):
@@ -190,6 +201,7 @@ class Accumulator:
             leader = metadata.leader_of(queue.where)
             if leader == NO_LEADER:
                 self._put_off(queue, now)
+                _note_leaderless(queue, metadata)
                 drained.has_leaderless = True
             elif leader not in room:
                 drained.unreachable.add(leader)
@@ -197,7 +209,18 @@ class Accumulator:
                 candidates.setdefault(leader, []).append(queue)
         for node_id, queues in candidates.items():
             drained.requests += self._requests(now, node_id, queues, room[node_id])
+        drained.untold = self.take_untold()
+        self._note_stuck(now, drained, {node for node in candidates if not room[node]})
         return drained
+
+    def _note_stuck(self, now: float, drained: Drained, full: set[int]) -> None:
+        stuck = drained.unreachable | full
+        self._stuck_since = {node: self._stuck_since.get(node, now) for node in stuck}
+
+    def is_stuck(self, node_id: int, now: float, after_s: float) -> bool:
+        """Whether batches have waited for this broker to take one for so long."""
+        since = self._stuck_since.get(node_id)
+        return since is not None and now - since >= after_s
 
     def _requests(
         self, now: float, node_id: int, queues: list[PartitionQueue], room: int
@@ -208,6 +231,8 @@ class Accumulator:
             for queue in queues:
                 if not queue.may_send(now, self.options.in_flight_max):
                     continue
+                if queue in self._fits:
+                    self._fit(queue, self._fits[queue])
                 size_next = queue.waiting[0].reserved_bytes
                 if batches and size + size_next > self.options.request_bytes:
                     continue
@@ -218,6 +243,25 @@ class Accumulator:
             queues.append(queues.pop(0))  # another one is first in the next request
             room -= 1
             yield ToSend(node_id, batches)
+
+    def _fit(self, queue: PartitionQueue, fit: Fit) -> None:
+        """Splits what would be refused for its size, before it is sent for the first time."""
+        while True:
+            batch = queue.waiting[0]
+            if batch.was_sent or batch.count == 1:
+                return
+            batch.build(NO_PRODUCER)
+            if not fit.built(batch):
+                return
+            self._split(queue, queue.waiting.popleft(), fit)
+
+    def _split(self, queue: PartitionQueue, batch: Batch, fit: Fit) -> None:
+        parts = split(batch, fit.size_bytes_max, self.options.codec, self.options.level)
+        queue.replace(batch, parts)
+        self.used_bytes += sum(each.reserved_bytes for each in parts)
+        self._release(queue, batch)
+        if self.on_split is not None:
+            self.on_split(batch)
 
     def _seal_what_is_due(self, now: float) -> None:
         everything = self.is_flushing or not self.has_room
@@ -261,29 +305,58 @@ class Accumulator:
 
     # Outcomes
 
-    def acknowledged(self, batch: Batch, base_offset: int, timestamp: int) -> None:
-        """The broker has it."""
+    def acknowledged(self, batch: Batch, base_offset: int, timestamp: int) -> Batch | None:
+        """The broker has it. What it is the last part of is returned when other parts have failed
+        and nobody was told."""
         queue = self._queues[batch.where]
         queue.in_flight.remove(batch)
         self.trouble = None
         queue.is_known = True
         queue.failures = 0
         queue.not_before = 0.0
-        if not batch.is_done:
-            batch.finish(base_offset, timestamp)
+        untold = None if batch.is_done else batch.finish(base_offset, timestamp)
         self._release(queue, batch)
+        self._acknowledge_held(queue, batch)
+        return untold
+
+    def _acknowledge_held(self, queue: PartitionQueue, batch: Batch) -> None:
+        """A broker that has a batch has all that were numbered before it."""
+        queue.stored_number = max(queue.stored_number, batch.number)
+        for held in [each for each in queue.held if each.number < batch.number]:
+            queue.held.remove(held)
+            untold = None if held.is_done else held.finish(NO_OFFSET)
+            self._untold += [untold] if untold is not None else []
+            self._release(queue, held)
 
     def refused(self, batch: Batch, error: KafkaError, now: float) -> Batch | None:
-        """The broker refused it, or nobody knows whether it has it. The batch is returned when it
-        has failed for good and nobody was told."""
+        """The broker refused it, or nobody knows whether it has it. The batch, or what it is part
+        of, is returned when it has failed for good and nobody was told."""
         queue = self._queues[batch.where]
         queue.in_flight.remove(batch)
         batch.last_error = error
-        if error.code in _UNSURE:
+        if error.code not in NOT_STORED:
             batch.is_unsure = True
-        if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and not batch.is_done:
-            batch.finish(NO_OFFSET)
+        is_stored = error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (
+            error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and self.options.is_idempotent
+            and batch.number < queue.stored_number
+        )
+        if is_stored and not batch.is_done:
+            untold = batch.finish(NO_OFFSET)
             self._release(queue, batch)
+            self._acknowledge_held(queue, batch)
+            return untold
+        if (
+            error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and self.options.is_idempotent
+            and queue.is_next_to_ask(batch)
+            and (batch.is_unsure or queue.has_unsure)
+        ):
+            queue.held.append(batch)
+            self._settle_held(queue)
+            return None
+        if error.code in TOO_LARGE and batch.count > 1 and not batch.is_done:
+            self._too_large(queue, batch)
             return None
         if not batch.is_done and self._may_retry(queue, batch, error):
             queue.put_back(batch)
@@ -291,11 +364,39 @@ class Accumulator:
             return None
         return self._fail(queue, batch, error)
 
+    def _too_large(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Its parts are sent instead, as if they had not been tried yet."""
+        fit = self._fits.get(queue)
+        if fit is None:
+            fit = self._fits[queue] = Fit(batch)
+        else:
+            fit.refused(batch)
+        self._split(queue, batch, fit)
+
+    def _settle_held(self, queue: PartitionQueue) -> None:
+        """Once nothing is left to ask about: what is held is not there, or nobody can tell."""
+        if queue.has_unsure:
+            return
+        held, queue.held = sorted(queue.held, key=lambda each: each.number), []
+        for batch in held:
+            is_blind = batch.number < queue.lost_number
+            batch.is_unsure = False
+            error = batch.last_error
+            assert error is not None
+            if not (is_blind or batch.is_done) and self._may_retry(queue, batch, error):
+                queue.put_back(batch)
+                continue
+            untold = self._fail(queue, batch, error)
+            self._untold += [untold] if untold is not None else []
+        if not queue.is_empty:
+            self._busy[queue] = None
+
     def _may_retry(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> bool:
-        if error.code not in _LOST_STATE or not self.options.is_idempotent:
+        if batch.attempts > self.options.retries_max:
+            return False
+        if error.code not in LOST_STATE or not self.options.is_idempotent:
             return error.retriable
         if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            batch.is_unsure = False  # were it stored, it would be called a duplicate
             if not queue.is_first_under_way(batch) or queue.must_restart:
                 return True  # what should have come before it did not: no surprise
             queue.must_restart = True
@@ -308,11 +409,11 @@ class Accumulator:
         untold = []
         created_by = now - self.options.delivery_timeout_s
         for queue in list(self._busy):
-            for batch in queue.in_flight:
+            for batch in (*queue.held, *queue.in_flight):
                 if batch.is_done or batch.created > created_by:
                     continue
-                if not batch.finish(NO_OFFSET, error=self._too_late(batch)):
-                    untold.append(batch)
+                failed = self._end(batch, self._too_late(batch))
+                untold += [failed] if failed is not None else []
             while queue.waiting and queue.waiting[0].created <= created_by:
                 batch = queue.waiting.popleft()
                 failed = self._fail(queue, batch, self._too_late(batch))
@@ -335,15 +436,20 @@ class Accumulator:
             **context,
         )
 
+    def take_untold(self) -> list[Batch]:
+        """What has failed since this was last asked, or `drain`, and nobody was told."""
+        untold, self._untold = self._untold, []
+        return untold
+
     def fail_all(self, error: KafkaError) -> list[Batch]:
         """The producer cannot go on: everything that waits fails; those nobody was told of."""
         untold = []
         for queue in list(self._busy):
             if queue.open is not None:
                 self.seal(queue)
-            for batch in queue.in_flight:
-                if not batch.is_done and not batch.finish(NO_OFFSET, error=error):
-                    untold.append(batch)
+            for batch in (*queue.held, *queue.in_flight):
+                failed = None if batch.is_done else self._end(batch, error)
+                untold += [failed] if failed is not None else []
             while queue.waiting:
                 failed = self._fail(queue, queue.waiting.popleft(), error)
                 untold += [failed] if failed is not None else []
@@ -352,17 +458,35 @@ class Accumulator:
     def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> Batch | None:
         if batch.was_sent and batch.producer.id != NO_PRODUCER.id:
             queue.must_restart = True
-        was_told = True
-        if not batch.is_done:
-            was_told = batch.finish(NO_OFFSET, error=error)
+            if batch.is_unsure:
+                queue.lost_number = max(queue.lost_number, batch.number)
+        untold = None if batch.is_done else self._end(batch, error)
         self._release(queue, batch)
-        return None if was_told else batch
+        return untold
+
+    def _end(self, batch: Batch, error: KafkaError) -> Batch | None:
+        """It has failed for good; what has ended so and nobody was told of."""
+        untold = batch.finish(NO_OFFSET, error=error)
+        if self.on_failed is not None:
+            self.on_failed(batch)
+        return untold
 
     def _release(self, queue: PartitionQueue, batch: Batch) -> None:
         self.used_bytes -= batch.reserved_bytes
         batch.data = None
         if queue.is_empty:
             self._busy.pop(queue, None)
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """By partition, what its oldest batch was refused with or why its broker is out of reach;
+        only those that wait for such a reason."""
+        found = {}
+        for queue in self._busy:
+            oldest = next(iter((*queue.held, *queue.in_flight, *queue.waiting)), queue.open)
+            error = self.trouble if oldest is None else oldest.last_error or self.trouble
+            if error is not None:
+                found[queue.where] = error
+        return found
 
     def identify(self, producer: Producer) -> None:
         """The id to write with from now on, for queues that begin or begin anew."""
@@ -373,7 +497,19 @@ class Accumulator:
         """Every batch that is neither acknowledged nor failed, oldest first in each partition."""
         found: list[Batch] = []
         for queue in self._busy:
-            found += (each for each in queue.in_flight if not each.is_done)
+            found += (each for each in (*queue.held, *queue.in_flight) if not each.is_done)
             found += queue.waiting
             found += [queue.open] if queue.open is not None else []
         return found
+
+
+def _note_leaderless(queue: PartitionQueue, metadata: Metadata) -> None:
+    """Why the first batch waits, unless it waits for another reason already."""
+    batch = queue.waiting[0]
+    if batch.last_error is None:
+        batch.last_error = KafkaError(
+            metadata.refused.get(queue.where.topic, ErrorCode.LEADER_NOT_AVAILABLE),
+            "nobody leads the partition at present",
+            topic=queue.where.topic,
+            partition=queue.where.partition,
+        )

@@ -16,15 +16,15 @@ from typing import Self
 from moldau.client import settings as rows
 from moldau.client.admin_cluster import ClusterAdmin
 from moldau.client.admin_configs import ConfigAdmin
-from moldau.client.admin_groups import GroupAdmin
 from moldau.client.admin_partitions import PartitionAdmin
-from moldau.client.admin_topics import TopicAdmin
+from moldau.client.admin_progress import ProgressAdmin
 from moldau.client.cluster import Cluster
+from moldau.client.common_settings import WITHOUT_MEANING_TO_ADMINS, Given
 from moldau.client.world import World, closing_unless_ready
 from moldau.runtime import Runtime
 
 
-class Admin(TopicAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin, GroupAdmin):
+class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
     """Topics, partitions, settings, brokers, groups. Belongs to the event loop that it was started
     in."""
 
@@ -36,7 +36,8 @@ class Admin(TopicAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin, GroupAdmin):
         **options: object,
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win."""
-        self.settings = rows.resolve(rows.ADMIN_SETTINGS, settings or {}, options)
+        self._given = Given(settings or {}, options, without_meaning=WITHOUT_MEANING_TO_ADMINS)
+        self.settings = rows.resolve(rows.ADMIN_SETTINGS, self._given.settings, {})
         self._world = World(runtime)
 
     async def __aenter__(self) -> Self:
@@ -48,6 +49,7 @@ class Admin(TopicAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin, GroupAdmin):
 
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached."""
+        self._given.tell("admin", self.settings)
         self._cluster = Cluster(self._world.enter(), self.settings)
         async with closing_unless_ready(self.aclose):
             await self._cluster.refresh()

@@ -64,6 +64,8 @@ class ClusterDescription:
     cluster_id: str | None
     controller_id: int
     brokers: tuple[Broker, ...]
+    fenced: tuple[Broker, ...] = ()
+    """Registered, and not alive; only where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,8 @@ class ActiveProducer:
 class ClusterAdmin(AdminRequests):
     """Brokers, disks, quorum, features."""
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Its id and its living brokers."""
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073) if asked for."""
         connection = await self._cluster.connection()
         try:
             connection.version_of(DescribeClusterRequest)
@@ -134,21 +136,30 @@ class ClusterAdmin(AdminRequests):
             brokers = tuple(known.brokers[each] for each in sorted(known.brokers))
             return ClusterDescription(known.cluster_id, known.controller_id, brokers)
         request = DescribeClusterRequest(
-            include_cluster_authorized_operations=False, endpoint_type=_BROKERS
+            include_cluster_authorized_operations=False,
+            endpoint_type=_BROKERS,
+            include_fenced_brokers=include_fenced,
         )
         answer = await self._ask(request, DescribeClusterResponse)
         raise_for(answer.error_code, answer.error_message or "")
-        found = (
-            Broker(each.broker_id, Address(each.host, each.port), each.rack)
-            for each in answer.brokers
+        alive: list[Broker] = []
+        fenced: list[Broker] = []
+        for each in sorted(answer.brokers, key=lambda each: each.broker_id):
+            found = fenced if each.is_fenced else alive
+            found.append(Broker(each.broker_id, Address(each.host, each.port), each.rack))
+        return ClusterDescription(
+            answer.cluster_id, answer.controller_id, tuple(alive), tuple(fenced)
         )
-        ordered = tuple(sorted(found, key=lambda each: each.node_id))
-        return ClusterDescription(answer.cluster_id, answer.controller_id, ordered)
 
     async def describe_features(self) -> dict[str, int]:
         """The level of each feature that the cluster has agreed on."""
         connection = await self._cluster.connection()
         return dict(connection.features)
+
+    async def supported_features(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
+        """The levels, from and to, that a broker, or any of them, could work with."""
+        connection = await self._cluster.connection(*(() if broker is None else (broker,)))
+        return dict(connection.supported_features)
 
     async def update_features(
         self,

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.cluster import ANY_BROKER
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages.describe_configs import (
@@ -118,11 +119,12 @@ class ConfigAdmin(AdminRequests):
         node_id = _node_of(resource)
 
         async def ask(wanted: list[Resource]) -> dict[Resource, list[ConfigEntry] | KafkaError]:
-            answer = await self._ask(request, DescribeConfigsResponse, node_id=node_id)
+            answer = await self._ask_once(request, DescribeConfigsResponse, node_id)
             found = answer.results[0]
             error = error_of(found.error_code, found.error_message, **_told(resource))
             return {resource: error or [_entry(each) for each in found.configs]}
 
+        await self._require_broker(node_id)
         result = (await self._for_each([resource], ask))[resource]
         if isinstance(result, KafkaError):
             raise result
@@ -136,8 +138,10 @@ class ConfigAdmin(AdminRequests):
         unset: Iterable[str] = (),
         append: Mapping[str, str] | None = None,
         subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> None:
-        """Changes settings of a resource, all or none; `append` and `subtract` are for lists."""
+        """Changes settings of a resource, all or none; `append` and `subtract` are for lists.
+        `validate_only` only says whether it could be done."""
         changes: list[AlterableConfig] = []
         for operation, values in ((_SET, set_to), (_APPEND, append), (_SUBTRACT, subtract)):
             changes += (
@@ -153,16 +157,17 @@ class ConfigAdmin(AdminRequests):
                     resource_type=resource.type, resource_name=resource.name, configs=changes
                 )
             ],
-            validate_only=False,
+            validate_only=validate_only,
         )
         node_id = _node_of(resource)
 
         async def ask(wanted: list[Resource]) -> dict[Resource, KafkaError | None]:
-            answer = await self._ask(request, IncrementalAlterConfigsResponse, node_id=node_id)
+            answer = await self._ask_once(request, IncrementalAlterConfigsResponse, node_id)
             found = answer.responses[0]
             error = error_of(found.error_code, found.error_message, **_told(resource))
             return {resource: error}
 
+        await self._require_broker(node_id)
         result = (await self._for_each([resource], ask))[resource]
         if result is not None:
             raise result
@@ -182,10 +187,10 @@ def _told(resource: Resource) -> dict[str, object]:
     return {"type": resource.type.name.lower(), "name": resource.name}
 
 
-def _node_of(resource: Resource) -> int | None:
+def _node_of(resource: Resource) -> int:
     """A broker's own settings are its business; all others any broker knows."""
     if resource.type not in _OF_ONE_BROKER or not resource.name:
-        return None
+        return ANY_BROKER
     try:
         return int(resource.name)
     except ValueError as error:

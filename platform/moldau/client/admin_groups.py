@@ -154,19 +154,28 @@ class GroupAdmin(AdminRequests):
         wanted = None if partitions is None else list(partitions)
 
         async def ask(coordinator: Coordinator) -> dict[TopicPartition, OffsetAndMetadata]:
-            new, old = fetch_request(group, wanted, require_stable=require_stable)
-            connection = await coordinator.connection()
-            version = connection.version_of(OffsetFetchRequest, at_most=NEWEST_WITH_NAMES)
-            request = new if version >= MANY_GROUPS else old
-            found = fetched(
-                await coordinator.call(request, OffsetFetchResponse, at_most=NEWEST_WITH_NAMES)
-            )
-            self._check(coordinator, found.error_code)
-            for where, code in found.errors.items():
-                self._check(coordinator, code, topic=where.topic, partition=where.partition)
-            return found.offsets
+            return await self._committed(coordinator, wanted, require_stable=require_stable)
 
         return await self._at_coordinator(group, ask)
+
+    async def _committed(
+        self,
+        coordinator: Coordinator,
+        wanted: list[TopicPartition] | None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        new, old = fetch_request(coordinator.group_id, wanted, require_stable=require_stable)
+        connection = await coordinator.connection()
+        version = connection.version_of(OffsetFetchRequest, at_most=NEWEST_WITH_NAMES)
+        request = new if version >= MANY_GROUPS else old
+        found = fetched(
+            await coordinator.call(request, OffsetFetchResponse, at_most=NEWEST_WITH_NAMES)
+        )
+        self._check(coordinator, found.error_code)
+        for where, code in found.errors.items():
+            self._check(coordinator, code, topic=where.topic, partition=where.partition)
+        return found.offsets
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]

@@ -11,6 +11,7 @@ from moldau.client import settings as rows
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
+from moldau.protocol.messages import describe_topic_partitions as paging
 from moldau.protocol.messages import elect_leaders as electing
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -49,8 +50,44 @@ class Reassignment:
     removing: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EligibleReplicas:
+    """Brokers that may lead a partition without loss although they are not in sync (KIP-966), and
+    those that were known to be able to when that was last so."""
+
+    eligible: tuple[int, ...]
+    last_known: tuple[int, ...]
+
+
 class PartitionAdmin(AdminRequests):
     """Leaders and replicas."""
+
+    _page_partitions = 2000
+
+    async def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
+        """Who could lead each partition of these topics, or of all, if nobody in sync is left.
+        KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
+        found: dict[TopicPartition, EligibleReplicas] = {}
+        cursor: paging.Cursor | None = None
+        while True:
+            request = paging.DescribeTopicPartitionsRequest(
+                topics=[paging.TopicRequest(name=name) for name in sorted(set(topics))],
+                response_partition_limit=self._page_partitions,
+                cursor=cursor,
+            )
+            answer = await self._ask(request, paging.DescribeTopicPartitionsResponse)
+            for topic in answer.topics:
+                raise_for(topic.error_code, topic=topic.name)
+                for each in topic.partitions:
+                    found[TopicPartition(topic.name or "", each.partition_index)] = (
+                        EligibleReplicas(
+                            tuple(each.eligible_leader_replicas or ()),
+                            tuple(each.last_known_elr or ()),
+                        )
+                    )
+            cursor = answer.next_cursor
+            if cursor is None:
+                return found
 
     async def elect_leaders(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from moldau.client.cluster import CONTROLLER, Cluster
-from moldau.errors.codes import KafkaError
+from moldau.client.cluster import ANY_BROKER, CONTROLLER, Cluster
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
 
 K = TypeVar("K")
@@ -24,22 +24,38 @@ class AdminRequests:
         request: Request,
         response: type[R],
         *,
-        node_id: int | None = None,
+        node_id: int = ANY_BROKER,
         timeout_s: float | None = None,
     ) -> R:
         """One answer, from any broker or from that one; asked for again when it is lost."""
 
         async def attempt() -> R:
-            if node_id is None:
-                return await self._cluster.call(request, response)
-            return await self._cluster.call(request, response, node_id=node_id)
+            return await self._ask_once(request, response, node_id)
 
-        if node_id is not None and node_id not in self._cluster.metadata.brokers:
-            await self._cluster.refresh()
+        await self._require_broker(node_id)
         return await self._cluster.retry(attempt, timeout_s=timeout_s)
+
+    async def _ask_once(self, request: Request, response: type[R], node_id: int = ANY_BROKER) -> R:
+        """One try, for what is tried again as a whole."""
+        return await self._cluster.call(request, response, node_id=node_id)
 
     async def _ask_controller(self, request: Request, response: type[R]) -> R:
         return await self._ask(request, response, node_id=CONTROLLER)
+
+    async def _require_broker(self, node_id: int) -> None:
+        """KafkaError, at once, when no living broker has that id: who names one by its number would
+        rather hear that than wait for it."""
+        if node_id < 0 or node_id in self._cluster.metadata.brokers:
+            return
+        await self._cluster.refresh()
+        brokers = sorted(self._cluster.metadata.brokers)
+        if node_id not in brokers:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                "the cluster has no living broker of that id",
+                broker=node_id,
+                brokers=brokers,
+            )
 
     async def _for_each(
         self,
@@ -47,7 +63,8 @@ class AdminRequests:
         ask: Callable[[list[K]], Awaitable[dict[K, V | KafkaError]]],
     ) -> dict[K, V | KafkaError]:
         """`ask` for all items, then for those whose error is retriable, until the time is over.
-        The answer has each item: its value, or the KafkaError that it ended with."""
+        The answer has each item: its value, or the KafkaError that it ended with. `ask` itself
+        tries once: of two who wait equally long, the outer one would not know for what."""
         results: dict[K, V | KafkaError] = {}
         pending = list(dict.fromkeys(items))
 

@@ -13,7 +13,8 @@ from moldau.client.cluster import CONTROLLER
 from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import Found, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import ZERO_UUID, Uuid
+from moldau.ids import ZERO_UUID, Uuid, format_uuid
+from moldau.protocol.declare import Request
 from moldau.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -52,6 +53,7 @@ TO_THE_END: Final = -1
 """As the offset to delete up to: all records that are there."""
 
 _TOPICS_IN_STATES: Final = 6
+_METADATA_BY_ID: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class TopicAdmin(AdminRequests):
 
     async def list_topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics by name, those of the brokers themselves only if asked for."""
-        metadata = await self._metadata(None)
+        metadata = _metadata(await self._ask(_metadata_request(None), MetadataResponse))
         topics = sorted(metadata.topics.values(), key=lambda each: each.name)
         return [each for each in topics if internal or not each.is_internal]
 
@@ -89,7 +91,8 @@ class TopicAdmin(AdminRequests):
         """Each topic, or why it cannot be described."""
 
         async def ask(wanted: list[str]) -> dict[str, Topic | KafkaError]:
-            metadata = await self._metadata(wanted)
+            answer = await self._ask_once(_metadata_request(wanted), MetadataResponse)
+            metadata = _metadata(answer)
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return {
                 name: metadata.topics.get(name)
@@ -99,12 +102,18 @@ class TopicAdmin(AdminRequests):
 
         return await self._for_each(names, ask)
 
-    async def _metadata(self, names: list[str] | None) -> Metadata:
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        metadata = Metadata()
-        metadata.update(await self._ask(request, MetadataResponse))
-        return metadata
+    async def describe_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, Topic | KafkaError]:
+        """As `describe_topics`: a topic that was deleted and made again has another id."""
+
+        async def ask(wanted: list[Uuid]) -> dict[Uuid, Topic | KafkaError]:
+            await self._require_ids(MetadataRequest, _METADATA_BY_ID)
+            topics = [MetadataRequestTopic(topic_id=each, name=None) for each in wanted]
+            request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+            metadata = _metadata(await self._ask_once(request, MetadataResponse))
+            found = {each.topic_id: each for each in metadata.topics.values()}
+            return {each: found.get(each) or _unknown_id(each) for each in wanted}
+
+        return await self._for_each(ids, ask)
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
@@ -118,7 +127,7 @@ class TopicAdmin(AdminRequests):
                 timeout_ms=self._timeout_ms,
                 validate_only=validate_only,
             )
-            answer = await self._ask_controller(request, CreateTopicsResponse)
+            answer = await self._ask_once(request, CreateTopicsResponse, CONTROLLER)
             return {each.name: _created(each) for each in answer.topics}
 
         return await self._for_each(by_name, ask)
@@ -138,7 +147,7 @@ class TopicAdmin(AdminRequests):
             connection = await self._cluster.connection(CONTROLLER)
             if connection.version_of(DeleteTopicsRequest) < _TOPICS_IN_STATES:
                 request = DeleteTopicsRequest(topic_names=wanted, timeout_ms=self._timeout_ms)
-            answer = await self._ask_controller(request, DeleteTopicsResponse)
+            answer = await self._ask_once(request, DeleteTopicsResponse, CONTROLLER)
             return {
                 each.name: _maybe_final(
                     error_of(each.error_code, each.error_message, topic=each.name)
@@ -148,6 +157,33 @@ class TopicAdmin(AdminRequests):
             }
 
         return await self._for_each(names, ask)
+
+    async def delete_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, KafkaError | None]:
+        """As `delete_topics`: cannot hit a topic that was made again under the same name."""
+
+        async def ask(wanted: list[Uuid]) -> dict[Uuid, KafkaError | None]:
+            await self._require_ids(DeleteTopicsRequest, _TOPICS_IN_STATES)
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=None, topic_id=each) for each in wanted],
+                timeout_ms=self._timeout_ms,
+            )
+            answer = await self._ask_once(request, DeleteTopicsResponse, CONTROLLER)
+            return {
+                each.topic_id: _maybe_final(
+                    error_of(
+                        each.error_code, each.error_message, topic_id=format_uuid(each.topic_id)
+                    )
+                )
+                for each in answer.responses
+            }
+
+        return await self._for_each(ids, ask)
+
+    async def _require_ids(self, request: type[Request], version: int) -> None:
+        connection = await self._cluster.connection()
+        if connection.version_of(request) < version:
+            reason = "the broker is too old to know topics by their ids"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason, broker=str(connection.address))
 
     async def delete_topic(self, name: str) -> None:
         """As `delete_topics` for one; raises the KafkaError."""
@@ -174,7 +210,7 @@ class TopicAdmin(AdminRequests):
                 timeout_ms=self._timeout_ms,
                 validate_only=validate_only,
             )
-            answer = await self._ask_controller(request, CreatePartitionsResponse)
+            answer = await self._ask_once(request, CreatePartitionsResponse, CONTROLLER)
             return {
                 each.name: _maybe_final(
                     error_of(each.error_code, each.error_message, topic=each.name)
@@ -256,14 +292,32 @@ class _Final(KafkaError):
         return False
 
 
+_NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
 def _final(error: KafkaError) -> KafkaError:
-    if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if error.code not in _NOT_THERE:
         return error
     return _Final(error.code, error.reason, **error.context)
 
 
 def _maybe_final(error: KafkaError | None) -> KafkaError | None:
     return None if error is None else _final(error)
+
+
+def _unknown_id(topic_id: Uuid) -> KafkaError:
+    return _final(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=format_uuid(topic_id)))
+
+
+def _metadata_request(names: list[str] | None) -> MetadataRequest:
+    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+def _metadata(answer: MetadataResponse) -> Metadata:
+    metadata = Metadata()
+    metadata.update(answer)
+    return metadata
 
 
 def _value(result: T | KafkaError) -> T:

@@ -16,15 +16,26 @@ goes alone: were it refused, what is behind it would be stored before it.
 
 A new beginning must not repeat what is stored already. So it waits until nothing is under way, and
 until no batch is left of which nobody knows whether the broker has it: such a one is sent again as
-it was. If the broker has it, it says so; if it says that the sequence has a gap, then it does not
-have it, nor anything behind it.
+it was. If the broker has it, it says so.
+
+If it says that the sequence is out of order, it may have it all the same: a broker that comes back
+after a crash knows the last batch of each producer and none before. So a batch of which nobody
+knows is held then, and those behind it are sent again as they were: a broker that has one of them
+has all before it. When none is left to ask about, those that are held are not there; unless one of
+those behind failed for another reason, and took the answer with it: then what is held fails, for to
+send it under another epoch could store it twice.
+
+A batch that is too large for the broker gives its place, its numbers and its sequence to its parts.
+They are sent again as any other is, so what was under way behind them is refused, and comes after
+them. If nobody knows whether the broker has the whole, nobody does of the parts either, and none
+may go on under another epoch.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError
@@ -54,16 +65,22 @@ class Batch:
         "last_error",
         "number",
         "on_done",
+        "parts",
+        "place",
         "producer",
         "reserved_bytes",
         "timestamp",
+        "told",
+        "was_tried",
         "where",
+        "whole",
     )
 
     def __init__(self, where: TopicPartition, builder: BatchBuilder, created: float) -> None:
         self.where = where
         self.builder: BatchBuilder | None = builder
         self.append = builder.append
+        self.place: Callable[..., Any] = builder.place
         self.created = created
         self.data: bytearray | None = None
         self.count = 0
@@ -78,6 +95,18 @@ class Batch:
         self.base_offset = NO_OFFSET
         self.timestamp = NO_TIMESTAMP
         self.on_done: list[Callable[[], None]] | None = None
+        self.told = 0
+        """How many of its records somebody waits for, who will hear of their failure."""
+        self.parts: list[Batch] | None = None
+        """What it was split into, in order. It ends with the last of them."""
+        self.was_tried = False
+        """Whether its records were sent before in a larger batch."""
+        self.whole: Batch | None = None
+        """What it is a part of. It may itself have parts."""
+
+    def __repr__(self) -> str:
+        state = "waits" if not self.is_done else str(self.error or "is acknowledged")
+        return f"<Batch of {self.where} {state}>"
 
     @property
     def was_sent(self) -> bool:
@@ -97,8 +126,9 @@ class Batch:
 
     def finish(
         self, base_offset: int, timestamp: int = NO_TIMESTAMP, error: KafkaError | None = None
-    ) -> bool:
-        """It is acknowledged, or has failed for good; whether anybody was told."""
+    ) -> Batch | None:
+        """It is acknowledged, or has failed for good. What has ended with it is returned if there
+        are records of it that have failed and that nobody waits for: it, or what it is part of."""
         assert not self.is_done, "a batch ends once"
         self.is_done = True
         self.base_offset = base_offset
@@ -107,7 +137,59 @@ class Batch:
         callbacks, self.on_done = self.on_done, None
         for tell in callbacks or ():
             tell()
-        return bool(callbacks)
+        if self.whole is not None:
+            return self.whole._part_ended()
+        return self if error is not None and self.untold else None
+
+    def _part_ended(self) -> Batch | None:
+        assert self.parts is not None
+        if not all(each.is_done for each in reversed(self.parts)):
+            return None
+        first = self.parts[0]
+        error = next((each.error for each in self.parts if each.error is not None), None)
+        return self.finish(first.base_offset, first.timestamp, error)
+
+    @property
+    def untold(self) -> int:
+        """How many records have failed, or may, and nobody waits for them. Of parts some of which
+        have failed it is not known which records are waited for: rather too many than too few."""
+        failed = self.count if self.parts is None else self._failed
+        return max(0, failed - max(0, self.told - (self.count - failed)))
+
+    @property
+    def _failed(self) -> int:
+        """How many records have failed."""
+        if self.parts is not None:
+            return sum(each._failed for each in self.parts)
+        return 0 if self.error is None else self.count
+
+    def has_become(self, parts: list[Batch]) -> None:
+        """It is sent as these from now on."""
+        self.parts = parts
+        for part in parts:
+            part.whole = self
+
+    def pieces(self, first: int, count: int) -> Iterator[tuple[Batch, int, int]]:
+        """Where some of its records are, now that it is done: batch, index of the first, count."""
+        if self.parts is None:
+            yield self, first, count
+            return
+        for part in self.parts:
+            here = min(count, part.count - first)
+            if here > 0:
+                yield from part.pieces(first, here)
+                first, count = 0, count - here
+            else:
+                first -= part.count
+            if not count:
+                return
+
+    def when_done(self, tell: Callable[[], None], records: int) -> None:
+        """Calls `tell` at its end, for somebody who so hears of this many of its records."""
+        self.told += records
+        if self.on_done is None:
+            self.on_done = []
+        self.on_done.append(tell)
 
 
 class PartitionQueue:
@@ -115,8 +197,10 @@ class PartitionQueue:
 
     __slots__ = (
         "failures",
+        "held",
         "in_flight",
         "is_known",
+        "lost_number",
         "must_restart",
         "next_sequence",
         "not_before",
@@ -124,6 +208,7 @@ class PartitionQueue:
         "open",
         "producer_epoch",
         "producer_id",
+        "stored_number",
         "waiting",
         "where",
     )
@@ -133,6 +218,11 @@ class PartitionQueue:
         self.open: Batch | None = None
         self.waiting: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
+        self.held: list[Batch] = []
+        self.stored_number = _NOT_SENT
+        """The last batch of this epoch that a broker has."""
+        self.lost_number = _NOT_SENT
+        """The last batch that has failed and may be stored all the same."""
         self.numbered = 0
         self.next_sequence = 0
         self.producer_id = NO_PRODUCER.id
@@ -145,12 +235,18 @@ class PartitionQueue:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to send and nothing under way."""
-        return self.open is None and not self.waiting and not self.in_flight
+        return not (self.open is not None or self.waiting or self.in_flight or self.held)
 
     @property
     def is_retrying(self) -> bool:
         """Whether something that was sent has to be sent again."""
         return bool(self.waiting) and self.waiting[0].was_sent
+
+    @property
+    def has_unsure(self) -> bool:
+        """Whether the broker may have something that waits to be sent again, or is under way."""
+        again = (each for each in self.waiting if each.was_sent)
+        return bool(self.in_flight) or any(each.is_unsure for each in again)
 
     def may_send(self, now: float, in_flight_max: int) -> bool:
         """Whether the first batch that waits may go out now."""
@@ -158,7 +254,7 @@ class PartitionQueue:
             return False
         if self.is_retrying:
             return not self.in_flight
-        if self.must_restart:
+        if self.must_restart or self.held:
             return False
         if not self.is_known and self.in_flight:
             return False
@@ -197,9 +293,7 @@ class PartitionQueue:
         """Whether the sequence has to begin anew, and can: see above."""
         if self.producer_id not in (NO_PRODUCER.id, identity.id):
             self.must_restart = True
-        if not self.must_restart or self.in_flight:
-            return False
-        return not (self.is_retrying and self.waiting[0].is_unsure)
+        return self.must_restart and not self.held and not self.has_unsure
 
     def restart(self, identity: Producer) -> None:
         """Goes on under the next epoch, or under another id, from sequence 0."""
@@ -210,6 +304,8 @@ class PartitionQueue:
         else:
             self.producer_id, self.producer_epoch = identity.id, identity.epoch
         self.must_restart = False
+        self.stored_number = _NOT_SENT
+        self.lost_number = _NOT_SENT
         self.is_known = False
         self.next_sequence = 0
         for batch in self.waiting:
@@ -218,7 +314,14 @@ class PartitionQueue:
 
     def is_first_under_way(self, batch: Batch) -> bool:
         """Whether no earlier batch of the partition is still to be acknowledged."""
-        earlier = (each.number for each in (*self.in_flight, *self.waiting) if each.was_sent)
+        others = (*self.held, *self.in_flight, *self.waiting)
+        earlier = (each.number for each in others if each.was_sent)
+        return min(earlier, default=batch.number) >= batch.number
+
+    def is_next_to_ask(self, batch: Batch) -> bool:
+        """Whether no earlier batch is to be acknowledged, but for those that are held."""
+        others = (*self.in_flight, *self.waiting)
+        earlier = (each.number for each in others if each.was_sent)
         return min(earlier, default=batch.number) >= batch.number
 
     def put_back(self, batch: Batch) -> None:
@@ -229,3 +332,26 @@ class PartitionQueue:
                 break
             place += 1
         self.waiting.insert(place, batch)
+
+    def replace(self, batch: Batch, parts: list[Batch]) -> None:
+        """`parts` stand where the batch stood, which is in no list any more."""
+        if not batch.was_sent:
+            self.waiting.extendleft(reversed(parts))
+            return
+        more = len(parts) - 1
+        for other in (*self.held, *self.in_flight, *self.waiting):
+            if other.number > batch.number:
+                other.number += more
+        self.numbered += more
+        self.stored_number += more if self.stored_number > batch.number else 0
+        self.lost_number += more if self.lost_number > batch.number else 0
+        producer = batch.producer
+        for number, part in enumerate(parts, batch.number):
+            part.number = number
+            part.build(producer)
+            if producer.id != NO_PRODUCER.id:
+                sequence = (producer.base_sequence + part.count) & _SEQUENCE_MASK
+                producer = producer._replace(base_sequence=sequence)
+            self.put_back(part)
+        if batch.is_unsure and producer.id != NO_PRODUCER.id:
+            self.lost_number = max(self.lost_number, batch.number + len(parts))

@@ -95,6 +95,7 @@ class Cluster:
         self._bootstrap = rows.addresses(settings)
         self._links: dict[tuple[Address, str], _Link] = {}
         self._creates_topics = creates_topics
+        self._only_looks = False
         self._topics: dict[str, None] = {}
         self._ids: frozenset[Uuid] = frozenset()
         self.watches_all = False
@@ -142,6 +143,11 @@ class Cluster:
         link = None if broker is None else self._links.get((broker.address, _SHARED_LANE))
         return None if link is None else link.connection
 
+    @property
+    def connections(self) -> int:
+        """How many stand."""
+        return sum(link.connection is not None for link in self._links.values())
+
     async def _any(self) -> Connection:
         """The least busy of those that stand, else the first that can be made."""
         standing = [
@@ -165,6 +171,7 @@ class Cluster:
             ErrorCode.BROKER_NOT_AVAILABLE,
             "no broker can be reached: is the address right, and does the cluster run?",
             tried=problems,
+            setting=rows.bootstrap_servers.name,
         )
 
     async def _open(self, address: Address, lane: str = _SHARED_LANE) -> Connection:
@@ -288,13 +295,15 @@ class Cluster:
         return None
 
     def _metadata_request(self, connection: Connection) -> MetadataRequest:
-        topics = [MetadataRequestTopic(name=name) for name in self._topics]
+        # In an order that no hash decides, so that a simulation repeats in every process.
+        topics = [MetadataRequestTopic(name=name) for name in sorted(self._topics)]
         if self._ids and connection.version_of(MetadataRequest) >= _TOPICS_BY_ID:
-            topics += [MetadataRequestTopic(topic_id=each, name=None) for each in self._ids]
+            topics += [MetadataRequestTopic(topic_id=each, name=None) for each in sorted(self._ids)]
         self._ids = frozenset()
+        creates = self._creates_topics and not self.watches_all and not self._only_looks
+        self._only_looks = False
         return MetadataRequest(
-            topics=None if self.watches_all else topics,
-            allow_auto_topic_creation=self._creates_topics and not self.watches_all,
+            topics=None if self.watches_all else topics, allow_auto_topic_creation=creates
         )
 
     def _drop_links_of_the_gone(self) -> None:
@@ -313,9 +322,20 @@ class Cluster:
             self._refresh_timer.cancel()
             self._refresh_timer = None
         if not self.is_closed:
-            age_s = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN) / 1000
+            age_ms = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN)
+            again = self.request_refresh
+            if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in map(self.metadata.refused.get, self._topics):
+                soon_ms = max(self.settings[rows.retry_backoff_max_ms], _REFRESH_FIRST_MS_MIN)
+                if soon_ms < age_ms:
+                    age_ms, again = soon_ms, self._look_again
             loop = asyncio.get_running_loop()
-            self._refresh_timer = loop.call_later(age_s, self.request_refresh)
+            self._refresh_timer = loop.call_later(age_ms / 1000, again)
+
+    def _look_again(self) -> None:
+        """Whether somebody has made what was missing. It is not made by asking: a topic that was
+        deleted would come back at once."""
+        self._only_looks = True
+        self.request_refresh()
 
     async def topic(self, name: str, *, timeout_s: float | None = None) -> Topic:
         """The topic, as soon as the cluster knows it. KafkaError with the reason after the time."""
@@ -376,7 +396,7 @@ class Cluster:
     async def retry(self, attempt: Attempt[T], *, timeout_s: float | None = None) -> T:
         """`attempt()` until it succeeds, fails for good, or the time is over.
 
-        Then the last error is raised, as what it is, with how long it was tried.
+        Then the last error is raised, as what it is, with how often and how long it was tried.
         """
         if timeout_s is None:
             timeout_s = self.settings[rows.default_api_timeout_ms] / 1000
@@ -401,13 +421,14 @@ class Cluster:
             seconds = round(clock.monotonic() - start, 3)
             if last is None:
                 raise KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT, "no answer came in time", seconds=seconds
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "no answer came in time",
+                    seconds=seconds,
+                    setting=rows.default_api_timeout_ms.name,
                 ) from None
-            raise KafkaError(
-                last.code,
-                last.reason,
-                **{**last.context, "tried": failures, "seconds": seconds},
-            ) from None
+            facts = {"setting": rows.default_api_timeout_ms.name, **last.context}
+            facts |= {"attempts": failures, "seconds": seconds}
+            raise KafkaError(last.code, last.reason, **facts) from None
 
     def _check_open(self) -> None:
         if self.is_closed:

@@ -76,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self.options = options
         self.versions = PeerVersions(())
         self.features: dict[str, int] = {}
+        self.supported_features: dict[str, tuple[int, int]] = {}
         self.is_closed = False
         self.last_used = runtime.clock.monotonic()
         self.on_close: Callable[[Connection], None] | None = None
@@ -140,6 +141,9 @@ class Connection(asyncio.BufferedProtocol):
             )
         self.versions = PeerVersions(answer.api_keys)
         self.features = {each.name: each.max_version_level for each in answer.finalized_features}
+        self.supported_features = {
+            each.name: (each.min_version, each.max_version) for each in answer.supported_features
+        }
 
     async def _ask_versions(self, version: int) -> ApiVersionsResponse:
         request = ApiVersionsRequest(

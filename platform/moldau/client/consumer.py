@@ -14,7 +14,8 @@ with the records of one poll before the next one loses nothing and works on noth
 that takes longer than `max.poll.interval.ms`.
 
 Invariants: nothing is given out twice or left out between two seeks; an error that trying again
-does not heal is raised by `poll`, once, with topic, partition and offset; offsets are committed by
+does not heal is raised by `poll`, once, with topic, partition and offset (a record that cannot be
+deserialized is met again by the next poll, unless somebody seeks past it); offsets are committed by
 themselves only for what earlier polls gave. What to fetch is decided in `positions`, what a member
 does in `group`; this shell ties them together.
 """
@@ -28,36 +29,38 @@ from typing import Final, Self
 
 from moldau.client import settings as rows
 from moldau.client.cluster import Cluster
-from moldau.client.consumer_groups import ConsumerGroup, OffsetsGiven
+from moldau.client.common_settings import (
+    WITHOUT_MEANING_TO_CONSUMERS,
+    Given,
+    interceptor_classes,
+    metrics_num_samples,
+    metrics_sample_window_ms,
+)
+from moldau.client.consumer_groups import ConsumerGroup, GroupMetadata, OffsetsGiven
+from moldau.client.consumer_interceptors import ConsumerInterceptor, Interceptors
+from moldau.client.consumer_metrics import ConsumerMetrics
 from moldau.client.consumer_positions import ConsumerPositions, Partitions, where_of
 from moldau.client.fetched import PartitionRecords
 from moldau.client.fetcher import Fetcher
+from moldau.client.foreign import LOG
 from moldau.client.group.listener import RebalanceListener
 from moldau.client.group.member import Change
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest
+from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
 from moldau.client.positions import Bounds, Positions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.reset import parse_reset
+from moldau.client.serdes.contract import DeserializerGiven
+from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.world import World, closing_unless_ready
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
-
-
-class ConsumerInterceptor:
-    """Sees what goes through a consumer; what is not overridden changes nothing."""
-
-    def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """What a poll is about to give; gives what it shall give instead."""
-        return parts
-
-    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These offsets were committed."""
-        return
+_NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 class Consumer(ConsumerPositions):
@@ -70,27 +73,49 @@ class Consumer(ConsumerPositions):
         *,
         runtime: Runtime | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
+        key_deserializer: DeserializerGiven = None,
+        value_deserializer: DeserializerGiven = None,
         **options: object,
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win."""
-        self.settings = rows.resolve(rows.CONSUMER_SETTINGS, settings or {}, options)
+        """`settings` by Kafka's names, `options` the same with underscores: these win.
+
+        A deserializer is an object (`moldau.client.serdes`), a function of the bytes, or a name as
+        in the settings `key.deserializer` and `value.deserializer`; without one it gives bytes.
+        """
+        self._given = Given(
+            settings or {},
+            options,
+            objects=(interceptor_classes.name,),
+            without_meaning=WITHOUT_MEANING_TO_CONSUMERS,
+        )
+        self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
         self._world = World(runtime)
-        self._interceptors = tuple(interceptors)
+        self._given_interceptors = tuple(interceptors)
+        self._interceptors = Interceptors()
+        self._given_deserializers = (key_deserializer, value_deserializer)
+        self._decoding: Decoding | None = None
+        self._undecoded: list[Undecoded] = []
         self._interest = Interest()
         self._group: ConsumerGroup | None = None
         self._out = RecordsOut()
         self._is_closing = False
         self._is_closed = False
+        self._has_failed = False
+        self._poller: asyncio.Task[object] | None = None
+        self._refusal: KafkaError | None = None
+        self._missing: set[str] = set()
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._has_failed |= kind is not None
         await self.aclose()
 
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached."""
+        self._given.tell("consumer", self.settings)
         runtime = self._world.enter()
         settings = self.settings
         self._clock = runtime.clock
@@ -106,27 +131,50 @@ class Consumer(ConsumerPositions):
         reset = parse_reset(settings[rows.auto_offset_reset])
         self._positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
         self._fetcher = Fetcher(runtime, self._cluster, self._positions, settings)
+        self._metrics = ConsumerMetrics(
+            runtime.clock,
+            settings[metrics_sample_window_ms] / 1000,
+            settings[metrics_num_samples],
+            self._lags,
+        )
+        self._metrics.connections = lambda: self._cluster.connections
+        self._fetcher.on_fetched = self._metrics.fetched
         self._cluster.on_update = self._metadata_came
         if settings[rows.group_id] is not None:
             self._group = ConsumerGroup(runtime, self._cluster, settings, self)
             self._fetcher.committed = self._group.committed
         async with closing_unless_ready(self.aclose):
+            named = self._given.of(interceptor_classes, settings)
+            self._interceptors = Interceptors([*named, *self._given_interceptors])
+            self._decoding = Decoding.of(self._given_deserializers, settings, runtime)
             await self._cluster.refresh()
 
-    async def aclose(self, timeout_s: float = _CLOSE_S) -> None:
+    async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commits, if that is to be done by itself, tells the listener, leaves the group, and
-        closes the connections; a poll that waits fails. May be called again."""
+        closes the connections; a poll that waits fails. May be called again.
+
+        At the end of an `async with` that an exception ends nothing is committed any more: nobody
+        is done with what the last poll gave, so it is read again.
+
+        Unless it is told by `leave_group`, a static member stays in its group until its session
+        ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
+        """
         if self._is_closing:
             return
         self._is_closing = True
         try:
             if self._group is not None:
-                await self._group.aclose(timeout_s)
+                await self._group.aclose(
+                    timeout_s, leave_group=leave_group, commits=not self._has_failed
+                )
         finally:
             self._is_closed = True
             if hasattr(self, "_fetcher"):
                 self._fetcher.close()
                 await self._cluster.aclose()
+            self._interceptors.close()
+            if self._decoding is not None:
+                await self._decoding.aclose()
             await self._world.aclose()
 
     # Which partitions
@@ -151,7 +199,7 @@ class Consumer(ConsumerPositions):
         self._interest = interest(
             topics,
             pattern,
-            is_remote=self.settings[rows.group_protocol] == "consumer",
+            is_remote=coordinator_decides(self.settings),
             excludes_internal=self.settings[rows.exclude_internal_topics],
         )
         self._cluster.watches_all = self._interest.pattern is not None
@@ -195,6 +243,7 @@ class Consumer(ConsumerPositions):
         before = {each.where for each in self._positions}
         topics = {where.topic for where in wanted} | self._interest.names
         self._positions.assign(wanted, from_committed=self._group is not None)
+        self._positions.check_topics(self._cluster.metadata, waits=False)
         self._out.drop(before.difference(wanted))
         self._cluster.unwatch({where.topic for where in before} - topics)
         self._cluster.watch(topics)
@@ -203,12 +252,35 @@ class Consumer(ConsumerPositions):
         self._fetcher.soon()
 
     def _metadata_came(self) -> None:
+        # With KIP-848 partitions are assigned by their topics' ids, so the group says what follows.
+        waits = coordinator_decides(self.settings) and not self._interest.is_by_hand
+        self._out.drop(self._positions.check_topics(self._cluster.metadata, waits=waits))
         self._fetcher.soon()
         if self._group is None:
             return
+        self._hear_of_names()
         if self._interest.pattern is not None:
             self._group.subscribe(self._interest.wanted(self._cluster.metadata))
         self._group.on_metadata()
+
+    def _hear_of_names(self) -> None:
+        """A topic that is subscribed to and can never be is an error of the next poll; one that
+        there is not, and that nobody will make, is told of once."""
+        refused = self._cluster.metadata.refused
+        self._missing &= refused.keys()
+        for name in sorted(self._interest.names):
+            code = refused.get(name)
+            if code in _NEVER:
+                self._refusal = KafkaError(code, topic=name, group=self.settings[rows.group_id])
+                self._fetcher.news.set()
+            elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name not in self._missing:
+                self._missing.add(name)
+                if not self.settings[rows.allow_auto_create_topics]:
+                    LOG.warning(
+                        "consumer: there is no such topic yet: it is read as soon as somebody "
+                        "makes it (topic=%r, setting='allow.auto.create.topics')",
+                        name,
+                    )
 
     # Records out
 
@@ -223,21 +295,35 @@ class Consumer(ConsumerPositions):
         """
         if max_records is None:
             max_records = self.settings[rows.max_poll_records]
-        deadline = self._clock.monotonic() + timeout_s
         self._check_may_poll()
+        _refuse_two(self._poller)
+        self._poller = task = asyncio.current_task()
+        began = self._clock.monotonic()
+        self._metrics.poll_began(began)
+        try:
+            return await self._next(max_records, began + timeout_s)
+        finally:
+            if self._poller is task:
+                self._poller = None
+            self._metrics.poll_ended(self._clock.monotonic())
+
+    async def _next(self, max_records: int, deadline: float) -> list[PartitionRecords]:
         if self._group is not None:
             self._group.commit_if_due(self._clock.monotonic())
         while True:
             self._fetcher.news.clear()
             if self._group is not None:
                 await self._group.on_poll()
-            found = self._out.take(max_records) or self._positions.take(max_records)
-            if found:
-                self._fetcher.taken()
+            refusal, self._refusal = self._refusal, None
+            if refusal is not None:
+                raise refusal
+            found = self._out.take(max_records)
+            if not found:
+                found = await self._fresh(max_records)
             self._fetcher.soon()
             left = deadline - self._clock.monotonic()
             if found or left <= 0:
-                return self._seen(found)
+                return found
             if self._group is not None:
                 left = min(left, self._group.longest_wait_s)
             with suppress(TimeoutError):
@@ -245,10 +331,50 @@ class Consumer(ConsumerPositions):
                     await self._fetcher.news.wait()
             self._check_may_poll()
 
-    def _seen(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        for each in self._interceptors:
-            parts = each.on_consume(parts)
-        return parts
+    async def _fresh(self, max_records: int) -> list[PartitionRecords]:
+        """What nobody has seen yet, as interceptors let it through."""
+        while True:
+            if self._decoding is None:
+                parts = self._positions.take(max_records)
+            else:
+                parts = await self._decoded(max_records)
+            self._metrics.consumed(parts, self._positions.emptied)
+            self._positions.emptied.clear()
+            if not parts:
+                return parts
+            self._fetcher.taken()
+            seen = self._interceptors.consumed(parts)
+            if seen:
+                return seen
+
+    async def _decoded(self, max_records: int) -> list[PartitionRecords]:
+        """The next records, as the deserializers give them. A partition goes back to the first that
+        they fail at, and the poll after the one that gave those before it says so."""
+        assert self._decoding is not None
+        while True:
+            self._raise_undecoded()
+            parts = self._out.held or self._positions.take(max_records)
+            self._out.hold(parts)
+            decoded, self._undecoded = await self._decoding.decode(parts)
+            wanted = self._out.release()
+            for where, offset, error in self._undecoded:
+                position = self._positions.get(where)
+                if where in wanted and position is not None:
+                    position.seek(offset, position.epoch)
+                    position.fail(error)
+            decoded = [each for each in decoded if TopicPartition(*each[:2]) in wanted]
+            if decoded or not parts:
+                return decoded
+
+    def _raise_undecoded(self) -> None:
+        """What a record has failed with that nobody has sought past yet; once, then it is tried
+        again."""
+        while self._undecoded:
+            position = self._positions.get(self._undecoded[0].where)
+            error = self._undecoded.pop(0).error
+            if position is not None and position.error is error:
+                position.take_error()
+                raise error
 
     async def batches(self, *, max_records: int | None = None) -> AsyncIterator[PartitionRecords]:
         """Records by partition for as long as the consumer is open."""
@@ -299,6 +425,15 @@ class Consumer(ConsumerPositions):
             if each.position >= 0
         }
 
+    def group_metadata(self) -> GroupMetadata:
+        """Who this is in its group, as a transactional producer wants to know it."""
+        return self._require_group("know its group's metadata").metadata
+
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:
+        """Makes the group share its partitions anew, from the next polls on. False with
+        group.protocol=consumer, where only the coordinator decides about that."""
+        return self._require_group("rebalance").enforce_rebalance(reason)
+
     @property
     def member_id(self) -> str:
         """Under which id this is a member of its group; empty while it is none."""
@@ -314,10 +449,16 @@ class Consumer(ConsumerPositions):
         """A poll has something to do."""
         self._fetcher.news.set()
 
-    def committed_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These were stored."""
-        for each in self._interceptors:
-            each.on_commit(offsets)
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
+        """The member has its share again, or is out of the group."""
+        self._metrics.rebalanced(seconds, has_failed=has_failed)
+
+    def committed_now(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
+    ) -> None:
+        """These were stored, in that time."""
+        self._metrics.committed(seconds)
+        self._interceptors.committed(offsets)
 
     def _require_group(self, what: str) -> ConsumerGroup:
         self._check_open()
@@ -336,3 +477,12 @@ class Consumer(ConsumerPositions):
     def _check_open(self) -> None:
         if self._is_closed:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the consumer is closed")
+
+
+def _refuse_two(poller: asyncio.Task[object] | None) -> None:
+    """Records that two tasks took in turn would be committed by whoever comes first."""
+    if poller is not None and not poller.done() and not poller.cancelling():
+        raise RuntimeError(
+            "another task polls this consumer: give each task a consumer of its own, or let one "
+            "task poll and hand the records on"
+        )

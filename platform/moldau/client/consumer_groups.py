@@ -8,9 +8,10 @@ says so; partitions that go are committed before anybody hears that they went.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.assignors import load_assignors
@@ -23,22 +24,55 @@ from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, T
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.offsets import AutoCommit, GroupOffsets
 from moldau.client.group.session import GroupSession
+from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
+from moldau.client.notices import tell as tell_notices
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import format_uuid, new_uuid
+from moldau.ids import Uuid, format_uuid, new_uuid
 from moldau.runtime import Runtime
+
+T = TypeVar("T")
 
 OffsetsGiven = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
-_LOSES_MEMBERSHIP: Final = frozenset(
+_TELLS_NOBODY: Final = frozenset(
     (
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
     )
 )
+
+
+_OUT_OF_GROUP: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    )
+)
+_POLL_INTERVAL: Final = "max.poll.interval.ms"
+_LEFT_BY_ITSELF: Final = (
+    "not committed: no poll came for max.poll.interval.ms, so this consumer has left its group, "
+    "and others may have its partitions. Poll, which joins again; and make the handler faster, "
+    "max.poll.records smaller or max.poll.interval.ms larger"
+)
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group; generation -1 and no member id while it is no member. With
+    group.protocol=consumer the generation is the member's epoch."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
 
 
 class Reader(Protocol):
@@ -50,7 +84,13 @@ class Reader(Protocol):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]: ...
 
-    def committed_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, Uuid]: ...
+
+    def committed_now(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
+    ) -> None: ...
+
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None: ...
 
 
 class ConsumerGroup:
@@ -101,6 +141,32 @@ class ConsumerGroup:
             )
         return identity
 
+    async def _told_of(
+        self, call: Awaitable[T], offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    ) -> T:
+        """What it gives; an error names the group, and what of it was to be stored or found."""
+        try:
+            return await call
+        except KafkaError as error:
+            where, offset = next(iter(offsets.items()))
+            facts: dict[str, object] = {"group": self._coordinator.group_id}
+            if "topic" not in error.context:
+                facts |= {"topic": where.topic, "partition": where.partition}
+                facts |= {} if offset is None else {"offset": offset.offset}
+            reason = error.reason
+            if error.code in _OUT_OF_GROUP and self._is_subscribed:
+                setting = self._lost_by()
+                facts |= {} if setting is None else {"setting": setting}
+                reason = _LEFT_BY_ITSELF if setting == _POLL_INTERVAL else reason
+            error.reason, error.context = reason, {**error.context, **facts}
+            raise
+
+    def _lost_by(self) -> str | None:
+        """The setting that made this consumer lose its membership."""
+        if self._member.is_late(self._clock.monotonic()):
+            return _POLL_INTERVAL
+        return self._member.left_for
+
     def _may_retry(self, identity: Identity, where: TopicPartition) -> bool:
         member = self._member
         return where in member.owned and member.may_commit_later(identity)
@@ -116,6 +182,24 @@ class ConsumerGroup:
         self._is_subscribed = True
         self._member.subscribe(wanted)
         self._session.poke()
+
+    def enforce_rebalance(self, reason: str) -> bool:
+        """The group shares its partitions anew, from the next polls on; False where only the
+        coordinator decides about that."""
+        is_possible = self._member.enforce_rebalance(reason)
+        self._session.poke()
+        return is_possible
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """Who this is."""
+        identity = self._member.identity
+        return GroupMetadata(
+            self._coordinator.group_id,
+            identity.epoch,
+            identity.member_id,
+            self._member.terms.instance_id,
+        )
 
     async def unsubscribe(self) -> None:
         """Gives everything up and leaves; may be subscribed again."""
@@ -146,6 +230,10 @@ class ConsumerGroup:
         """A poll has something to do."""
         self._reader.wake()
 
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
+        """It has its share again, or is out of the group."""
+        self._reader.rebalanced(seconds, has_failed=has_failed)
+
     async def commit_before(self, change: Change) -> None:
         """Partitions go: commits what was given out of them, if that is to be done by itself."""
         if not self._commits_by_itself:
@@ -161,15 +249,18 @@ class ConsumerGroup:
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
         """Returns when they are stored."""
-        await self._commit(self._given(offsets), self._last_commit, timeout_s)
+        given = self._given(offsets)
+        await self._commit(given, self._ids_of(given), self._last_commit, timeout_s)
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
         """The same in a task of its own."""
         return self._spawn(self._given(offsets))
 
     def _spawn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
+        # Before the task begins: a topic of such a name may be another one when it does.
+        ids = self._ids_of(offsets)
         task = self._runtime.spawn(
-            self._commit(offsets, self._last_commit), name="commit offsets", reported=False
+            self._commit(offsets, ids, self._last_commit), name="commit offsets", reported=False
         )
         task.add_done_callback(_look_at)
         self._last_commit = task
@@ -178,14 +269,20 @@ class ConsumerGroup:
     async def _commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[str, Uuid],
         before: asyncio.Task[None] | None,
         timeout_s: float | None = None,
     ) -> None:
         if before is not None and not before.done():
             await asyncio.wait([before])
         if offsets:
-            await self._offsets.commit(offsets, timeout_s=timeout_s)
-            self._reader.committed_now(offsets)
+            began = self._clock.monotonic()
+            storing = self._offsets.commit(offsets, ids, timeout_s=timeout_s)
+            await self._told_of(storing, offsets)
+            self._reader.committed_now(offsets, self._clock.monotonic() - began)
+
+    def _ids_of(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Mapping[str, Uuid]:
+        return self._reader.topic_ids({where.topic for where in offsets})
 
     def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
@@ -215,14 +312,18 @@ class ConsumerGroup:
         timeout_s: float | None = None,
     ) -> None:
         try:
-            await self._commit(offsets, self._last_commit, timeout_s)
+            await self._commit(offsets, self._ids_of(offsets), self._last_commit, timeout_s)
         except KafkaError as error:
             self._note_failure(error)
 
     def _note_failure(self, error: KafkaError) -> None:
         """What passes, or comes of a lost membership, costs no more than records that are read
-        again. Anything else will go on failing: the user has to hear of it."""
-        if not error.retriable and error.code not in _LOSES_MEMBERSHIP:
+        again; offsets of a deleted topic are of no use. Anything else will go on failing: the user
+        has to hear of it from the next poll. All of it is logged."""
+        setting = {"setting": "enable.auto.commit", **error.context}
+        reason = f"offsets could not be committed by themselves: {error.reason}"
+        tell_notices([KafkaError(error.code, reason, **setting)])
+        if not error.retriable and error.code not in _TELLS_NOBODY:
             self._failure = error
 
     async def committed(
@@ -230,12 +331,19 @@ class ConsumerGroup:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What is stored."""
         stable = self._settings[rows.isolation_level] == "read_committed"
-        return await self._offsets.committed(partitions, require_stable=stable, timeout_s=timeout_s)
+        wanted = list(partitions)
+        found = self._offsets.committed(wanted, require_stable=stable, timeout_s=timeout_s)
+        return await self._told_of(found, dict.fromkeys(wanted)) if wanted else await found
 
     # The end
 
-    async def aclose(self, timeout_s: float) -> None:
-        """Commits, says goodbye, leaves."""
+    async def aclose(
+        self, timeout_s: float, *, leave_group: bool | None = None, commits: bool = True
+    ) -> None:
+        """Commits if it may, says goodbye, leaves, unless it is to stay."""
+        self._commits_by_itself &= commits
+        if leave_group is not None:
+            self._member.terms = replace(self._member.terms, leaves_when_closed=leave_group)
         try:
             await self._session.aclose(timeout_s, partial(self._say_goodbye, timeout_s))
         finally:
@@ -265,7 +373,7 @@ def _member(runtime: Runtime, settings: Settings) -> Member:
         request_timeout_s=settings[rows.request_timeout_ms] / 1000,
         remote_assignor=settings[rows.group_remote_assignor],
     )
-    if settings[rows.group_protocol] == "consumer":
+    if coordinator_decides(settings):
         return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
     assignors = load_assignors(settings[rows.partition_assignment_strategy])
     return ClassicMember(terms, assignors, runtime.random)

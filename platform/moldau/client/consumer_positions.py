@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from moldau.client.cluster import Cluster
+from moldau.client.consumer_metrics import ConsumerMetrics, Lag
 from moldau.client.fetcher import Fetcher
-from moldau.client.metadata import TopicPartition
+from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets, partitions_of
 from moldau.client.positions import Positions
 from moldau.client.records_out import RecordsOut
+from moldau.errors.codes import KafkaError
+from moldau.ids import Uuid
+from moldau.metrics import Registry
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 Partitions = Iterable[TopicPartition | tuple[str, int]]
 
@@ -26,6 +31,7 @@ class ConsumerPositions:
     _fetcher: Fetcher
     _positions: Positions
     _out: RecordsOut
+    _metrics: ConsumerMetrics
 
     async def partitions(
         self, *topics: str, timeout_s: float | None = None
@@ -34,10 +40,30 @@ class ConsumerPositions:
         `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
         return await partitions_of(self._cluster, topics, timeout_s=timeout_s)
 
+    async def list_topics(
+        self, *, internal: bool = False, timeout_s: float | None = None
+    ) -> list[Topic]:
+        """All topics that this client may see, by name, with their partitions; those that brokers
+        keep for themselves only if asked for."""
+
+        async def ask() -> MetadataResponse:
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            return await self._cluster.call(request, MetadataResponse)
+
+        found = Metadata()
+        found.update(await self._cluster.retry(ask, timeout_s=timeout_s))
+        topics = sorted(found.topics.values(), key=lambda each: each.name)
+        return [each for each in topics if internal or not each.is_internal]
+
     @property
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         return [each.where for each in self._positions]
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
+        """Which topics are meant by these names: those that are read, also when others have taken
+        their names since. ZERO_UUID where nobody knows."""
+        return self._positions.topic_ids(topics, self._cluster.metadata)
 
     # Seeking
 
@@ -114,11 +140,24 @@ class ConsumerPositions:
         return None if found.position < 0 else self._out.consumed().get(where, found.position)
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """How many offsets lie before the end as of the last fetch; None before the first one."""
-        found = self._positions.require(TopicPartition(topic, partition))
-        if found.high_watermark < 0 or found.position < 0:
-            return None
-        return max(0, found.high_watermark - found.position)
+        """How many offsets lie between what was given out and the end as of the last fetch; None
+        before the first one. With read_committed the end is where the first open transaction
+        begins."""
+        where = TopicPartition(topic, partition)
+        self._positions.require(where)
+        return self._lags()[where].lag
+
+    def _lags(self) -> dict[TopicPartition, Lag]:
+        begun = self._out.consumed()
+        found = {}
+        for each in self._positions:
+            given = begun.get(each.where, each.position)
+            lag = lead = None
+            if each.readable_end >= 0 and each.position >= 0:
+                lag = max(0, each.readable_end - given)
+                lead = max(0, given - each.log_start_offset)
+            found[each.where] = Lag(lag, lead)
+        return found
 
     # Pausing
 
@@ -138,6 +177,23 @@ class ConsumerPositions:
     def paused(self) -> list[TopicPartition]:
         """The partitions that are paused."""
         return [each.where for each in self._positions if each.is_paused]
+
+    # What is going on
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps partitions from being read at present: what their brokers answered last, or
+        why these cannot be reached. It is tried on; empty when all goes well."""
+        return self._positions.troubles()
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's metrics of a consumer, by group and name:
+        `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
+        return self._metrics.kafka_metrics()
+
+    @property
+    def registry(self) -> Registry:
+        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        return self._metrics.registry
 
     def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
         return self.assignment if partitions is None else where_of(partitions)

@@ -2,15 +2,18 @@
 
 A record costs no future: the batch it is in has one outcome for all, and a future is made only for
 who awaits it. A failure that nobody awaits is not lost: the producer's next `flush` raises it.
+That is counted by records: who awaits one of a batch does not answer for the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.batches import NO_OFFSET, Batch
+from moldau.errors.codes import KafkaError
+from moldau.records import Slot
 
 
 class Sent(NamedTuple):
@@ -32,59 +35,101 @@ class SentRange(NamedTuple):
     records: int
 
 
-async def settled(batch: Batch) -> None:
-    """Returns when the batch is acknowledged; KafkaError when it has failed."""
+async def decided(batch: Batch, records: int = 0) -> None:
+    """Returns when the batch is acknowledged or has failed.
+
+    `records`: how many of the batch's records the caller answers for, so that their failure needs
+    not be told by `flush`.
+    """
     if not batch.is_done:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if batch.on_done is None:
-            batch.on_done = []
-        batch.on_done.append(lambda: None if future.done() else future.set_result(None))
+        batch.when_done(lambda: None if future.done() else future.set_result(None), records)
         await future
-    if batch.error is not None:
-        raise batch.error
 
 
-class Delivery:
-    """One record on its way: `await` it for its `Sent`, or for the KafkaError it failed with."""
+def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
+    """What the first that failed of some records of a batch failed with; it is done."""
+    if batch.parts is None:
+        return batch.error
+    errors = (part.error for part, _, _ in batch.pieces(first, count))
+    return next((each for each in errors if each is not None), None)
 
-    __slots__ = ("_batch", "_index")
 
-    def __init__(self, batch: Batch, index: int) -> None:
-        self._batch = batch
-        self._index = index
+def sent_of(batch: Batch, index: int) -> Sent:
+    """Where a record is that was acknowledged with its batch."""
+    if batch.parts is not None:
+        batch, index, _ = next(batch.pieces(index, 1))
+    offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + index
+    return Sent(batch.where.topic, batch.where.partition, offset, batch.timestamp)
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it is decided."""
-        return self._batch.is_done
 
-    def __await__(self) -> Generator[Any, None, Sent]:
-        yield from settled(self._batch).__await__()
-        batch = self._batch
-        offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + self._index
-        return Sent(batch.where.topic, batch.where.partition, offset, batch.timestamp)
+def ranges_of(batch: Batch, first: int, count: int) -> Iterator[SentRange]:
+    """Where some records are that were acknowledged with their batch."""
+    for part, index, records in batch.pieces(first, count):
+        sent = sent_of(part, index)
+        yield SentRange(sent.topic, sent.partition, sent.offset, records)
 
-    def __repr__(self) -> str:
-        state = "waits" if not self._batch.is_done else self._batch.error or "done"
-        return f"<Delivery {self._batch.where} {state}>"
+
+class AwaitedBatch(Batch):
+    """A batch whose records can be awaited one by one."""
+
+    __slots__ = ()
+
+    async def outcome(self, index: int) -> Sent:
+        """Where a record is, as soon as that is decided; KafkaError when it has failed."""
+        await decided(self, 1)
+        if self.error is not None:
+            error = error_of(self, index)
+            if error is not None:
+                raise error
+        return sent_of(self, index)
+
+
+if TYPE_CHECKING:
+
+    class Delivery:
+        """One record on its way: `await` it for its `Sent`, or for the KafkaError it failed with.
+
+        One is made for every record, so it comes out of the kernel: see `moldau.records.Slot`.
+        """
+
+        batch: AwaitedBatch
+        index: int
+
+        def __init__(self, batch: Batch, index: int) -> None: ...
+
+        @property
+        def is_done(self) -> bool:
+            """Whether it is decided."""
+
+        def __await__(self) -> Generator[Any, None, Sent]: ...
+
+else:
+    Delivery = Slot
 
 
 class Deliveries:
     """Many records on their way: `await` them for their ranges, or for the first failure."""
 
-    __slots__ = ("_parts", "count")
+    __slots__ = ("count", "parts")
 
     def __init__(self, parts: list[tuple[Batch, int, int]]) -> None:
-        self._parts = parts
+        """`parts`: a batch, the index of the first of its records, how many of them."""
+        self.parts = parts
         self.count = sum(part[2] for part in parts)
 
     def __await__(self) -> Generator[Any, None, list[SentRange]]:
         return self._settled().__await__()
 
     async def _settled(self) -> list[SentRange]:
-        ranges = []
-        for batch, first, count in self._parts:
-            await settled(batch)
-            offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + first
-            ranges.append(SentRange(batch.where.topic, batch.where.partition, offset, count))
+        ranges: list[SentRange] = []
+        for batch, _, count in self.parts:
+            if not batch.is_done:
+                batch.told += count
+        for batch, first, count in self.parts:
+            await decided(batch)
+            error = error_of(batch, first, count)
+            if error is not None:
+                raise error
+            ranges += ranges_of(batch, first, count)
         return ranges

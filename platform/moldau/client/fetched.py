@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.client.metadata import NO_EPOCH, TopicPartition
 from moldau.errors import CorruptRecord
@@ -35,6 +35,29 @@ class PartitionRecords(NamedTuple):
     records: list[Record]
     next_offset: int
     high_watermark: int
+
+    def offsets(self) -> list[int]:
+        """Of each record."""
+        return [each.offset for each in self.records]
+
+    def timestamps(self) -> list[int]:
+        """Of each record, in milliseconds; -1 where it has none."""
+        return [each.timestamp for each in self.records]
+
+    def keys(self) -> list[Any]:
+        """Of each record: bytes or None, or what the consumer's deserializer made of them."""
+        return [each.key for each in self.records]
+
+    def values(self) -> list[Any]:
+        """Of each record, as `keys` has them."""
+        return [each.value for each in self.records]
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key, value
+        and headers; ConfigError that says what to install where there is no pyarrow."""
+        from moldau.client.records_arrow import to_arrow
+
+        return to_arrow(self.topic, self.partition, self.records)
 
 
 class Fetched:

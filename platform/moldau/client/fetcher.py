@@ -21,10 +21,12 @@ from typing import Final, cast
 from moldau.client import settings as rows
 from moldau.client.cluster import Cluster
 from moldau.client.fetch_requests import Told, fetch_request, settle_fetch
+from moldau.client.fetch_room import FetchRoom
 from moldau.client.fetch_session import FetchSession
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.leader_epochs import ends_by_leader
 from moldau.client.metadata import NO_LEADER, TopicPartition
+from moldau.client.notices import tell as tell_notices
 from moldau.client.offsets import LATEST, FoundOffset, list_offsets
 from moldau.client.positions import Asked, Position, Positions, State
 from moldau.config import Settings
@@ -67,6 +69,13 @@ class Fetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False
         self._is_closed = False
+        self._room = FetchRoom(
+            settings[rows.buffer_memory_of_consumer],
+            settings[rows.fetch_max_bytes],
+            settings[rows.max_partition_fetch_bytes],
+        )
+        self.on_fetched: Callable[[int, float, int], None] | None = None
+        """Told of each answer: its bytes, how long it took, how long it was throttled (ms)."""
 
     def close(self) -> None:
         """Nothing is fetched any more."""
@@ -99,12 +108,17 @@ class Fetcher:
         self._positions.leaders_changed(metadata)
         self._look_things_up(now)
         full = self._positions.full_at(metadata, now)
-        for node_id, positions in self._positions.to_fetch(now, metadata).items():
+        wanted = self._positions.to_fetch(now, metadata)
+        brokers = len(wanted.keys() - {NO_LEADER} | self._fetching)
+        for node_id, positions in wanted.items():
             if node_id == NO_LEADER:
                 self._check_partitions(positions)
                 self._cluster.request_refresh()
             elif node_id not in self._fetching and node_id not in full & self._had_nothing:
-                self._fetch_from(node_id, positions, may_wait=node_id not in full)
+                may_wait = node_id not in full
+                self._fetch_from(node_id, positions, brokers, may_wait=may_wait)
+        self._positions.note_lasting_troubles(now)
+        tell_notices(self._positions.notices)
         if any(each.state is State.FAILED for each in self._positions):
             self.news.set()
         self._set_timer(now)
@@ -130,13 +144,20 @@ class Fetcher:
             delay = max(_SHORTEST_WAIT_S, wake - now)
             self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
 
-    def _fetch_from(self, node_id: int, positions: list[Position], *, may_wait: bool) -> None:
-        self._fetching.add(node_id)
+    def _fetch_from(
+        self, node_id: int, positions: list[Position], brokers: int, *, may_wait: bool
+    ) -> None:
         connection = self._cluster.ready_connection(node_id)
         if connection is None:
+            self._fetching.add(node_id)
             self._sessions.pop(node_id, None)
             self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
             return
+        buffered = self._positions.buffered_bytes
+        room_bytes = self._room.ask(node_id, len(positions), buffered, brokers)
+        if not room_bytes:
+            return  # the next answer, or what is taken, makes room
+        self._fetching.add(node_id)
         session = self._sessions.setdefault(node_id, FetchSession())
         wait_ms = self._settings[rows.fetch_max_wait_ms] if may_wait else 0
         told = Told(session, [each.asked() for each in positions], is_full=True)
@@ -145,19 +166,22 @@ class Fetcher:
                 connection, session, positions, self._cluster.metadata, self._settings
             )
             request.max_wait_ms = wait_ms
-            request.max_bytes = min(request.max_bytes, max(1, self._positions.room_bytes))
+            request.max_bytes = room_bytes
             timeout_s = connection.options.request_timeout_s + wait_ms / 1000
-            on_answer = partial(self._answered, node_id, told)
+            on_answer = partial(self._answered, node_id, told, self._clock.monotonic())
             connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
         except KafkaError as error:
-            self._answered(node_id, told, error)
+            self._answered(node_id, told, self._clock.monotonic(), error)
 
     async def _connect(self, node_id: int) -> None:
         try:
             await self._cluster.connection(node_id)
-        except KafkaError:
+        except KafkaError as error:
             self._cluster.request_refresh()
+            now = self._clock.monotonic()
             for each in self._positions:
+                if each.source(self._cluster.metadata, now) == node_id:
+                    each.in_trouble(error, now)
                 if each.replica == node_id:
                     each.replica = NO_LEADER
             await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
@@ -165,8 +189,11 @@ class Fetcher:
             self._fetching.discard(node_id)
             self.soon()
 
-    def _answered(self, node_id: int, told: Told, answer: Response | KafkaError) -> None:
+    def _answered(
+        self, node_id: int, told: Told, asked_at: float, answer: Response | KafkaError
+    ) -> None:
         self._fetching.discard(node_id)
+        self._room.answered(node_id)
         now = self._clock.monotonic()
         if isinstance(answer, KafkaError):
             self._sessions.pop(node_id, None)
@@ -177,10 +204,18 @@ class Fetcher:
             response = cast(FetchResponse, answer)
             only = self.is_committed_only
             settle_fetch(response, told, self._positions, self._cluster, (now, only))
-            if not any(data.records for topic in response.responses for data in topic.partitions):
-                self._had_nothing.add(node_id)
-            else:
+            sizes = [
+                len(data.records)
+                for topic in response.responses
+                for data in topic.partitions
+                if data.records
+            ]
+            if sizes:
                 self._had_nothing.discard(node_id)
+            else:
+                self._had_nothing.add(node_id)
+            if self.on_fetched is not None:
+                self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
         self.news.set()
         if not self._is_closed:
             self._fetch()
@@ -246,10 +281,9 @@ class Fetcher:
 
     def _found(self, asked: list[Asked], found: dict[TopicPartition, FoundOffset]) -> None:
         for each in asked:
-            position = self._positions.current(each)
-            if position is not None and position.state is State.UNKNOWN:
-                answer = found[each.where]
-                position.seek(max(0, answer.offset), answer.leader_epoch)
+            answer = found[each.where]
+            self._positions.found(each, max(0, answer.offset), answer.leader_epoch)
+        tell_notices(self._positions.notices)
 
     async def _validate(self, asked: list[Asked]) -> None:
         now = self._clock.monotonic()
@@ -266,11 +300,14 @@ class Fetcher:
                 continue
             if isinstance(end, KafkaError):
                 if end.retriable or end.code is ErrorCode.BROKER_NOT_AVAILABLE:
+                    position.in_trouble(end, now)
                     self._positions.put_off(position, now)
                 else:
                     position.fail(end)
             else:
+                position.well()
                 self._positions.validated(each, end.end_offset, end.epoch)
+        tell_notices(self._positions.notices)
 
     def _could_not_look_up(self, asked: Iterable[Asked], error: KafkaError) -> None:
         now = self._clock.monotonic()
@@ -284,4 +321,5 @@ class Fetcher:
             if is_told and each.where == (topic, partition):
                 position.fail(error)
             else:
+                position.in_trouble(error, now)
                 self._positions.put_off(position, now)

@@ -14,7 +14,7 @@ from moldau.config import (
     at_least,
     list_of,
     not_empty,
-    one_of,
+    one_of_ignoring_case,
 )
 
 group_id = Setting(
@@ -30,7 +30,7 @@ group_protocol = Setting(
     "classic",
     "How members share partitions: classic (one of them decides), or consumer (the coordinator "
     "does, KIP-848; needs Kafka 4.0).",
-    check=one_of("classic", "consumer"),
+    check=one_of_ignoring_case("classic", "consumer"),
 )
 group_instance_id = Setting(
     "group.instance.id",
@@ -133,9 +133,14 @@ def group_is_whole(settings: Settings) -> str | None:
     return None
 
 
+def coordinator_decides(settings: Settings) -> bool:
+    """Whether partitions are shared by KIP-848."""
+    return settings[group_protocol].lower() == "consumer"
+
+
 def fits_protocol(settings: Settings) -> str | None:
     """Nothing is set that the other protocol decides."""
-    if settings[group_protocol] == "classic":
+    if not coordinator_decides(settings):
         if settings.is_given(group_remote_assignor):
             return "group.remote.assignor needs group.protocol=consumer"
         return None

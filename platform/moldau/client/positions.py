@@ -5,12 +5,19 @@
     READING    -> the position is known, and fetches go on from `fetch_offset`
     VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
     FAILED     -> an error that trying again does not heal; raised by the next poll, then READING
+    GONE       -> the topic was deleted, and one of its name is another one, which the group has not
+                  given to this consumer
+
+A topic that comes back under its old name is another one, by its id: an offset of the old one says
+nothing of it. So its partitions begin anew, as if they had just been assigned, or wait (GONE) until
+they are.
 
 Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
-the next one to be fetched, and between them lies what is buffered; a seek makes answers to earlier
-fetches and look-ups void (`generation`); a partition with `fetch_bytes` or more in its buffer is
-not fetched, and nothing is while all buffers together hold `memory_bytes`, so that a consumer which
-is not read has a bounded memory. Paused partitions keep what they have, and others are fetched on.
+the next one to be fetched, and between them lies what is buffered; a seek, or to be assigned anew,
+makes answers to earlier fetches and look-ups void (`generation`, never given twice); a partition
+with `fetch_bytes` or more in its buffer is not fetched, and nothing is while all buffers together
+hold `memory_bytes`, so that a consumer which is not read has a bounded memory. Paused partitions
+keep what they have, and others are fetched on.
 
 A partition is fetched from its leader, or from the replica near by that the leader has named
 (KIP-392), until that one fails or `replica_s` are over; what a follower does not have yet or any
@@ -23,18 +30,24 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.backoff import Backoff
 from moldau.client.fetched import Fetched, PartitionRecords
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 from moldau.client.reset import Reset
-from moldau.errors import BadData
+from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
     from random import Random
+
+
+_LONG_S: Final = 10.0
+"""After this long a partition that cannot be read is told of."""
 
 
 class State(Enum):
@@ -45,6 +58,7 @@ class State(Enum):
     READING = "reading"
     VALIDATING = "validating"
     FAILED = "failed"
+    GONE = "gone"
 
 
 class Asked(NamedTuple):
@@ -69,6 +83,7 @@ class Position:
     """One partition of a consumer."""
 
     __slots__ = (
+        "_generations",
         "buffered",
         "buffered_bytes",
         "epoch",
@@ -84,27 +99,44 @@ class Position:
         "look_up",
         "not_before",
         "position",
+        "readable_end",
         "replica",
         "replica_until",
         "state",
+        "topic_id",
+        "trouble",
+        "trouble_since",
+        "was",
         "where",
     )
 
-    def __init__(self, where: TopicPartition, look_up: Reset, state: State) -> None:
+    def __init__(
+        self, where: TopicPartition, look_up: Reset, state: State, generations: Iterator[int]
+    ) -> None:
         self.where = where
+        self.topic_id = ZERO_UUID
         self.state = state
         self.position = -1
         self.fetch_offset = -1
         self.epoch = NO_EPOCH
         self.fetch_epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
-        self.generation = 0
+        self.generation = next(generations)
+        self._generations = generations
         self.look_up = look_up
         self.is_paused = False
         self.buffered: deque[Fetched] = deque()
         self.buffered_bytes = 0
         self.high_watermark = -1
+        self.readable_end = -1
+        """Where what may be read ends: with read_committed at the last stable offset."""
         self.log_start_offset = -1
+        self.was: tuple[int, str] | None = None
+        """Before it is reset: at which offset, and why."""
+        self.trouble: KafkaError | None = None
+        """What keeps it from being read at present."""
+        self.trouble_since: float | None = None
+        """None when its user knows already."""
         self.error: KafkaError | BadData | None = None
         self.failures = 0
         self.not_before = 0.0
@@ -127,13 +159,42 @@ class Position:
         self.epoch = self.fetch_epoch = NO_EPOCH
         self.look_up = look_up
 
+    def reset(self, look_up: Reset, why: str) -> None:
+        """As `forget`, for a reason that its user shall hear."""
+        was = self.position
+        self.forget(look_up)
+        self.was = (was, why)
+
+    def begin_anew(self, look_up: Reset, state: State) -> None:
+        """In another topic of the same name."""
+        self.forget(look_up)
+        self.state = state
+        self.leader_epoch = NO_EPOCH
+        self.replica = NO_LEADER
+        self.high_watermark = self.readable_end = self.log_start_offset = -1
+
+    def in_trouble(self, error: KafkaError, now: float) -> None:
+        """This keeps it from being read; it goes on being tried."""
+        if self.trouble is None:
+            self.trouble_since = now
+        self.trouble = error
+
+    def well(self) -> None:
+        """Its broker has answered."""
+        self.trouble = self.trouble_since = None
+
+    def make_void(self) -> None:
+        """Answers to what was asked before count no more."""
+        self.generation = next(self._generations)
+
     def _drop(self) -> None:
-        self.generation += 1
+        self.make_void()
         self.buffered.clear()
         self.buffered_bytes = 0
         self.error = None
         self.failures = 0
         self.not_before = 0.0
+        self.was = None
 
     def fail(self, error: KafkaError | BadData) -> None:
         """What the next poll has to raise."""
@@ -172,6 +233,12 @@ class Positions:
         self._backoff = backoff
         self._random = random
         self._all: dict[TopicPartition, Position] = {}
+        self._generations = count()
+        self._first_state = State.UNKNOWN
+        self.notices: list[MoldauError] = []
+        """What the shell shall log, and forget then."""
+        self.emptied: dict[str, int] = {}
+        """Bytes of what was fetched and given out whole, by topic, until somebody counts them."""
 
     def __iter__(self) -> Iterator[Position]:
         return iter(self._all.values())
@@ -182,14 +249,61 @@ class Positions:
     def assign(self, wanted: Iterable[TopicPartition], *, from_committed: bool = False) -> None:
         """These and no others; those that stay keep their positions and what is buffered. New ones
         begin at the committed offset, where there is a group that may have one."""
-        state = State.COMMITTED if from_committed else State.UNKNOWN
+        state = self._first_state = State.COMMITTED if from_committed else State.UNKNOWN
         self._all = {
-            where: self._all.get(where) or Position(where, self.reset, state) for where in wanted
+            where: self._all.get(where) or Position(where, self.reset, state, self._generations)
+            for where in wanted
+        }
+
+    def check_topics(self, metadata: Metadata, *, waits: bool) -> set[TopicPartition]:
+        """The partitions whose topics are other ones than before. With `waits` they are read again
+        when they are assigned anew, else at once."""
+        changed = set()
+        for each in self:
+            topic = metadata.topics.get(each.where.topic)
+            if topic is None or topic.topic_id == each.topic_id:
+                continue
+            if each.topic_id != ZERO_UUID and topic.topic_id != ZERO_UUID:
+                each.begin_anew(self.reset, State.GONE if waits else self._first_state)
+                changed.add(each.where)
+            each.topic_id = topic.topic_id
+        return changed
+
+    def topic_ids(self, topics: Iterable[str], metadata: Metadata) -> dict[str, Uuid]:
+        """Which topics are meant by these names, when it is about what was read of them;
+        ZERO_UUID where nobody knows."""
+        read = {each.where.topic: each.topic_id for each in self}
+        known = metadata.topics
+        return {
+            name: read.get(name, known[name].topic_id if name in known else ZERO_UUID)
+            for name in topics
         }
 
     def get(self, where: TopicPartition) -> Position | None:
         """The partition's position, if it is assigned."""
         return self._all.get(where)
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps partitions from being read at present."""
+        return {each.where: each.trouble for each in self if each.trouble is not None}
+
+    def note_lasting_troubles(self, now: float) -> None:
+        """What lasts for long is told, once."""
+        for each in self:
+            if each.trouble_since is None or now - each.trouble_since < _LONG_S:
+                continue
+            assert each.trouble is not None
+            self._note(
+                f"nothing could be read for {_LONG_S:g} s, and it is tried on: "
+                f"{each.trouble.reason}",
+                each.where,
+                **{**each.trouble.context, "offset": each.position},
+            )
+            each.trouble_since = None
+
+    def _note(self, reason: str, where: TopicPartition, **facts: object) -> None:
+        told = {**facts, "topic": where.topic, "partition": where.partition}
+        self.notices.append(MoldauError(reason, **told))
 
     def require(self, where: TopicPartition) -> Position:
         """As `get`; KafkaError when it is not assigned."""
@@ -230,6 +344,7 @@ class Positions:
                     "the partition has no position, and auto.offset.reset is none: seek first",
                     topic=each.where.topic,
                     partition=each.where.partition,
+                    setting="auto.offset.reset",
                 )
             )
         return wanted
@@ -239,6 +354,7 @@ class Positions:
         position = self.current(asked)
         if position is None or position.state is not State.COMMITTED:
             return
+        position.well()
         if offset is None:
             position.forget(self.reset)
         else:
@@ -255,7 +371,7 @@ class Positions:
             each.leader_epoch = known.leader_epoch
             if each.fetch_epoch != NO_EPOCH:
                 each.state = State.VALIDATING
-                each.generation += 1
+                each.make_void()
 
     def validated(self, asked: Asked, end_offset: int, epoch: int) -> None:
         """Where the log of the position's epoch ends at the leader; -1 if it has no such epoch.
@@ -285,11 +401,13 @@ class Positions:
                     partition=asked.where.partition,
                     offset=position.position,
                     log_ends=end_offset,
+                    setting="auto.offset.reset",
                 )
             )
         elif end_offset < 0:
-            position.forget(self.reset)
+            position.reset(self.reset, "the log was truncated below all that was read of it")
         else:
+            self._note_truncated(position, end_offset)
             position.seek(end_offset, epoch)
         position.leader_epoch = leader_epoch
 
@@ -309,13 +427,19 @@ class Positions:
             ):
                 found.setdefault(each.source(metadata, now), []).append(each)
         for each in found.get(NO_LEADER, ()):
+            each.in_trouble(_leaderless(each.where, metadata), now)
             self.put_off(each, now)
         return found
 
     @property
+    def buffered_bytes(self) -> int:
+        """What was fetched and not given out yet."""
+        return sum(each.buffered_bytes for each in self)
+
+    @property
     def room_bytes(self) -> int:
-        """How much may still be fetched ahead."""
-        return self._bounds.memory_bytes - sum(each.buffered_bytes for each in self)
+        """How much more may lie here."""
+        return self._bounds.memory_bytes - self.buffered_bytes
 
     @property
     def is_full(self) -> bool:
@@ -330,6 +454,34 @@ class Positions:
             for each in self
             if each.buffered_bytes >= self._bounds.fetch_bytes and not each.is_paused
         }
+
+    def _note_truncated(self, position: Position, end: int) -> None:
+        self._note(
+            "the log was truncated (an unclean election): records that were given out are gone "
+            "from it, and it is read on from where it still is the same",
+            position.where,
+            old_offset=position.position,
+            new_offset=end,
+            setting="auto.offset.reset",
+        )
+
+    def found(self, asked: Asked, offset: int, epoch: int) -> None:
+        """Where a position that was unknown begins. One that was out of range before is told of,
+        now that both offsets are known."""
+        position = self.current(asked)
+        if position is None or position.state is not State.UNKNOWN:
+            return
+        was = position.was
+        position.well()
+        position.seek(offset, epoch)
+        if was is not None:
+            self._note(
+                f"{was[1]}: reading goes on where auto.offset.reset says",
+                asked.where,
+                old_offset=was[0],
+                new_offset=offset,
+                setting="auto.offset.reset",
+            )
 
     def put_off(self, position: Position, now: float) -> None:
         """It failed now; later, then."""
@@ -348,12 +500,14 @@ class Positions:
             return
         position.failures = 0
         position.not_before = 0.0
+        position.well()
         position.high_watermark = data.high_watermark
         position.log_start_offset = data.log_start_offset
         if data.preferred_read_replica != NO_LEADER:
             position.replica = data.preferred_read_replica
             position.replica_until = now + self._bounds.replica_s
         end = data.last_stable_offset if is_committed else data.high_watermark
+        position.readable_end = end
         if not data.records:
             return
         aborted = (data.aborted_transactions or []) if is_committed else None
@@ -381,8 +535,9 @@ class Positions:
             if position.buffered:
                 self.put_off(position, now)
             else:
-                position.forget(self.reset)
+                position.reset(self.reset, "the offset is not in the log any more, or not yet")
         elif error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            position.in_trouble(error, now)
             self.put_off(position, now)
         else:
             context = {
@@ -390,6 +545,8 @@ class Positions:
                 "partition": asked.where.partition,
                 "offset": asked.offset,
             }
+            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                context["setting"] = "auto.offset.reset"
             position.fail(KafkaError(error.code, error.reason, **{**error.context, **context}))
 
     # Records out
@@ -428,6 +585,8 @@ class Positions:
             if part is None:
                 position.buffered.popleft()
                 position.buffered_bytes -= fetched.size_bytes
+                topic = position.where.topic
+                self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
             else:
                 found.append(part)
                 count += len(part.records)
@@ -439,3 +598,11 @@ class Positions:
                 error = each.take_error()
                 if error is not None:
                     raise error
+
+
+def _leaderless(where: TopicPartition, metadata: Metadata) -> KafkaError:
+    known = metadata.partition(where)
+    code = metadata.refused.get(where.topic, ErrorCode.LEADER_NOT_AVAILABLE)
+    if known is not None and known.error:
+        code = known.error
+    return KafkaError(code, "no broker is known that leads the partition")

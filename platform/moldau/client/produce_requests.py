@@ -8,6 +8,7 @@ from moldau.client.accumulator import Accumulator
 from moldau.client.addresses import Address
 from moldau.client.batches import Batch
 from moldau.client.metadata import Metadata, TopicPartition
+from moldau.client.refusals import TOO_LARGE
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.declare import Request
@@ -21,6 +22,11 @@ from moldau.protocol.messages.produce import (
 
 _NEWEST_WITH_NAMES: Final = 12
 _TOLD_RECORDS_MAX: Final = 5
+_LARGE_RECORD: Final = (
+    "a record is larger than the topic takes: raise the topic's max.message.bytes (segment.bytes "
+    "if that is less); a lower max.request.size of this producer would refuse it in send"
+)
+_LARGE_BATCH: Final = "the batch is larger than the topic's max.message.bytes or segment.bytes"
 
 
 class Speaker(Protocol):
@@ -77,11 +83,12 @@ def settle_response(
         for each in topic.partition_responses:
             answered[TopicPartition(name, each.index)] = each
     addresses = {each.node_id: Address(each.host, each.port) for each in response.node_endpoints}
-    untold = []
+    untold: list[Batch] = []
     for batch in batches:
         answer = answered.get(batch.where)
         if answer is not None and not answer.error_code:
-            accumulator.acknowledged(batch, answer.base_offset, answer.log_append_time_ms)
+            ended = accumulator.acknowledged(batch, answer.base_offset, answer.log_append_time_ms)
+            untold += [ended] if ended is not None else []
             continue
         error = _error(batch, answer)
         leader = None if answer is None else answer.current_leader
@@ -101,12 +108,15 @@ def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:
         return KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the answer lacks the partition", **where
         )
-    if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
-        where["advice"] = "lower batch.size or raise max.message.bytes of the topic"
+    reason = answer.error_message or ""
+    if answer.error_code in TOO_LARGE:
+        assert batch.data is not None
+        where["size_bytes"] = len(batch.data)
+        reason = _LARGE_RECORD if batch.count == 1 else _LARGE_BATCH
     bad = [
         f"{each.batch_index}: {each.batch_index_error_message}"
         for each in answer.record_errors[:_TOLD_RECORDS_MAX]
     ]
     if bad:
         where["bad_records"] = bad
-    return KafkaError(answer.error_code, answer.error_message or "", **where, records=batch.count)
+    return KafkaError(answer.error_code, reason, **where, records=batch.count)

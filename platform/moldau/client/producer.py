@@ -10,80 +10,90 @@ missing; what it gives can be awaited for the outcome. Idempotent unless the set
 
 Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
 failure that nobody awaits is raised by the next `flush` or `aclose`; records of one partition keep
-their order. What to send when is decided in `accumulator`; this shell has the clock, the
-connections and the timer.
+their order. A record goes through interceptors and serializers (`pipeline`), is given a partition
+(`partitioner`) and appended to a batch (`accumulator`), which goes out by itself (`sender`).
+
+`send` has two ways. The usual record (bytes, no interceptor, a batch with room) takes the short
+one, because a call more costs more than the append; everything else takes `_prepare` and `_place`,
+which do the same in pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, Unpack, cast
 
+from moldau.client import common_settings as common_rows
+from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
-from moldau.client.accumulator import Accumulator, Options, ToSend
+from moldau.client.accumulator import Accumulator, Options
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
-from moldau.client.connection import Connection
-from moldau.client.delivery import Deliveries, Delivery, settled
+from moldau.client.columns import Columns, from_arrow, is_arrow
+from moldau.client.common_settings import Given
+from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.metadata import TopicPartition
-from moldau.client.partitioner import Partitioner
-from moldau.client.produce_requests import produce_request, settle_response
+from moldau.client.outgoing import OutgoingTopic
+from moldau.client.partitioner import Loads, Partitioner, RecordPartitioner, load_partitioner
+from moldau.client.pipeline import Pipeline, Prepared, load_interceptors
+from moldau.client.producer_metrics import METADATA_WAIT, ProducerMetrics
+from moldau.client.producer_record import (
+    OnDelivery,
+    ProducerInterceptor,
+    ProducerRecord,
+    SendOptions,
+)
+from moldau.client.runs import Rows, Run, Values
+from moldau.client.sender import Sender
+from moldau.client.serdes import settings as serde_rows
 from moldau.client.world import World, closing_unless_ready
 from moldau.config import Settings
+from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.declare import Response
-from moldau.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from moldau.protocol.messages.produce import ProduceResponse
+from moldau.metrics import Registry
 from moldau.records import Codec, Headers, Row
-from moldau.records import Producer as Identity
 from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[Headers] = ()
-_ID_TIMEOUT_MS: Final = 2**31 - 1
-
-
-class _Topic:
-    """A topic that this producer writes to."""
-
-    __slots__ = ("name", "partitioner", "queues")
-
-    def __init__(self, name: str, partitioner: Partitioner) -> None:
-        self.name = name
-        self.partitioner = partitioner
-        self.queues: list[PartitionQueue] = []
+_MS_NS: Final = 1_000_000
+_Parts = list[tuple[Batch, int, int]]
 
 
 class Producer:
     """Writes records to topics. Belongs to the event loop that it was started in."""
+
+    accumulator_type: type[Accumulator] = Accumulator
+    sender_type: type[Sender] = Sender
 
     def __init__(
         self,
         settings: Mapping[str, object] | None = None,
         *,
         runtime: Runtime | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
         **options: object,
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win."""
-        self.settings = rows.resolve(rows.PRODUCER_SETTINGS, settings or {}, options)
+        """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
+        `partitioner.class` and `interceptor.classes` may be objects as well as names."""
+        self._given = Given(
+            settings or {},
+            options,
+            objects=own_rows.OBJECTS,
+            without_meaning=own_rows.WITHOUT_MEANING,
+        )
+        self.settings = rows.resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
+        self._given_interceptors = tuple(interceptors)
         self._world = World(runtime)
-        self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[self.settings[rows.acks]]
         self._options = _accumulator_options(self.settings)
-        self._topics: dict[str, _Topic] = {}
-        self._is_closed = False
-        self._opening: set[int] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._drain_is_due = False
-        self._room: list[asyncio.Future[None]] = []
-        self._identifying: asyncio.Task[None] | None = None
-        self._failure: KafkaError | None = None
-        self._failures = 0
+        self._topics: dict[str, OutgoingTopic] = {}
+        self._usual: dict[str, OutgoingTopic] = {}  # the same while records go the short way
+        self._pipeline = Pipeline()
+        self._partitioner: RecordPartitioner | None = None
+        self._serdes: list[tuple[object, object]] = []
+        self._ignores_keys = self.settings[own_rows.partitioner_ignore_keys]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -93,387 +103,506 @@ class Producer:
         await self.aclose(abort=kind is not None)
 
     async def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached."""
+        """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
+        serializer, partitioner or interceptor that cannot be had."""
+        self._given.tell("producer", self.settings)
         runtime = self._world.enter()
-        self._clock = runtime.clock
-        self._cluster = Cluster(runtime, self.settings, creates_topics=True)
-        self._cluster.on_update = self._metadata_came
-        self._accumulator = Accumulator(self._options, self._cluster.backoff, runtime.random)
+        settings = self.settings
         self._runtime = runtime
+        self._clock = runtime.clock
+        self._monotonic_ns = runtime.clock.monotonic_ns
+        self._metadata_at = runtime.clock.monotonic()
+        self._metrics = ProducerMetrics(
+            runtime.clock,
+            settings[common_rows.metrics_sample_window_ms] / 1000,
+            settings[common_rows.metrics_num_samples],
+        )
+        self._cluster = Cluster(runtime, settings, creates_topics=True)
+        self._cluster.on_update = self._metadata_came
+        self._accumulator = self.accumulator_type(
+            self._options, self._cluster.backoff, runtime.random
+        )
+        self._accumulator.batch_type = AwaitedBatch
+        self._accumulator.on_sealed = self._sealed
+        self._accumulator.clock_ns = self._monotonic_ns
+        self._sender = self.sender_type(
+            runtime, self._cluster, self._accumulator, self._metrics, settings
+        )
+        self._declare_metrics()
         async with closing_unless_ready(partial(self.aclose, abort=True)):
+            self._load()
             await self._cluster.refresh()
+
+    def _load(self) -> None:
+        """What settings name: partitioner, interceptors, serializers."""
+        given, settings = self._given, self.settings
+        partitioner = given.of(own_rows.partitioner_class, settings)
+        self._partitioner = None if partitioner is None else load_partitioner(partitioner)
+        named = given.of(common_rows.interceptor_classes, settings)
+        interceptors = [*load_interceptors(named), *load_interceptors(self._given_interceptors)]
+        serializers = []
+        for row in (serde_rows.key_serializer, serde_rows.value_serializer):
+            chosen = given.of(row, settings)
+            serializer = None
+            if chosen is not None:
+                from moldau.client.serdes.resolve import resolve_serializer
+
+                is_key = row is serde_rows.key_serializer
+                serializer = resolve_serializer(
+                    chosen, settings, is_key=is_key, runtime=self._runtime
+                )
+                self._serdes.append((chosen, serializer))
+            serializers.append(serializer)
+        self._pipeline = Pipeline(interceptors, *serializers)
 
     # Records in
 
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         headers: Headers = _NO_HEADERS,
-        timestamp_ms: int | None = None,
         partition: int | None = None,
+        **options: Unpack[SendOptions],
     ) -> Delivery:
-        """Puts a record on its way. KafkaError when it cannot be: no such topic or partition, too
-        large, or no memory within `max.block.ms`."""
-        if timestamp_ms is None:
-            timestamp_ms = self._clock.wall_ms()
-        known = self._topics.get(topic)
-        if known is None:
-            known = await self._learn(topic)
+        """Puts a record on its way. Key and value are bytes or None, unless there is a serializer.
+
+        `timestamp_ms` is now, if not given; `on_delivery(sent, error)` is called with the outcome.
+        KafkaError when it cannot be sent: no such topic or partition, too large, no memory within
+        `max.block.ms`. SerializationFailed when a serializer refuses it.
+        """
+        known = self._usual.get(topic)
+        if known is not None and partition is None and not options:
+            try:
+                if key is None:
+                    queue = known.sticky
+                else:
+                    queue = known.queues[known.partitioner.of_key(key)]
+                batch = queue.open
+                if batch is not None:
+                    delivery: Delivery | None = batch.place(key, value, headers)
+                    if delivery is not None:
+                        return delivery
+                    self._accumulator.seal(queue)
+                    if self._sender.filled():
+                        await asyncio.sleep(0)
+            except TypeError as error:
+                raise _no_bytes(error) from None
+        record = ProducerRecord(topic, value, key, headers, options.get("timestamp_ms"), partition)
+        return await self._send(record, options.get("on_delivery"))
+
+    async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+        """The long way, for any record."""
+        prepared = self._pipeline.prepare(record, on_delivery)
+        if isinstance(prepared, Awaitable):
+            prepared = await prepared
+        record = prepared.record
+        try:
+            known = self._topics.get(record.topic)
+            wanted = prepared.partition or 0
+            if known is None or wanted >= len(known.queues):
+                known = await self._learn(record.topic, prepared.partition)
+            prepared = self._assigned(known, prepared)
+            while (delivery := self._place(known, prepared)) is None:
+                await self._sender.wait_for_room()
+        except MoldauError as error:
+            self._pipeline.failed(record, error)
+            raise
+        except TypeError as error:
+            raise _no_bytes(error) from None
+        return delivery
+
+    def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
+        """With the partition that `partitioner.class` chooses, if it is to choose."""
+        if self._partitioner is None or prepared.partition is not None:
+            return prepared
+        topic = self._cluster.metadata.topics[known.name]
+        record, key, value = prepared.record, prepared.key, prepared.value
+        chosen = self._partitioner.partition(record, key, value, topic)
+        if not 0 <= chosen < len(topic.partitions):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "partitioner.class chose a partition that there is not",
+                topic=known.name,
+                partition=chosen,
+                partitions=len(topic.partitions),
+                partitioner=type(self._partitioner).__name__,
+            )
+        return prepared._replace(partition=chosen)
+
+    def _place(self, known: OutgoingTopic, prepared: Prepared) -> Delivery | None:
+        """Appends the record to a batch; None, and nothing has happened, while there is no room."""
+        self._sender.check_open()
+        stamp = prepared.record.timestamp_ms
+        if stamp is None:
+            stamp = self._now_ms()
+        key, value, headers = prepared.key, prepared.value, prepared.headers
         while True:
-            queue = self._choose(known, key, partition)
+            queue = self._choose(known, key, prepared.partition)
             batch = queue.open
-            if batch is not None:
-                index = batch.append(timestamp_ms, key, value, headers)
-                if index is not None:
-                    return Delivery(batch, index)
-                self._filled(known, queue, partition is None and key is None)
-                if queue.open is None:
-                    continue
-            if self._accumulator.has_room:
+            index = None if batch is None else batch.append(stamp, key, value, headers)
+            if batch is not None and index is not None:
                 break
-            await self._wait_for_room()
-        self._check_open()
-        batch = self._accumulator.begin(
-            queue, self._clock.monotonic(), timestamp_ms, key, value, headers
-        )
-        self._begun(queue)
-        return Delivery(batch, 0)
+            if batch is not None:
+                self._accumulator.seal(queue)
+                self._sender.drain_soon()
+                continue
+            if not self._accumulator.has_room:
+                return None
+            now = self._clock.monotonic()
+            batch = self._accumulator.begin(queue, now, stamp, key, value, headers)
+            index = 0
+            self._begun(known, queue, now)
+            break
+        self._pipeline.watch(prepared, batch, index)
+        return Delivery(batch, index)
+
+    def _choose(
+        self, known: OutgoingTopic, key: bytes | None, partition: int | None
+    ) -> PartitionQueue:
+        if partition is None:
+            if key is None or self._ignores_keys:
+                return known.sticky
+            partition = known.partitioner.of_key(key)
+        elif not 0 <= partition < len(known.queues):
+            self._cluster.metadata.check(TopicPartition(known.name, partition))
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=known.name, partition=partition
+            )
+        return known.queues[partition]
+
+    def _begun(self, known: OutgoingTopic, queue: PartitionQueue, now: float) -> None:
+        known.used_at = now
+        self._sender.begun(queue)
+
+    def _now_ms(self) -> int:
+        """The time by the wall clock. Until the next batch is begun, records of the short way have
+        it from the clock that is read fastest, from here on."""
+        now_ms = self._clock.wall_ms()
+        self._accumulator.wall_from_ns = now_ms * _MS_NS - self._monotonic_ns()
+        return now_ms
+
+    def _sealed(self, queue: PartitionQueue, batch: Batch) -> None:
+        known = self._topics.get(queue.where.topic)
+        if known is not None:
+            known.sealed(queue, batch)
+
+    # Many records in
 
     async def send_many(
         self,
         topic: str,
-        values: Sequence[bytes | None],
+        values: Any,
         *,
-        keys: Sequence[bytes | None] | None = None,
+        keys: Any = None,
         headers: Sequence[Headers] | None = None,
-        timestamps_ms: int | Sequence[int] | None = None,
-        partition: int | None = None,
+        timestamps_ms: int | Sequence[int | None] | None = None,
+        partition: int | Sequence[int | None] | None = None,
     ) -> Deliveries:
-        """As `send` for many records, from sequences of one length, several times as fast."""
-        known = self._topics.get(topic)
-        if known is None:
-            known = await self._learn(topic)
-        if timestamps_ms is None:
-            timestamps_ms = self._clock.wall_ms()
-        count = len(values)
-        records: list[Row] = list(
-            zip(
-                repeat(timestamps_ms, count) if isinstance(timestamps_ms, int) else timestamps_ms,
-                repeat(None, count) if keys is None else keys,
-                values,
-                repeat(_NO_HEADERS, count) if headers is None else headers,
-                strict=True,
-            )
-        )
-        parts: list[tuple[Batch, int, int]] = []
-        if partition is not None:
-            await self._send_rows(self._choose(known, None, partition), records, parts)
-        elif keys is None:
-            await self._send_sticky(known, records, parts)
-        else:
-            await self._send_keyed(known, records, parts)
+        """As `send` for many records, several times as fast.
+
+        `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
+        one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
+        A KafkaError says in `accepted` how many of them are on their way all the same.
+        """
+        columns = Columns(values, keys, headers, timestamps_ms, partition)
+        if is_arrow(values) or is_arrow(keys):
+            columns = from_arrow(columns)
+        if self._partitioner is not None or self._pipeline.interceptors:
+            return await self._send_each(topic, columns)
+        if not self._pipeline.is_empty:
+            columns = await self._serialized(topic, columns)
+        parts: _Parts = []
+        try:
+            await self._send_columns(topic, columns, parts)
+        except KafkaError as error:
+            accepted = sum(part[2] for part in parts)
+            context = {**error.context, "accepted": accepted, "records": len(columns.values)}
+            raise KafkaError(error.code, error.reason, **context) from error
         return Deliveries(parts)
 
-    async def _send_keyed(
-        self, topic: _Topic, records: list[Row], parts: list[tuple[Batch, int, int]]
+    async def _send_each(self, topic: str, columns: Columns) -> Deliveries:
+        """For interceptors and partitioners, which want to see every record."""
+        columns = columns.as_lists()
+        parts: _Parts = []
+        count = len(columns.values)
+        rows_ = _zipped(columns, _each(columns.timestamps_ms, count))
+        partitions = _each(columns.partition, count)
+        for (stamp, key, value, its_headers), partition in zip(rows_, partitions, strict=True):
+            record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
+            delivery = await self._send(record, None)
+            batch, index = delivery.batch, delivery.index
+            if parts and parts[-1][0] is batch and sum(parts[-1][1:]) == index:
+                parts[-1] = (batch, parts[-1][1], parts[-1][2] + 1)
+            else:
+                parts.append((batch, index, 1))
+        return Deliveries(parts)
+
+    async def _serialized(self, topic: str, columns: Columns) -> Columns:
+        serialize = self._pipeline.serialize_many
+        columns = columns.as_lists()
+        values = await serialize(topic, cast("Sequence[Any]", columns.values), is_key=False)
+        keys = columns.keys
+        if keys is not None:
+            keys = await serialize(topic, cast("Sequence[Any]", keys), is_key=True)
+        return columns._replace(values=values, keys=keys)
+
+    async def _send_columns(self, topic: str, columns: Columns, parts: _Parts) -> None:
+        partition = columns.partition
+        known = self._topics.get(topic)
+        wanted = partition if isinstance(partition, int) else _largest(partition)
+        if known is None or wanted >= len(known.queues):
+            known = await self._learn(topic, wanted)
+        now_ms = self._now_ms()
+        if isinstance(partition, int) or (
+            partition is None and (columns.keys is None or self._ignores_keys)
+        ):
+            queue = None if partition is None else self._choose(known, None, partition)
+            for run in _runs(columns, now_ms):
+                await self._send_run(known, queue, run, parts)
+            return
+        rows_ = _rows(columns.as_lists(), now_ms)
+        if partition is None:
+            await self._send_keyed(known, rows_, parts)
+        else:
+            await self._send_placed(known, rows_, partition, parts)
+
+    async def _send_placed(
+        self,
+        topic: OutgoingTopic,
+        records: list[Row],
+        partitions: Sequence[int | None],
+        parts: _Parts,
     ) -> None:
-        of_key = topic.partitioner.of_key
         by_partition: dict[int, list[Row]] = {}
+        free = []
+        for row, partition in zip(records, partitions, strict=True):
+            if partition is None:
+                free.append(row)
+            else:
+                by_partition.setdefault(partition, []).append(row)
+        for index in by_partition:  # all of them are there before the first is used
+            self._choose(topic, None, index)
+        for index, chosen in by_partition.items():
+            await self._send_run(topic, topic.queues[index], Rows(chosen), parts)
+        await self._send_keyed(topic, free, parts)
+
+    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], parts: _Parts) -> None:
+        of_key = topic.partitioner.of_key
+        by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
         keyless = []
         for row in records:
             key = row[1]
-            if key is None:
+            if key is None or self._ignores_keys:
                 keyless.append(row)
             else:
-                by_partition.setdefault(of_key(key), []).append(row)
-        for index, chosen in by_partition.items():
-            await self._send_rows(topic.queues[index], chosen, parts)
-        if keyless:
-            await self._send_sticky(topic, keyless, parts)
+                by_partition[of_key(key)].append(row)
+        for queue, chosen in zip(topic.queues, by_partition, strict=False):
+            await self._send_run(topic, queue, Rows(chosen), parts)
+        await self._send_run(topic, None, Rows(keyless), parts)
 
-    async def _send_sticky(
-        self, topic: _Topic, records: list[Row], parts: list[tuple[Batch, int, int]]
+    async def _send_run(
+        self, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: _Parts
     ) -> None:
+        """Into one partition's batches; without one, into those where records without key go."""
         start = 0
-        while start < len(records):
-            queue = self._choose(topic, None, None)
-            start = await self._extend(queue, records, start, parts)
-            if start < len(records):
-                self._filled(topic, queue, True)
-
-    async def _send_rows(
-        self, queue: PartitionQueue, records: list[Row], parts: list[tuple[Batch, int, int]]
-    ) -> None:
-        start = 0
-        while start < len(records):
-            start = await self._extend(queue, records, start, parts)
+        while start < len(run):
+            part = await self._extend(topic, queue or topic.sticky, run, start)
+            parts.append(part)
+            start += part[2]
 
     async def _extend(
-        self,
-        queue: PartitionQueue,
-        records: list[Row],
-        start: int,
-        parts: list[tuple[Batch, int, int]],
-    ) -> int:
-        """Appends what one batch takes; the index of the first record that is left."""
-        self._check_open()
+        self, topic: OutgoingTopic, queue: PartitionQueue, run: Run, start: int
+    ) -> tuple[Batch, int, int]:
+        """Appends what one batch takes: the batch, the index of the first, how many."""
+        self._sender.check_open()
         now = self._clock.monotonic()
-        while (part := self._accumulator.extend(queue, now, records, start)) is None:
-            await self._wait_for_room()
-            self._check_open()
+        while (part := self._accumulator.extend(queue, now, run, start)) is None:
+            await self._sender.wait_for_room()
+            self._sender.check_open()
             now = self._clock.monotonic()
         if part[1] == 0:
-            self._begun(queue)
-        parts.append(part)
-        return start + part[2]
+            self._begun(topic, queue, now)
+        if start + part[2] < len(run):  # it is full
+            self._accumulator.seal(queue)
+            if self._sender.filled():
+                await asyncio.sleep(0)
+        return part
 
-    def _choose(self, topic: _Topic, key: bytes | None, partition: int | None) -> PartitionQueue:
-        if partition is None:
-            partitioner = topic.partitioner
-            partition = partitioner.sticky if key is None else partitioner.of_key(key)
-        elif not 0 <= partition < len(topic.queues):
-            self._cluster.metadata.check(TopicPartition(topic.name, partition))
-            self._update_topic(topic)
-        return topic.queues[partition]
+    # Topics
 
-    def _filled(self, topic: _Topic, queue: PartitionQueue, is_sticky: bool) -> None:
-        """The open batch is full: it goes out, and records without a key may go elsewhere."""
-        batch = queue.open
-        if batch is None:
-            return
-        self._accumulator.seal(queue)
-        if is_sticky:
-            topic.partitioner.filled(batch.reserved_bytes)
-        self._drain_soon()
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions that the topic has now; KafkaError if there is no such topic within
+        `max.block.ms`."""
+        known = await self._learn(topic)
+        return [queue.where for queue in known.queues]
 
-    def _begun(self, queue: PartitionQueue) -> None:
-        """A batch was begun: what is complete before it goes now, it itself after the linger."""
-        if queue.waiting or self._options.linger_s <= 0 or not self._accumulator.has_room:
-            self._drain_soon()
-        elif self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._options.linger_s, self._drain)
-
-    async def _learn(self, name: str) -> _Topic:
-        self._check_open()
-        timeout_s = self.settings[rows.max_block_ms] / 1000
-        found = await self._cluster.topic(name, timeout_s=timeout_s)
+    async def _learn(self, name: str, partition: int | None = None) -> OutgoingTopic:
+        """The topic, with that partition if it has come into being lately."""
+        self._sender.check_open()
+        start_ns = self._monotonic_ns()
+        try:
+            found = await self._cluster.topic(
+                name, timeout_s=self.settings[rows.max_block_ms] / 1000
+            )
+            if partition is not None and partition >= len(found.partitions):
+                await self._cluster.refresh()
+                found = self._cluster.metadata.topics.get(name, found)
+        except KafkaError as error:
+            context = {"topic": name, **error.context, "setting": "max.block.ms"}
+            raise KafkaError(error.code, error.reason, **context) from error
+        finally:
+            self._metrics.spent(METADATA_WAIT, start_ns)
         known = self._topics.get(name)
         if known is None:
-            random = self._runtime.random
-            partitioner = Partitioner(found, max(1, self._options.batch_bytes), random)
-            known = self._topics[name] = _Topic(name, partitioner)
-            self._update_topic(known)
+            known = OutgoingTopic(name, self._accumulator)
+            known.grow(len(found.partitions))
+            known.choose_by(
+                Partitioner(
+                    found,
+                    max(1, self._options.batch_bytes),
+                    self._runtime.random,
+                    Loads(known.waiting, self._is_stuck if self._minds_stuck else None),
+                    is_adaptive=self.settings[own_rows.partitioner_adaptive],
+                )
+            )
+            self._topics[name] = known
+            if self._pipeline.is_empty and self._partitioner is None and not self._ignores_keys:
+                self._usual[name] = known
+        elif len(known.queues) < len(found.partitions):
+            known.update(found)
+        known.used_at = self._clock.monotonic()
         return known
 
-    def _update_topic(self, topic: _Topic) -> None:
-        found = self._cluster.metadata.topics.get(topic.name)
-        if found is None:
-            return
-        topic.partitioner.update(found)
-        for index in range(len(topic.queues), len(found.partitions)):
-            topic.queues.append(self._accumulator.queue(TopicPartition(topic.name, index)))
+    @property
+    def _minds_stuck(self) -> bool:
+        return self.settings[own_rows.partitioner_availability_timeout_ms] > 0
 
-    async def _wait_for_room(self) -> None:
-        self._check_open()
-        self._drain_soon()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._room.append(future)
-        try:
-            async with asyncio.timeout(self.settings[rows.max_block_ms] / 1000):
-                await future
-        except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                "no room for a record within max.block.ms: records come faster than they leave",
-                buffer_memory=self._options.memory_bytes,
-                used_bytes=self._accumulator.used_bytes,
-            ) from None
-
-    # Requests out
-
-    def _drain_soon(self) -> None:
-        if not self._drain_is_due:
-            self._drain_is_due = True
-            asyncio.get_running_loop().call_soon(self._drain)
-
-    def _drain(self) -> None:
-        """Sends what may be sent, fails what is too late, and sets the timer for what comes."""
-        self._drain_is_due = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._is_closed:
-            return
+    def _is_stuck(self, node_id: int) -> bool:
+        after_ms = self.settings[own_rows.partitioner_availability_timeout_ms]
         now = self._clock.monotonic()
-        self._note_untold(self._accumulator.expire(now))
-        drained = self._accumulator.drain(now, self._cluster.metadata, self._request_room())
-        for each in drained.requests:
-            self._transmit(each)
-        if self._accumulator.needs_identity and self._identifying is None:
-            self._identifying = self._runtime.spawn(self._identify(), name="producer id")
-        if drained.has_leaderless:
-            self._cluster.request_refresh()
-        for node_id in drained.unreachable - self._opening:
-            if self._cluster.ready_connection(node_id) is None:
-                self._opening.add(node_id)
-                self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
-        self._wake_senders()
-        wake = self._accumulator.next_wake(now)
-        if wake is not None:
-            delay = max(0.001, wake - now)
-            self._timer = asyncio.get_running_loop().call_later(delay, self._drain)
-
-    def _request_room(self) -> dict[int, int]:
-        limit = self._options.in_flight_max
-        room = {}
-        for node_id in self._cluster.metadata.brokers:
-            connection = self._cluster.ready_connection(node_id)
-            if connection is not None:
-                room[node_id] = max(0, limit - connection.in_flight)
-        return room
-
-    async def _connect(self, node_id: int) -> None:
-        try:
-            await self._cluster.connection(node_id)
-        except KafkaError as error:
-            self._accumulator.trouble = error
-            self._cluster.request_refresh()
-            await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
-        finally:
-            self._opening.discard(node_id)
-            if not self._is_closed:
-                self._drain_soon()
-
-    def _transmit(self, each: ToSend) -> None:
-        connection = self._cluster.ready_connection(each.node_id)
-        assert connection is not None
-        timeout_ms = self.settings[rows.request_timeout_ms]
-        try:
-            request, version = produce_request(
-                connection, each.batches, self._cluster.metadata, self._acks, timeout_ms
-            )
-            if self._acks == 0:
-                connection.tell(request, version=version)
-                for batch in each.batches:
-                    self._accumulator.acknowledged(batch, -1, -1)
-                return
-            on_answer = partial(self._answered, connection, each.batches)
-            connection.ask(request, on_answer, version=version)
-        except KafkaError as error:
-            self._all_refused(each.batches, error)
-
-    def _answered(
-        self, connection: Connection, batches: list[Batch], answer: Response | KafkaError
-    ) -> None:
-        if isinstance(answer, KafkaError):
-            self._all_refused(batches, answer)
-        else:
-            now = self._clock.monotonic()
-            response = cast(ProduceResponse, answer)
-            outcome = settle_response(response, batches, self._accumulator, self._cluster, now)
-            self._note_untold(outcome)
-        if not self._is_closed:
-            self._drain_soon()
-
-    def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
-        self._cluster.note(error)
-        now = self._clock.monotonic()
-        untold = (self._accumulator.refused(batch, error, now) for batch in batches)
-        self._note_untold([batch for batch in untold if batch is not None])
-
-    def _note_untold(self, batches: list[Batch]) -> None:
-        for batch in batches:
-            self._failures += batch.count
-            self._failure = self._failure or batch.error
-
-    def _wake_senders(self) -> None:
-        if self._room and self._accumulator.has_room:
-            waiting, self._room = self._room, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+        return self._accumulator.is_stuck(node_id, now, after_ms / 1000)
 
     def _metadata_came(self) -> None:
-        for topic in self._topics.values():
-            self._update_topic(topic)
-        self._drain_soon()
+        self._metadata_at = self._clock.monotonic()
+        idle_since = self._metadata_at - self.settings[own_rows.metadata_max_idle_ms] / 1000
+        for known in list(self._topics.values()):
+            found = self._cluster.metadata.topics.get(known.name)
+            if known.used_at < idle_since and all(queue.is_empty for queue in known.queues):
+                del self._topics[known.name]
+                self._usual.pop(known.name, None)
+                self._cluster.unwatch([known.name])
+            elif found is not None:
+                known.update(found)
+        self._sender.drain_soon()
 
-    async def _identify(self) -> None:
-        """Gets the producer id; without one nothing is sent."""
+    # What is going on
 
-        async def ask() -> InitProducerIdResponse:
-            request = InitProducerIdRequest(
-                transactional_id=None, transaction_timeout_ms=_ID_TIMEOUT_MS
-            )
-            answer = await self._cluster.call(request, InitProducerIdResponse)
-            if answer.error_code:
-                raise KafkaError(answer.error_code, api="InitProducerId")
-            return answer
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps records from being acknowledged at present: by partition, what its oldest
+        batch was refused with and waits to be tried again after, or why its broker cannot be
+        reached. Empty when all goes well."""
+        return self._sender.troubles()
 
-        try:
-            timeout_s = self._options.delivery_timeout_s
-            answer = await self._cluster.retry(ask, timeout_s=timeout_s)
-            self._accumulator.identify(Identity(answer.producer_id, answer.producer_epoch))
-        except KafkaError as error:
-            self._note_untold(self._accumulator.fail_all(error))
-        finally:
-            self._identifying = None
-            if not self._is_closed:
-                self._drain_soon()
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's metrics of a producer, by group and name:
+        `metrics()["producer-metrics"]["record-send-rate"]`."""
+        return self._metrics.kafka_metrics()
+
+    @property
+    def registry(self) -> Registry:
+        """The same for exporters (`moldau.metrics.render_prometheus`)."""
+        return self._metrics.registry
+
+    def _declare_metrics(self) -> None:
+        accumulator = self._accumulator
+        gauge = self._metrics.gauge
+        memory = float(self._options.memory_bytes)
+        gauge("buffer-total-bytes", "Bytes that records may take: buffer.memory.", lambda: memory)
+        gauge(
+            "buffer-available-bytes",
+            "Bytes of them that are free.",
+            lambda: max(0.0, memory - accumulator.used_bytes),
+        )
+        sender, clock = self._sender, self._clock
+        gauge("waiting-threads", "Sends that wait for memory.", lambda: sender.waiting)
+        gauge("requests-in-flight", "Requests without an answer.", lambda: sender.in_flight)
+        gauge("connection-count", "Brokers with a connection.", lambda: sender.connections)
+        gauge(
+            "metadata-age",
+            "Seconds since metadata came.",
+            lambda: clock.monotonic() - self._metadata_at,
+        )
 
     # The end
 
     async def flush(self) -> None:
         """Returns when everything sent before is acknowledged. KafkaError for the first record
         that failed since the last flush and whose delivery nobody awaits."""
-        waiting = self._accumulator.unfinished()
-        self._accumulator.is_flushing = True
-        try:
-            self._drain_soon()
-            for batch in waiting:
-                if not batch.is_done:
-                    with suppress(KafkaError):
-                        await settled(batch)
-                    self._note_untold([batch] if batch.error is not None else [])
-        finally:
-            self._accumulator.is_flushing = False
-        self._raise_failure()
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        records, self._failures = self._failures, 0
-        if failure is not None:
-            raise KafkaError(
-                failure.code, failure.reason, **{**failure.context, "failed_records": records}
-            )
+        await self._sender.flush()
 
     async def aclose(self, *, abort: bool = False) -> None:
         """Flushes (with `abort`: fails what is not sent) and closes. May be called again."""
-        if self._is_closed:
+        if not hasattr(self, "_sender") or self._sender.is_closed:
             return
         try:
             if not abort:
                 await self.flush()
         finally:
-            self._is_closed = True
-            if self._timer is not None:
-                self._timer.cancel()
-            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
-            self._accumulator.fail_all(error)
-            waiting, self._room = self._room, []
-            for future in waiting:
-                if not future.done():
-                    future.set_exception(error)
+            self._sender.close()
+            self._pipeline.close()
+            for given, serializer in self._serdes:
+                from moldau.client.serdes.resolve import close_serde
+
+                await close_serde(given, serializer)
             await self._cluster.aclose()
             await self._world.aclose()
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
+
+def _no_bytes(error: TypeError) -> TypeError:
+    return TypeError(
+        f"{error}: give bytes, or set key.serializer and value.serializer (string, json, ...)"
+    )
+
+
+def _largest(partitions: Sequence[int | None] | None) -> int:
+    return max((each for each in partitions or () if each is not None), default=0)
+
+
+def _runs(columns: Columns, now_ms: int) -> Sequence[Run]:
+    """The records in the order given, however they are held."""
+    runs = columns.in_buffers(now_ms)
+    if runs is not None:
+        return runs
+    columns = columns.as_lists()
+    if columns.keys is None and columns.is_even:
+        stamp = columns.timestamps_ms if isinstance(columns.timestamps_ms, int) else now_ms
+        return [Values(stamp, cast("Sequence[Any]", columns.values))]
+    return [Rows(_rows(columns, now_ms))]
+
+
+def _rows(columns: Columns, now_ms: int) -> list[Row]:
+    stamps: Iterable[int | None] = _each(columns.timestamps_ms, len(columns.values))
+    if columns.timestamps_ms is None:
+        stamps = repeat(now_ms, len(columns.values))
+    elif not isinstance(columns.timestamps_ms, int):
+        stamps = [now_ms if each is None else each for each in stamps]
+    return list(_zipped(columns, stamps))
+
+
+def _zipped(columns: Columns, stamps: Iterable[Any]) -> Iterable[Any]:
+    """Timestamp, key, value and headers of each record."""
+    count = len(columns.values)
+    keys = repeat(None, count) if columns.keys is None else cast("Sequence[Any]", columns.keys)
+    headers = repeat(_NO_HEADERS, count) if columns.headers is None else columns.headers
+    return zip(stamps, keys, cast("Sequence[Any]", columns.values), headers, strict=True)
+
+
+def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int | None]:
+    """One a record."""
+    return repeat(given, count) if given is None or isinstance(given, int) else given
 
 
 def _accumulator_options(settings: Settings) -> Options:
@@ -493,4 +622,5 @@ def _accumulator_options(settings: Settings) -> Options:
         is_idempotent=rows.idempotent(settings),
         codec=codec,
         level=settings[levels[codec]] if codec in levels else None,
+        retries_max=settings[own_rows.retries],
     )

@@ -2,7 +2,8 @@
 
 `poll` gives everything at once, so all of it counts as worked on when the user comes back. An
 `async for` gives one record at a time and may be left in the middle: the rest lies here, is given
-by whatever reads next, and is not committed.
+by whatever reads next, and is not committed. So does what a poll is still decoding: a poll that is
+cancelled then has lost nothing.
 
 Invariant: `consumed` of a partition is the offset behind the last record that the user was given.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from moldau.client.fetched import PartitionRecords
 from moldau.client.metadata import TopicPartition
@@ -19,14 +20,15 @@ from moldau.records import Headers, Record
 
 
 class ConsumerRecord(NamedTuple):
-    """One record, and where it is."""
+    """One record, and where it is. Key and value are bytes, None where there is none, or what the
+    consumer's deserializers made of them."""
 
     topic: str
     partition: int
     offset: int
     timestamp: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers = ()
 
 
@@ -42,6 +44,21 @@ class RecordsOut:
         self._part: PartitionRecords | None = None
         self._rest = _NOTHING
         self._given: ConsumerRecord | None = None
+        self._undecoded: list[PartitionRecords] = []
+
+    def hold(self, parts: list[PartitionRecords]) -> None:
+        """These were taken, and are not decoded yet."""
+        self._undecoded = parts
+
+    @property
+    def held(self) -> list[PartitionRecords]:
+        """What is not decoded yet, without what was dropped meanwhile."""
+        return self._undecoded
+
+    def release(self) -> set[TopicPartition]:
+        """They are decoded now; tells of which partitions that is still wanted."""
+        held, self._undecoded = self._undecoded, []
+        return {TopicPartition(*each[:2]) for each in held}
 
     def add(self, parts: Iterable[PartitionRecords]) -> None:
         """These are read next."""
@@ -52,6 +69,11 @@ class RecordsOut:
         while self._begin():
             assert self._part is not None
             topic, partition = self._part.topic, self._part.partition
+            first: object = self._part.records[0]
+            if isinstance(first, ConsumerRecord):  # they were deserialized
+                for whole in cast("Iterator[ConsumerRecord]", self._rest):
+                    self._given = whole
+                    yield whole
             for record in self._rest:
                 self._given = given = _new(
                     ConsumerRecord,
@@ -102,6 +124,9 @@ class RecordsOut:
             deque(self._rest, maxlen=0)
             self._part = None
         self._parts = deque(each for each in self._parts if TopicPartition(*each[:2]) not in gone)
+        self._undecoded = [
+            each for each in self._undecoded if TopicPartition(*each[:2]) not in gone
+        ]
 
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""
@@ -110,6 +135,6 @@ class RecordsOut:
             where = TopicPartition(*self._part[:2])
             given = self._given
             found[where] = self._part.records[0].offset if given is None else given.offset + 1
-        for part in self._parts:
+        for part in (*self._parts, *self._undecoded):
             found.setdefault(TopicPartition(*part[:2]), part.records[0].offset)
         return found

@@ -13,6 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from moldau.client.addresses import Address, parse_address
+from moldau.client.common_settings import (
+    COMMON_ROWS,
+    METRICS_ROWS,
+    OPEN_PREFIXES,
+    interceptor_classes,
+    nothing_unbuilt,
+)
 from moldau.client.group_settings import (
     GROUP_ROWS as GROUP_ROWS,
 )
@@ -53,7 +60,19 @@ from moldau.client.group_settings import (
 from moldau.client.group_settings import (
     session_timeout_ms as session_timeout_ms,
 )
+from moldau.client.producer_settings import (
+    OWN_ROWS,
+    has_no_transactions,
+    partitioner_is_one,
+    retries,
+)
 from moldau.client.reset import parse_reset
+from moldau.client.serdes.settings import (
+    DESERIALIZER_ROWS,
+    SERDE_ROWS,
+    SERIALIZER_ROWS,
+    credentials_are_whole,
+)
 from moldau.config import (
     BOOLEAN,
     INT,
@@ -168,8 +187,11 @@ CONNECTION_ROWS: Final = (
     reconnect_backoff_max_ms,
     connection_setup_timeout_ms,
     metadata_max_age_ms,
+    *COMMON_ROWS,
 )
-ADMIN_SETTINGS: Final = SettingTable(CONNECTION_ROWS)
+ADMIN_SETTINGS: Final = SettingTable(
+    CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=(nothing_unbuilt,)
+)
 
 acks = Setting(
     "acks",
@@ -183,7 +205,7 @@ enable_idempotence = Setting(
     "enable.idempotence",
     BOOLEAN,
     None,
-    "Whether retries can neither duplicate nor reorder records. On unless acks or "
+    "Whether retries can neither duplicate nor reorder records. On unless acks, retries or "
     "max.in.flight.requests.per.connection rule it out.",
 )
 compression_type = Setting(
@@ -262,7 +284,11 @@ def idempotent(settings: Settings) -> bool:
     told = settings[enable_idempotence]
     if told is not None:
         return told
-    return settings[acks] in ("all", "-1") and settings[max_in_flight] <= IDEMPOTENT_IN_FLIGHT_MAX
+    return (
+        settings[acks] in ("all", "-1")
+        and settings[max_in_flight] <= IDEMPOTENT_IN_FLIGHT_MAX
+        and settings[retries] > 0
+    )
 
 
 def _idempotence_needs(settings: Settings) -> str | None:
@@ -270,6 +296,8 @@ def _idempotence_needs(settings: Settings) -> str | None:
         return None
     if settings[acks] not in ("all", "-1"):
         return f"enable.idempotence needs acks=all, not acks={settings[acks]}"
+    if settings[retries] == 0:
+        return "enable.idempotence needs retries of 1 or more"
     if settings[max_in_flight] > IDEMPOTENT_IN_FLIGHT_MAX:
         return (
             "enable.idempotence needs max.in.flight.requests.per.connection of "
@@ -304,8 +332,21 @@ PRODUCER_SETTINGS: Final = SettingTable(
         max_request_size,
         max_in_flight,
         delivery_timeout_ms,
+        *OWN_ROWS,
+        interceptor_classes,
+        *METRICS_ROWS,
+        *SERDE_ROWS,
+        *SERIALIZER_ROWS,
     ),
-    rules=(_idempotence_needs, _delivery_outlasts_a_request),
+    open_prefixes=OPEN_PREFIXES,
+    rules=(
+        _idempotence_needs,
+        _delivery_outlasts_a_request,
+        nothing_unbuilt,
+        has_no_transactions,
+        partitioner_is_one,
+        credentials_are_whole,
+    ),
 )
 
 fetch_min_bytes = Setting(
@@ -401,8 +442,19 @@ CONSUMER_SETTINGS: Final = SettingTable(
         auto_offset_reset,
         check_crcs,
         allow_auto_create_topics,
+        interceptor_classes,
+        *METRICS_ROWS,
+        *SERDE_ROWS,
+        *DESERIALIZER_ROWS,
     ),
-    rules=(group_is_whole, fits_protocol, beats_often_enough),
+    open_prefixes=OPEN_PREFIXES,
+    rules=(
+        group_is_whole,
+        fits_protocol,
+        beats_often_enough,
+        nothing_unbuilt,
+        credentials_are_whole,
+    ),
 )
 
 

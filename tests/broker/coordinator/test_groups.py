@@ -6,9 +6,13 @@ import pytest
 
 from moldau.broker.coordinator.group.commits import delete_group, delete_offsets
 from moldau.broker.coordinator.group.contract import GroupKind
-from moldau.broker.coordinator.group.groups import Groups
-from moldau.broker.coordinator.outcome import Outcome
+from moldau.broker.coordinator.group.groups import TOMBSTONES_AT_ONCE, Groups
+from moldau.broker.coordinator.group.kinds import Kinds
+from moldau.broker.coordinator.group.offsets import Offsets
+from moldau.broker.coordinator.outcome import LogRecord, Outcome
+from moldau.broker.coordinator.shard import NO_PRODUCER
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.messages.delete_groups import DeleteGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupResponse
@@ -19,8 +23,10 @@ from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from tests.broker.coordinator.table import Table
+from tests.broker.coordinator.consumer.world import Topics
+from tests.broker.coordinator.table import OffsetWorld, Table
 
 
 def names(groups: Groups) -> dict[str, tuple[str, str]]:
@@ -260,3 +266,58 @@ def test_a_deadline_is_met_though_it_moved() -> None:
         assert live() == ErrorCode.NONE
     at.pass_ms(10_001)
     assert live() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class Reborn:
+    """A shard that is loaded where these are the topics; its log holds these offsets."""
+
+    def __init__(self, topics: Topics, *committed: tuple[str, int, Uuid]) -> None:
+        offsets = Offsets()
+        world = OffsetWorld({}, offsets)
+        world.cluster = topics
+        self.groups = Groups(world, Kinds(), offsets)
+        for topic, partition, topic_id in committed:
+            key = OffsetCommitKey(group="g", topic=topic, partition=partition)
+            value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=0, topic_id=topic_id)
+            self._replay(LogRecord(key, value, 4))
+
+    def _replay(self, record: LogRecord) -> None:
+        self.groups.replay(0, NO_PRODUCER, record.key, record.value, 0)
+
+    def settle(self) -> list[int]:
+        """How many records each step wrote."""
+        counts = []
+        while (outcome := self.groups.settle(0)) is not None:
+            for record in outcome.records:
+                self._replay(record)
+            if outcome.records:
+                counts.append(len(outcome.records))
+        return counts
+
+    def left(self) -> list[tuple[str, int]]:
+        known = self.groups.offsets.of_group("g")
+        return [(topic, partition) for topic in known for partition in known[topic]]
+
+
+def test_offsets_of_a_topic_that_went_while_nobody_led_the_shard_go_when_it_is_loaded() -> None:
+    """1. the shard is closed, 2. a topic is deleted, and made again, 3. the shard is loaded: who
+    reads the new topic from the old one's offset leaves records out."""
+    topics = Topics({GROUP_LOG.topic: 1, "again": 1, "kept": 2})
+    ids = {name: facts.topic_id for name in topics.names() if (facts := topics.by_name(name))}
+    before = [("again", 0, b"o" * 16), ("gone", 0, b"g" * 16)]
+    good = [("kept", 0, ids["kept"]), ("kept", 1, ZERO_UUID), ("nameless", 0, ZERO_UUID)]
+    at = Reborn(topics, *before, *good)
+    assert at.settle() == [2]
+    assert at.left() == [("kept", 0), ("kept", 1), ("nameless", 0)]
+    assert at.settle() == []
+
+    many = [("gone", index, b"g" * 16) for index in range(TOMBSTONES_AT_ONCE + 1)]
+    at = Reborn(topics, *many)
+    assert at.settle() == [TOMBSTONES_AT_ONCE, 1]
+    assert at.left() == []
+
+
+def test_offsets_stay_while_no_metadata_are_known() -> None:
+    at = Reborn(Topics(), ("t", 0, b"t" * 16))
+    assert at.settle() == []
+    assert at.left() == [("t", 0)]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from moldau.broker.coordinator.group.offsets import Offsets, from_legacy, tombstone
 from moldau.broker.coordinator.shard import NO_PRODUCER
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.schemas.group_log import (
     LegacyOffsetCommitValue,
     OffsetCommitKey,
@@ -18,8 +19,8 @@ def key(group: str = "g", topic: str = "t", partition: int = 0) -> OffsetCommitK
     return OffsetCommitKey(group=group, topic=topic, partition=partition)
 
 
-def value(offset: int) -> OffsetCommitValue:
-    return OffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
+def value(offset: int, topic_id: Uuid = ZERO_UUID) -> OffsetCommitValue:
+    return OffsetCommitValue(offset=offset, metadata="", commit_timestamp=0, topic_id=topic_id)
 
 
 def offset_of(offsets: Offsets, group: str = "g", topic: str = "t", partition: int = 0) -> int:
@@ -136,3 +137,24 @@ def test_nothing_empty_stays_behind(given_steps: list[tuple[str, str, int, int]]
             assert isinstance(record.key, OffsetCommitKey)
             offsets.replay(1000, NO_PRODUCER, record.key, None)
         assert not offsets.has_any(group)
+
+
+def test_offsets_are_of_a_former_topic_when_all_at_their_place_are() -> None:
+    old, new = b"o" * 16, b"n" * 16
+    offsets = Offsets()
+    for at, (partition, producer_id, topic_id) in enumerate(
+        (
+            (0, NO_PRODUCER, old),
+            (1, NO_PRODUCER, new),
+            (2, NO_PRODUCER, ZERO_UUID),
+            (3, 77, old),
+            (4, NO_PRODUCER, old),
+            (4, 77, new),
+            (5, 77, old),
+            (5, NO_PRODUCER, new),
+        )
+    ):
+        offsets.replay(at, producer_id, key(partition=partition), value(at, topic_id))
+    offsets.replay(9, NO_PRODUCER, key("h", "gone", 1), value(9, old))
+    found = offsets.places_of_former_topics({"t": new}.get)
+    assert sorted(found) == [("g", ("t", 0)), ("g", ("t", 3)), ("h", ("gone", 1))]

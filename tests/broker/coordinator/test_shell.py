@@ -196,6 +196,31 @@ async def test_a_refused_append_changes_nothing(at: Serving) -> None:
 
 
 @serving()
+async def test_a_disk_that_fails_within_the_append_leaves_nobody_to_decide_anew(
+    at: Serving,
+) -> None:
+    """The node closes the shards of a directory that fails while they are still appending. All who
+    waited there have heard so; what the core had begun is over."""
+    shop = Shop(at)
+    await shop.loaded()
+    at.replicas.on_directory_failure = lambda directory: shop.shell.close()
+    at.disk.fail_next("write", path_part=TOPIC)
+    shop.toy.parked.append(shop.ticket("parked in the core"))
+    told: list[ErrorCode] = []
+
+    def on_failure(error: KafkaError, now_ms: int) -> Outcome:
+        told.append(error.code)
+        return answered(shop.ticket("instead"), FINE)
+
+    shop.ask("with care", written(1), on_failure=on_failure)
+
+    assert shop.shell.state is State.CLOSED
+    assert told == []
+    gone = ErrorCode.NOT_COORDINATOR
+    assert shop.heard == [("parked in the core", gone), ("with care", gone)]
+
+
+@serving()
 async def test_a_decision_that_refuses_is_answered_at_once(at: Serving) -> None:
     shop = Shop(at)
     await shop.loaded()

@@ -1,9 +1,9 @@
-"""Groups on Apache Kafka and on moldau: our consumers, and other people's beside them."""
+"""Groups of our consumers on Apache Kafka and on moldau; tests/conformance/test_mixed_groups.py has
+other people's among them."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -21,10 +21,8 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
-from tests.conformance.broker import moldau as moldau
-from tests.peers.apache_kafka import fetch_or_skip
-from tests.peers.kafka_broker import TOOL_JVM
-from tests.peers.kafka_broker import kafka_broker as kafka_broker
+from tests.conformance.quick_brokers import quick_kafka as quick_kafka
+from tests.conformance.quick_brokers import quick_moldau as quick_moldau
 
 pytestmark = pytest.mark.real
 
@@ -69,7 +67,7 @@ class Broker(Protocol):
 @pytest.fixture(params=["apache-kafka", "moldau"])
 def broker(request: pytest.FixtureRequest) -> Broker:
     """Apache Kafka, and then moldau's own."""
-    name = "kafka_broker" if request.param == "apache-kafka" else "moldau"
+    name = "quick_kafka" if request.param == "apache-kafka" else "quick_moldau"
     found: Broker = request.getfixturevalue(name)
     return found
 
@@ -165,223 +163,6 @@ def test_members_share_come_and_go_and_nothing_is_left_out(
     run(main)
 
 
-def _moldau(broker: Broker, topic: str, options: Options) -> Any:
-    return reading(broker, [topic], topic, **options)
-
-
-@asynccontextmanager
-async def _aiokafka(broker: Broker, topic: str, options: Options) -> AsyncIterator[Any]:
-    aiokafka = pytest.importorskip("aiokafka")
-    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
-    strategies = {
-        "range": RangePartitionAssignor,
-        "roundrobin": RoundRobinPartitionAssignor,
-        "sticky": StickyPartitionAssignor,
-    }
-    consumer = aiokafka.AIOKafkaConsumer(
-        topic,
-        bootstrap_servers=broker.bootstrap_servers,
-        group_id=topic,
-        auto_offset_reset="earliest",
-        heartbeat_interval_ms=300,
-        partition_assignment_strategy=[strategies[options["partition_assignment_strategy"]]],
-    )
-    await consumer.start()
-    member = _Other(lambda: {TopicPartition(*each) for each in consumer.assignment()})
-
-    async def read() -> None:
-        async for record in consumer:
-            member.values.append(int(record.value))
-
-    task = asyncio.create_task(read())
-    try:
-        yield member
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        await consumer.stop()
-
-
-class _Other:
-    def __init__(self, owned: Callable[[], set[TopicPartition]]) -> None:
-        self._owned = owned
-        self.values: list[int] = []
-
-    @property
-    def owned(self) -> set[TopicPartition]:
-        return self._owned()
-
-
-@asynccontextmanager
-async def _polled(
-    poll: Callable[[], list[bytes]], owned: Callable[[], Any], close: Callable[[], Any]
-) -> AsyncIterator[_Other]:
-    """A consumer that blocks, in a thread."""
-    is_over = False
-    latest: set[TopicPartition] = set()
-    member = _Other(lambda: latest)
-
-    def read() -> None:
-        while not is_over:
-            member.values.extend(map(int, poll()))
-            latest.clear()
-            latest.update(TopicPartition(each.topic, each.partition) for each in owned())
-        close()
-
-    task = asyncio.create_task(asyncio.to_thread(read))
-    try:
-        yield member
-    finally:
-        is_over = True
-        await task
-
-
-def _confluent(broker: Broker, topic: str, options: Options) -> Any:
-    confluent_kafka = pytest.importorskip("confluent_kafka")
-    settings: dict[str, Any] = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": topic,
-        "auto.offset.reset": "earliest",
-    }
-    if "group_protocol" in options:
-        settings["group.protocol"] = "consumer"
-    else:
-        settings["heartbeat.interval.ms"] = 300
-        settings["partition.assignment.strategy"] = options["partition_assignment_strategy"]
-    consumer = confluent_kafka.Consumer(settings)
-    consumer.subscribe([topic])
-
-    def poll() -> list[bytes]:
-        return [each.value() for each in consumer.consume(500, 0.1) if not each.error()]
-
-    return _polled(poll, consumer.assignment, consumer.close)
-
-
-def _kafka_python(broker: Broker, topic: str, options: Options) -> Any:
-    kafka = pytest.importorskip("kafka")
-    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-    from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
-    strategies = {
-        "range": RangePartitionAssignor,
-        "roundrobin": RoundRobinPartitionAssignor,
-        "sticky": StickyPartitionAssignor,
-        "cooperative-sticky": CooperativeStickyAssignor,
-    }
-    consumer = kafka.KafkaConsumer(
-        topic,
-        bootstrap_servers=broker.bootstrap_servers,
-        group_id=topic,
-        auto_offset_reset="earliest",
-        heartbeat_interval_ms=300,
-        partition_assignment_strategy=[strategies[options["partition_assignment_strategy"]]],
-    )
-
-    def poll() -> list[bytes]:
-        return [each.value for found in consumer.poll(100).values() for each in found]
-
-    return _polled(poll, consumer.assignment, consumer.close)
-
-
-@asynccontextmanager
-async def _java(broker: Broker, topic: str, options: Options) -> AsyncIterator[_Other]:
-    """Kafka's own consumer, in the program that Kafka's system tests use."""
-    kafka = fetch_or_skip()
-    command = [*TOOL_JVM, "-cp", kafka.class_path, "org.apache.kafka.tools.VerifiableConsumer"]
-    command += ["--bootstrap-server", broker.bootstrap_servers, "--topic", topic, "--verbose"]
-    command += ["--group-id", topic, "--reset-policy", "earliest", "--enable-autocommit"]
-    if "group_protocol" in options:
-        command += ["--group-protocol", "consumer"]
-    else:
-        strategy = JAVAS[options["partition_assignment_strategy"]]
-        command += ["--assignment-strategy", f"org.apache.kafka.clients.consumer.{strategy}"]
-    process = await asyncio.create_subprocess_exec(
-        kafka.java, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
-    owned: set[TopicPartition] = set()
-    member = _Other(lambda: owned)
-
-    async def read() -> None:
-        assert process.stdout is not None
-        async for line in process.stdout:
-            told = json.loads(line)
-            where = {TopicPartition(e["topic"], e["partition"]) for e in told.get("partitions", ())}
-            if told["name"] == "partitions_assigned":
-                owned.update(where)
-            elif told["name"] == "partitions_revoked":
-                owned.difference_update(where)
-            elif told["name"] == "record_data":
-                member.values.append(int(told["value"]))
-
-    task = asyncio.create_task(read())
-    try:
-        yield member
-    finally:
-        process.terminate()
-        await process.wait()
-        await task
-
-
-JAVAS = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    "sticky": "StickyAssignor",
-    "cooperative-sticky": "CooperativeStickyAssignor",
-}
-
-
-def _strategy(name: str) -> Options:
-    return {"partition_assignment_strategy": name}
-
-
-MIXED = [
-    (_java, _strategy("range")),
-    (_java, _strategy("sticky")),
-    (_java, _strategy("cooperative-sticky")),
-    (_java, {"group_protocol": "consumer"}),
-    (_aiokafka, _strategy("roundrobin")),
-    (_aiokafka, _strategy("sticky")),
-    (_confluent, _strategy("range")),
-    (_confluent, _strategy("cooperative-sticky")),
-    (_confluent, {"group_protocol": "consumer"}),
-    (_kafka_python, _strategy("range")),
-    (_kafka_python, _strategy("cooperative-sticky")),
-]
-
-
-@pytest.mark.parametrize("is_first", [True, False], ids=["ours-leads", "theirs-leads"])
-@pytest.mark.parametrize(
-    ("other", "options"),
-    MIXED,
-    ids=[f"{other.__name__[1:]}-{'-'.join(options.values())}" for other, options in MIXED],
-)
-def test_other_peoples_consumers_share_with_ours(
-    broker: Broker, other: Any, options: Options, is_first: bool
-) -> None:
-    name = f"mixed{other.__name__}-{'-'.join(options.values())}-{is_first}"
-
-    async def main() -> None:
-        await make_topic(broker, name, 4)
-        every = {TopicPartition(name, n) for n in range(4)}
-        makes = [_moldau, other] if is_first else [other, _moldau]
-        async with makes[0](broker, name, options) as first:
-            await reached(lambda: first.owned == every)
-            async with makes[1](broker, name, options) as second:
-                await reached(lambda: len(first.owned) == 2 and len(second.owned) == 2)
-                assert first.owned | second.owned == every
-                await fill(broker, name, range(40), 4)
-                await reached(lambda: len(first.values) + len(second.values) >= 40)
-                assert Counter(first.values + second.values) == Counter(range(40))
-            await reached(lambda: first.owned == every)
-
-    run(main)
-
-
 @PROTOCOLS
 def test_a_static_member_comes_back_to_its_partitions(broker: Broker, options: Options) -> None:
     topic = f"static-{'-'.join(options.values()) or 'eager'}"
@@ -448,9 +229,12 @@ def test_who_does_not_poll_loses_its_partitions_and_cannot_commit(
             while not await slow.poll(0.5):
                 pass
             await asyncio.sleep(2.5)  # a handler that takes too long
-            with pytest.raises(KafkaError, match=r"max\.poll\.interval\.ms|no member") as caught:
+            with pytest.raises(KafkaError, match=r"max\.poll\.interval\.ms") as caught:
                 await slow.commit()
             assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+            assert caught.value.context["setting"] == "max.poll.interval.ms"
+            assert (caught.value.context["group"], caught.value.context["topic"]) == (topic, topic)
+            assert caught.value.context["offset"] in range(1, 11)
             while [kind for kind, _ in told.words] != ["assigned", "lost", "assigned"]:
                 await slow.poll(0.2)
 
@@ -563,5 +347,67 @@ def test_an_admin_removes_members(broker: Broker) -> None:
             with pytest.raises(KafkaError) as caught:
                 await admin.remove_members("removed", instance_ids=["nobody"])
             assert caught.value.context["member"] == "nobody"
+
+    run(main)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_name_that_can_never_be_is_an_error_of_poll(broker: Broker, protocol: str) -> None:
+    async def main() -> None:
+        async with Consumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id=f"bad-{protocol}",
+            group_protocol=protocol,
+        ) as reader:
+            await reader.subscribe("bad!name")
+            with pytest.raises(KafkaError) as caught:
+                await reader.poll(20.0)
+            assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert caught.value.context["topic"] == "bad!name"
+
+    run(main)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_is_measured_rebalances_when_told_to_and_leaves_as_told(
+    broker: Broker, protocol: str
+) -> None:
+    topic = f"measured-{protocol}"
+
+    async def main() -> None:
+        await make_topic(broker, topic, 2)
+        await fill(broker, topic, range(10), 2)
+        reader = Consumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id=topic,
+            group_protocol=protocol,
+            group_instance_id="one",
+            auto_offset_reset="earliest",
+        )
+        async with reader:
+            assert topic in [each.name for each in await reader.list_topics()]
+            await reader.subscribe(topic)
+            seen = 0
+            while seen < 10:
+                seen += sum(len(part.records) for part in await reader.poll(0.5))
+            await reader.commit()
+            before = reader.group_metadata()
+            assert before.member_id == reader.member_id != ""
+            metrics = reader.metrics()
+            fetches = metrics["consumer-fetch-manager-metrics"]
+            assert fetches["records-consumed-total"] == 10
+            assert fetches["records-lag-max"] == 0
+            group = metrics["consumer-coordinator-metrics"]
+            assert group["assigned-partitions"] == 2
+            assert group["rebalance-total"] >= 1
+            assert 0 < group["commit-latency-avg"] < 30_000
+            if reader.enforce_rebalance("measured"):
+                while reader.group_metadata().generation == before.generation:
+                    await reader.poll(0.1)
+            await reader.aclose(leave_group=True)
+        async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            described = (await admin.describe_groups([topic]))[topic]
+            assert not isinstance(described, KafkaError)
+            assert list(described.members) == [], "a static member has left for good"
 
     run(main)

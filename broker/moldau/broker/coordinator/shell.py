@@ -260,7 +260,8 @@ class ShardShell:
         self._ground.purgatory.watch(parked, (partition,), timeout_ms)
 
     def _refuse(self, outcome: Outcome, error: KafkaError, now_ms: int) -> None:
-        if outcome.on_failure is None:
+        # A failing disk ends the shard within the append: then there is nobody to decide anew.
+        if outcome.on_failure is None or not self.is_active():
             heard = as_answer(error)
             for ticket, _ in outcome.answers:
                 give(ticket, heard)

@@ -12,15 +12,21 @@ with what it owns, gives up what the new assignment takes from it, and joins aga
 
 While a change waits for the user, heartbeats go on, as the member is alive; when the user does not
 poll for `max.poll.interval.ms`, it leaves. Whatever takes the membership away (UNKNOWN_MEMBER_ID,
-ILLEGAL_GENERATION) makes what was owned lost, not revoked: it can no longer be committed.
+ILLEGAL_GENERATION) makes what was owned lost, not revoked: it can no longer be committed. So does a
+generation that the others began without a static member that was silent: the leader saw what that
+member had wanted and owned when it joined last, and may have given to others what it owns by now.
+What the next share takes from it is lost, and until it is gone the member commits nothing.
 
 A static member (KIP-345) does not leave, so that it finds its share again under a new member id;
-FENCED_INSTANCE_ID tells it that another one has its name, and it gives up.
+FENCED_INSTANCE_ID tells it that another one has its name, and it gives up. A static leader that is
+back is not to share anything out (KIP-814). Partitions may have come while nobody watched, so it
+asks once who has what, and has all join again if something is nobody's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +38,7 @@ from moldau.client.assignors import (
     Subscription,
     Topics,
 )
-from moldau.client.group.classic_requests import heartbeat, join, leave, sync
+from moldau.client.group.classic_requests import describe, heartbeat, join, leave, sync
 from moldau.client.group.member import (
     NOBODY,
     Ask,
@@ -51,14 +57,20 @@ from moldau.client.group.subscription_bytes import (
     encode_assignment,
     encode_subscription,
 )
+from moldau.client.metadata import TopicPartition
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
-from moldau.protocol.declare import Response
-from moldau.protocol.messages.heartbeat import HeartbeatResponse
-from moldau.protocol.messages.join_group import JoinGroupResponse
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages.describe_groups import DescribeGroupsResponse
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from moldau.protocol.messages.leave_group import LeaveGroupResponse
-from moldau.protocol.messages.sync_group import SyncGroupResponse
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from random import Random
@@ -98,6 +110,10 @@ class ClassicMember(Membership):
         self.member_id = ""
         self.generation = NO_GENERATION
         self.is_leader = False
+        self._settled_generation = NO_GENERATION
+        """The one in which it has a share."""
+        self._has_missed = False
+        """Whether there was a generation since in which the others shared without it."""
         self._assignors = {each.name: each for each in assignors}
         self._is_cooperative = all(Rebalance.COOPERATIVE in each.rebalances for each in assignors)
         self._protocol = ""
@@ -106,15 +122,21 @@ class ClassicMember(Membership):
         self._reason = ""
         self._members: dict[str, Subscription] = {}
         self._shares: dict[str, bytes] = {}
+        self._watched = frozenset[str]()
+        """As a leader: the topics that any member wants, there or not."""
         self._shared: Topics = {}
+        self._is_shared_out = False
+        self._must_compare = False
         self._last_heartbeat = 0.0
 
     @property
     def identity(self) -> Identity:
-        """Who commits: nobody in particular while the member is out."""
-        if self.generation == NO_GENERATION:
+        """Who commits: nobody in particular while the member is out, and before it has a share in
+        a new generation the member in the one before. Else a cooperative member that was thrown
+        out, and let in again before it heard of it, could commit what is somebody else's."""
+        if self._settled_generation == NO_GENERATION:
             return NOBODY
-        return Identity(self.member_id, self.generation, self.terms.instance_id)
+        return Identity(self.member_id, self._settled_generation, self.terms.instance_id)
 
     @property
     def is_out(self) -> bool:
@@ -122,9 +144,14 @@ class ClassicMember(Membership):
         return self.state is State.OUT
 
     @property
+    def is_rebalancing(self) -> bool:
+        """Whether it is on its way to a share of the partitions."""
+        return self.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
+
+    @property
     def topics_of_interest(self) -> frozenset[str]:
         """Those of which the leader must hear when their partitions change."""
-        return frozenset(self._shared) if self.is_leader else frozenset()
+        return self._watched if self.is_leader else frozenset()
 
     def _go(self, state: State) -> None:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
@@ -146,6 +173,12 @@ class ClassicMember(Membership):
         super().on_poll(now)
         if self.state is State.OUT and self.wanted and self._error is None:
             self._go(State.JOINING)
+
+    def enforce_rebalance(self, reason: str) -> bool:
+        """All join again; while the group shares anew that is under way."""
+        if self.state is State.STABLE:
+            self._join_again(reason)
+        return True
 
     def leave(self, *, is_closing: bool) -> None:
         """Leaves. What is owned then is the shell's business when it closes, else it is revoked."""
@@ -177,30 +210,31 @@ class ClassicMember(Membership):
         if now < self._not_before:
             return Ready(wake=self._not_before)
         if self.state is State.ASSIGNING:
-            return Ready(topics=frozenset(t for m in self._members.values() for t in m.topics))
+            return Ready(topics=self._watched)
         ask = self._next_ask(now)
         if ask is not None:
             self._asked = ask
             return Ready(ask)
-        if self.generation == NO_GENERATION:
-            return Ready(wake=self._poll_deadline())
-        beat = self._last_heartbeat + self.terms.heartbeat_interval_s
-        return Ready(wake=min(beat, self._poll_deadline()))
+        wakes = []
+        if self.generation != NO_GENERATION:
+            wakes.append(self._last_heartbeat + self.terms.heartbeat_interval_s)
+        if self.state is not State.LEAVING:
+            wakes.append(self._poll_deadline())
+        return Ready(wake=min(wakes, default=None))
 
     def _expire(self) -> None:
-        """The user did not poll: somebody else shall have the partitions."""
-        self._lose_everything()
+        super()._expire()
         self._depart("max.poll.interval.ms is over")
 
     def _next_ask(self, now: float) -> Ask | None:
-        if self.state is State.LEAVING:
-            if self._is_giving_up:
-                return None
+        if self.state is State.LEAVING and not self._is_giving_up:
             return leave(self.terms, self.member_id, self._reason)
         if self.state is State.SYNCING:
             return sync(self.terms, self._named(), self._protocol, self._shares)
         if self.state is State.JOINING and not self._is_held and not self._prepares():
             return self._join()
+        if self._must_compare and self.state is State.STABLE:
+            return describe(self.terms)
         if now < self._last_heartbeat + self.terms.heartbeat_interval_s:
             return None
         if self.generation == NO_GENERATION:
@@ -232,7 +266,7 @@ class ClassicMember(Membership):
                     topics,
                     user_data=each.user_data(self._joined_with),
                     owned=self.owned,
-                    generation=self.generation,
+                    generation=self._settled_generation,
                     rack=self.terms.rack,
                 )
             )
@@ -252,8 +286,10 @@ class ClassicMember(Membership):
         elif self.state is State.LEAVING:
             if isinstance(answer, JoinGroupResponse) and answer.member_id:
                 self.member_id = answer.member_id
-        elif self.state is State.OUT:
+        elif self.state is State.OUT or not self._is_current(asked.request):
             pass
+        elif asked.response is DescribeGroupsResponse:
+            self._on_described(answer, now)
         elif isinstance(answer, KafkaError):
             self._put_off(now) if answer.retriable else self._fail(answer)
         elif isinstance(answer, JoinGroupResponse):
@@ -263,6 +299,18 @@ class ClassicMember(Membership):
         else:
             assert isinstance(answer, HeartbeatResponse)
             self._on_heartbeat(answer, now)
+
+    def _is_current(self, request: Request) -> bool:
+        """Whether it was asked by who this is now: a static member may have left, and come back,
+        while the answer was on its way."""
+        if isinstance(request, JoinGroupRequest):
+            return self.state is State.JOINING and request.member_id == self.member_id
+        if isinstance(request, SyncGroupRequest) and self.state is not State.SYNCING:
+            return False
+        if isinstance(request, SyncGroupRequest | HeartbeatRequest):
+            known = (request.member_id, request.generation_id)
+            return known == (self.member_id, self.generation)
+        return True
 
     def _on_join(self, answer: JoinGroupResponse, now: float) -> None:
         code = ErrorCode(answer.error_code)
@@ -282,6 +330,8 @@ class ClassicMember(Membership):
         self._must_join_again = False
         self._reason = ""
         self.member_id = answer.member_id
+        if self._settled_generation != NO_GENERATION:
+            self._has_missed |= answer.generation_id > self.generation + 1
         self.generation = answer.generation_id
         self._protocol = answer.protocol_name or ""
         self.is_leader = answer.leader == answer.member_id
@@ -294,32 +344,73 @@ class ClassicMember(Membership):
             self._go(State.SYNCING)
             return
         try:
-            self._members = {
-                each.member_id: decode_subscription(each.metadata, each.group_instance_id)
-                for each in answer.members
-            }
+            self._members = dict(map(self._read, answer.members))
         except BadData as error:
             self._fail(error)
             return
+        self._watched = frozenset(t for each in self._members.values() for t in each.topics)
+        self._is_shared_out = self._must_compare = answer.skip_assignment
         self._shared = {}
-        self._go(State.SYNCING if answer.skip_assignment else State.ASSIGNING)
+        self._go(State.ASSIGNING)
+
+    def _read(self, member: JoinGroupResponseMember) -> tuple[str, Subscription]:
+        try:
+            wants = decode_subscription(member.metadata, member.group_instance_id)
+        except BadData as error:
+            told = {"group": self.terms.group_id, "member": member.member_id}
+            told["assignor"] = self._protocol
+            reason = "the leader cannot read what another member subscribes to: " + error.reason
+            raise type(error)(reason, **{**error.context, **told}) from error
+        return member.member_id, wants
 
     def on_topics(self, topics: Topics, now: float) -> None:
         """The leader shares them out: all that any member wants and that exist."""
         if self.state is not State.ASSIGNING:
             return
-        shares: Assignment = self._assignors[self._protocol].assign(topics, self._members)
         self._shared = topics
-        self._shares = {member: encode_assignment(each) for member, each in shares.items()}
+        if not self._is_shared_out:
+            shares: Assignment = self._assignors[self._protocol].assign(topics, self._members)
+            self._shares = {member: encode_assignment(each) for member, each in shares.items()}
         self._members = {}
         self._go(State.SYNCING)
 
     def on_metadata(self, topics: Topics) -> None:
         """The leader shares anew when partitions came or went of what it has shared."""
-        if self.state is State.STABLE and self.is_leader and self._shared:
+        if self.state is State.STABLE and self.is_leader:
             known = {topic: list(self._shared[topic]) for topic in self._shared}
             if known != {topic: list(each) for topic, each in topics.items()}:
                 self._join_again("the partitions of a topic have changed")
+
+    def _on_described(self, answer: Response | KafkaError, now: float) -> None:
+        """To a static leader that is back: what all have been given."""
+        if isinstance(answer, KafkaError):
+            self._must_compare = answer.retriable
+            self._put_off(now)
+            return
+        assert isinstance(answer, DescribeGroupsResponse)
+        group = answer.groups[0]
+        code = ErrorCode(group.error_code)
+        if code.retriable:
+            self._put_off(now)
+            return
+        self._must_compare = False
+        if code or self.state is not State.STABLE:
+            return
+        try:
+            given = {
+                each
+                for member in group.members
+                for each in decode_assignment(member.member_assignment)
+            }
+        except BadData:
+            return  # somebody shares out in words of his own
+        there = {
+            TopicPartition(topic, index)
+            for topic, racks in self._shared.items()
+            for index in range(len(racks))
+        }
+        if there - given:
+            self._join_again("partitions came while the leader was away")
 
     def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
         """Classic members speak of topics by their names."""
@@ -347,14 +438,27 @@ class ClassicMember(Membership):
         self._assignors[self._protocol].on_assignment(target, self.generation)
         giving_up, taking = reassigned(self._owned_soon(), target)
         if giving_up is None:
+            self._settle()
             self._plan(taking)
         else:
             self._must_join_again = True
+            if self._has_missed:
+                giving_up = replace(giving_up, kind=Kind.LOST)
+            else:
+                self._settle()
             self._plan(giving_up, taking)
         if self.wanted.topics != self._joined_with:
             self._join_again("the subscription has changed")
 
+    def _settle(self) -> None:
+        """From here on it commits as a member of this generation."""
+        self._settled_generation = self.generation
+        self._has_missed = False
+
     def _changed(self, now: float) -> None:
+        is_losing = any(each.kind is Kind.LOST for each in self._changes)
+        if self._has_missed and self.state is State.STABLE and not is_losing:
+            self._settle()
         if self._must_join_again and not self._changes and self.state is State.STABLE:
             self._join_again("partitions were given up")
 
@@ -381,12 +485,17 @@ class ClassicMember(Membership):
     def _fall_out(self) -> None:
         """The coordinator does not know this member, or not in this generation."""
         self._forget_membership()
-        self._lose_everything()
+        self._lose(
+            "the coordinator took this member for dead: others may have its partitions, and what "
+            "was not committed is read again. Nothing was heard of it for session.timeout.ms: the "
+            "event loop must not be blocked that long",
+            "session.timeout.ms",
+        )
         self._go(State.JOINING)
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
         """A commit was told that the member is none any more."""
-        is_current = identity == self.identity and self.state is State.STABLE
+        is_current = identity == self.identity == self._named() and self.state is State.STABLE
         if is_current and code in _LOST_MEMBERSHIP:
             self._fall_out()
 
@@ -400,11 +509,12 @@ class ClassicMember(Membership):
 
     def _forget_membership(self) -> None:
         self.member_id = ""
-        self.generation = NO_GENERATION
-        self.is_leader = False
+        self.generation = self._settled_generation = NO_GENERATION
+        self._has_missed = self.is_leader = False
         self._members = {}
         self._shares = {}
         self._shared = {}
+        self._watched = frozenset()
         self._must_join_again = False
 
     def _refused(self, code: ErrorCode, now: float) -> None:
@@ -420,6 +530,8 @@ class ClassicMember(Membership):
             error = self._in_words(error, _HINTS.get(error.code, ""))
         self._error = error
         self._forget_membership()
+        if self._owned_soon():
+            self.notices.append(self._error)
         self._lose_everything()
         self._go(State.OUT)
 

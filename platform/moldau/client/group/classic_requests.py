@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from moldau.client.group.member import LATE_ANSWER_S, Ask, Identity, Terms
 from moldau.client.group.subscription_bytes import PROTOCOL_TYPE
+from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -82,3 +83,8 @@ def leave(terms: Terms, member_id: str, reason: str) -> Ask:
         ],
     )
     return Ask(request, LeaveGroupResponse)
+
+
+def describe(terms: Terms) -> Ask:
+    """Asks who has what."""
+    return Ask(DescribeGroupsRequest(groups=[terms.group_id]), DescribeGroupsResponse)

@@ -14,13 +14,14 @@ else waits meanwhile.
 The member makes its own id (KIP-1082) and keeps it for life. A heartbeat tells only what changed
 since the last one that was answered; after a failure, or when it joins, it tells everything.
 
-FENCED: others may read what was owned; it is lost, and the member joins again with epoch 0.
+FENCED: others may read what was owned; it is lost, and the member joins again with epoch 0. So it
+does when the group is no more: with its last member of this protocol it turned into a classic one.
 Topics are told by id: those whose name is not known yet are looked up, the others are not held up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,9 @@ from moldau.client.assignors import Topics
 from moldau.client.group.member import (
     NOBODY,
     Ask,
+    Change,
     Identity,
+    Kind,
     Membership,
     Ready,
     Terms,
@@ -67,6 +70,8 @@ class State(Enum):
 
 
 _IN_GROUP: Final = frozenset((State.RECONCILING, State.ACKNOWLEDGING, State.STABLE))
+_FENCED: Final = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH))
+_WAITS_FOR_NOTHING: Final = frozenset((State.FENCED, State.LEAVING, State.OUT))
 TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     State.OUT: frozenset((State.JOINING,)),
     State.JOINING: frozenset(State) - {State.ACKNOWLEDGING},
@@ -91,6 +96,9 @@ class ConsumerMember(Membership):
         self._next_heartbeat = 0.0
         self._target: dict[Uuid, list[int]] = {}
         self._names: dict[Uuid, str] = {}
+        self._ids: dict[str, Uuid] = {}
+        """Of the topics in the target."""
+        self._owned_ids: dict[TopicPartition, Uuid] = {}
         self._unknown = frozenset[Uuid]()
         self._told: dict[str, object] = {}
         self._telling: dict[str, object] = {}
@@ -106,6 +114,11 @@ class ConsumerMember(Membership):
     def is_out(self) -> bool:
         """Whether it is in no group and on its way to none."""
         return self.state is State.OUT
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether it is on its way to a share of the partitions."""
+        return self.state in (State.JOINING, State.RECONCILING, State.ACKNOWLEDGING)
 
     @property
     def topics_of_interest(self) -> frozenset[str]:
@@ -161,7 +174,7 @@ class ConsumerMember(Membership):
         if self._asked is not None or self.state is State.OUT:
             return Ready()
         if self.state is State.LEAVING:
-            return Ready() if self._is_giving_up else self._ask(self._parting())
+            return self._ready_to_leave(now)
         if now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
@@ -175,13 +188,23 @@ class ConsumerMember(Membership):
             return Ready(ids=self._unknown, wake=self._next_heartbeat)
         return Ready(wake=min(self._next_heartbeat, self._poll_deadline()))
 
+    def _ready_to_leave(self, now: float) -> Ready:
+        """What is given up can be committed as long as the member lives."""
+        if not self._is_giving_up:
+            return self._ask(self._parting())
+        if self.epoch <= JOIN_EPOCH:
+            return Ready()
+        if now < self._next_heartbeat:
+            return Ready(wake=self._next_heartbeat)
+        self._next_heartbeat = now + self._interval_s
+        return self._ask(_request(self.terms, self.member_id, self.epoch, {}))
+
     def _ask(self, request: ConsumerGroupHeartbeatRequest) -> Ready:
         self._asked = Ask(request, ConsumerGroupHeartbeatResponse)
         return Ready(self._asked)
 
     def _expire(self) -> None:
-        """The user did not poll: somebody else shall have the partitions."""
-        self._lose_everything()
+        super()._expire()
         self._depart()
 
     def _parting(self) -> ConsumerGroupHeartbeatRequest:
@@ -213,10 +236,9 @@ class ConsumerMember(Membership):
         return _request(self.terms, self.member_id, self.epoch, news)
 
     def _owned_by_id(self) -> tuple[tuple[Uuid, tuple[int, ...]], ...]:
-        ids = {name: each for each, name in self._names.items()}
         by_id: dict[Uuid, list[int]] = {}
-        for where in self.owned:
-            by_id.setdefault(ids[where.topic], []).append(where.partition)
+        for where, each in self._owned_ids.items():
+            by_id.setdefault(each, []).append(where.partition)
         return tuple((each, tuple(sorted(by_id[each]))) for each in sorted(by_id))
 
     # What the coordinator says
@@ -228,8 +250,8 @@ class ConsumerMember(Membership):
         assert isinstance(asked.request, ConsumerGroupHeartbeatRequest)
         if asked.request.member_epoch < JOIN_EPOCH:
             self._go(State.OUT)
-        elif self.state in (State.LEAVING, State.OUT):
-            return
+        elif self.state in _WAITS_FOR_NOTHING or asked.request.member_epoch != self.epoch:
+            return  # also where a commit was refused since: the member joins anew, or is about to
         elif isinstance(answer, KafkaError):
             self._told = {}
             self._put_off(now) if answer.retriable else self._fail(answer)
@@ -275,22 +297,31 @@ class ConsumerMember(Membership):
         if self.state is not State.RECONCILING or self._running is not None:
             return
         self._unknown = frozenset(self._target.keys() - self._names.keys())
-        known: Iterable[TopicPartition] = (
-            TopicPartition(self._names[each], index)
-            for each, partitions in self._target.items()
-            if each in self._names
-            for index in partitions
-        )
-        giving_up, taking = reassigned(self.owned, known)
-        if giving_up is not None:
-            self._plan(giving_up, taking)
-        elif taking.partitions:
-            self._plan(taking)
+        self._ids = {self._names[each]: each for each in self._target if each in self._names}
+        known = [
+            TopicPartition(name, index)
+            for name, each in self._ids.items()
+            for index in self._target[each]
+        ]
+        # A topic that was deleted and made again has its old name, and nothing else of the old one.
+        gone = [
+            where
+            for where, each in self._owned_ids.items()
+            if self._ids.get(where.topic, each) != each
+        ]
+        left = tuple(each for each in self.owned if each not in gone)
+        giving_up, taking = reassigned(left, known)
+        changes = [Change(Kind.LOST, tuple(gone), left)] if gone else []
+        changes += [] if giving_up is None else [giving_up]
+        if changes or taking.partitions:
+            self._plan(*changes, taking)
         else:
             self._plan()
             self._acknowledge()
 
     def _changed(self, now: float) -> None:
+        known = self._owned_ids
+        self._owned_ids = {each: known.get(each) or self._ids[each.topic] for each in self.owned}
         if self.state is State.FENCED:
             self._join_unless_changing()
         elif not self._changes:
@@ -307,7 +338,7 @@ class ConsumerMember(Membership):
 
     def _refused(self, code: ErrorCode, message: str, now: float) -> None:
         self._told = {}
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
+        if code in _FENCED or (code is ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > JOIN_EPOCH):
             self._fence()
         elif code.retriable:
             self._put_off(now)
@@ -315,7 +346,13 @@ class ConsumerMember(Membership):
             self._fail(KafkaError(code, message))
 
     def _fence(self) -> None:
-        self._lose_everything()
+        self._lose(
+            "the coordinator has fenced this member: others may have its partitions, and what was "
+            "not committed is read again. Nothing was heard of it for the broker's "
+            "group.consumer.session.timeout.ms (the event loop must not be blocked that long), or "
+            "an administrator removed it",
+            "group.consumer.session.timeout.ms",
+        )
         self._go(State.FENCED)
         self._join_unless_changing()
 
@@ -338,6 +375,8 @@ class ConsumerMember(Membership):
     def _fail(self, error: KafkaError) -> None:
         hint = _HINTS.get(error.code, "")
         self._error = self._in_words(error, hint)
+        if self._owned_soon():
+            self.notices.append(self._error)
         self._lose_everything()
         self._go(State.OUT)
 

@@ -78,7 +78,11 @@ class Coordinator:
                 )
                 self._finding.add_done_callback(self._found)
             address = await asyncio.shield(self._finding)
-        return await self._cluster.connection_to(address, self._lane if lane is None else lane)
+        try:
+            return await self._cluster.connection_to(address, self._lane if lane is None else lane)
+        except KafkaError as error:
+            self.note(error.code)
+            raise
 
     def _found(self, task: asyncio.Task[Address]) -> None:
         self._finding = None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from moldau.client.assignors import Topics
 from moldau.client.backoff import Backoff
 from moldau.client.metadata import TopicPartition
-from moldau.errors import BadData
+from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.declare import Request, Response
@@ -123,12 +123,17 @@ class Member(Protocol):
 
     terms: Terms
     owned: tuple[TopicPartition, ...]
+    notices: list[MoldauError]
+    left_for: str | None
 
     @property
     def identity(self) -> Identity: ...
 
     @property
     def is_out(self) -> bool: ...
+
+    @property
+    def is_rebalancing(self) -> bool: ...
 
     def subscribe(self, wanted: Wanted) -> None: ...
 
@@ -159,6 +164,10 @@ class Member(Protocol):
 
     def hold(self) -> None: ...
 
+    def enforce_rebalance(self, reason: str) -> bool: ...
+
+    def is_late(self, now: float) -> bool: ...
+
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None: ...
 
     def may_commit_later(self, identity: Identity) -> bool: ...
@@ -181,6 +190,10 @@ class Membership:
         self._failures = 0
         self._not_before = 0.0
         self._error: KafkaError | BadData | None = None
+        self.notices: list[MoldauError] = []
+        """What the shell shall log, and forget then."""
+        self.left_for: str | None = None
+        """The setting that made it lose its partitions last."""
 
     # Changes
 
@@ -229,6 +242,25 @@ class Membership:
         owned = self._owned_soon()
         self._plan(*[Change(Kind.LOST, owned, ())] if owned else [])
 
+    def _lose(self, reason: str, setting: str) -> None:
+        """Everything, and it is to be told why."""
+        owned = self._owned_soon()
+        self.left_for = setting
+        if owned:
+            told = [str(each) for each in sorted(owned)]
+            group = self.terms.group_id
+            self.notices.append(MoldauError(reason, group=group, partitions=told, setting=setting))
+        self._lose_everything()
+
+    def _expire(self) -> None:
+        """The user did not poll: somebody else shall have the partitions."""
+        self._lose(
+            "the last poll is longer ago than max.poll.interval.ms: the consumer leaves its group, "
+            "others get its partitions, and what was not committed is read again. Make the handler "
+            "faster, max.poll.records smaller or max.poll.interval.ms larger",
+            "max.poll.interval.ms",
+        )
+
     @property
     def _is_changing(self) -> bool:
         return self._running is not None or bool(self._changes)
@@ -242,6 +274,14 @@ class Membership:
     def _poll_deadline(self) -> float:
         assert self._last_poll is not None
         return self._last_poll + self.terms.poll_interval_s
+
+    def is_late(self, now: float) -> bool:
+        """Whether the user has not polled for longer than it may take."""
+        return self._last_poll is not None and now >= self._poll_deadline()
+
+    def enforce_rebalance(self, reason: str) -> bool:
+        """Makes the group share its partitions anew; False where only the coordinator may."""
+        return False
 
     def hold(self) -> None:
         """It is about to leave: begins no new generation any more, so that what is committed last

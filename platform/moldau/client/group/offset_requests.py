@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from moldau.client.group.member import NOBODY, Identity
-from moldau.client.metadata import Metadata, TopicPartition
+from moldau.client.metadata import TopicPartition
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -47,17 +47,6 @@ class Fetched(NamedTuple):
     error_code: int
     offsets: dict[TopicPartition, OffsetAndMetadata]
     errors: dict[TopicPartition, int]
-
-
-def ids_of(topics: Iterable[str], metadata: Metadata) -> dict[str, Uuid] | None:
-    """The topics' ids, if all are known."""
-    found = {}
-    for name in topics:
-        topic = metadata.topics.get(name)
-        if topic is None or topic.topic_id == ZERO_UUID:
-            return None
-        found[name] = topic.topic_id
-    return found
 
 
 def commit_request(

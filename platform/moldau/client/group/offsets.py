@@ -22,10 +22,10 @@ from moldau.client.group.offset_requests import (
     commit_request,
     fetch_request,
     fetched,
-    ids_of,
 )
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.messages.offset_commit import OffsetCommitResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
@@ -47,6 +47,7 @@ _REASONS: Final[Mapping[ErrorCode, str]] = {
 }
 
 
+_TOPIC_IS_GONE: Final = "not committed: the topic was deleted; one of its name is another one"
 _OUTDATED: Final = frozenset(
     (
         ErrorCode.STALE_MEMBER_EPOCH,
@@ -62,6 +63,14 @@ class _Later(KafkaError):
     @property
     def retriable(self) -> bool:
         return True
+
+
+class _Never(KafkaError):
+    """What the table of codes gives a chance, and has none."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 class GroupOffsets:
@@ -86,22 +95,26 @@ class GroupOffsets:
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[str, Uuid],
         *,
         timeout_s: float | None = None,
     ) -> None:
-        """Returns when all are stored; KafkaError names the first one that cannot be."""
+        """Returns when all are stored; KafkaError names the first one that cannot be. `ids` are
+        those of the topics that the offsets are of, which may not be there any more."""
         left = dict(offsets)
 
         async def attempt() -> None:
             if left:
-                await self._commit_once(left)
+                await self._commit_once(left, ids)
 
         await self._cluster.retry(attempt, timeout_s=timeout_s)
 
-    async def _commit_once(self, left: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _commit_once(
+        self, left: dict[TopicPartition, OffsetAndMetadata], known: Mapping[str, Uuid]
+    ) -> None:
         """Takes out of `left` what is stored."""
         member = self._identity()
-        ids = ids_of({where.topic for where in left}, self._cluster.metadata)
+        ids = None if ZERO_UUID in known.values() else known
         answer = await self._coordinator.call(
             commit_request(self._coordinator.group_id, member, left, ids),
             OffsetCommitResponse,
@@ -112,10 +125,18 @@ class GroupOffsets:
             if not code:
                 left.pop(where, None)
             elif where in left:
-                problems.append(self._problem(where, left[where].offset, ErrorCode(code), member))
+                problem = self._problem(where, left[where].offset, ErrorCode(code), member)
+                is_gone = code == ErrorCode.UNKNOWN_TOPIC_ID and self._is_gone(where.topic, known)
+                if is_gone:
+                    problem = _Never(problem.code, _TOPIC_IS_GONE, **problem.context)
+                problems.append(problem)
         fatal = [each for each in problems if not each.retriable]
         if problems:
             raise (fatal or problems)[0]
+
+    def _is_gone(self, topic: str, known: Mapping[str, Uuid]) -> bool:
+        """Whether metadata that came since do not have that topic any more."""
+        return self._cluster.metadata.name_of(known[topic]) != topic
 
     def _problem(
         self, where: TopicPartition, offset: int, code: ErrorCode, member: Identity
@@ -151,15 +172,27 @@ class GroupOffsets:
             return {}
         return await self._cluster.retry(attempt, timeout_s=timeout_s)
 
+    def _ids(self, topics: set[str]) -> dict[str, Uuid] | None:
+        """As known now, if all are."""
+        known = self._cluster.metadata.topics
+        ids = {name: known[name].topic_id for name in topics if name in known}
+        return ids if len(ids) == len(topics) and ZERO_UUID not in ids.values() else None
+
     async def _fetch_once(
         self, wanted: list[TopicPartition], *, require_stable: bool
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        new, old = fetch_request(self._coordinator.group_id, wanted, require_stable=require_stable)
+        # By id where that can be: what was committed of a deleted topic says nothing of another one
+        # that has its name.
+        ids = self._ids({where.topic for where in wanted})
+        newest = None if ids else NEWEST_WITH_NAMES
+        new, old = fetch_request(
+            self._coordinator.group_id, wanted, require_stable=require_stable, ids=ids
+        )
         connection = await self._coordinator.connection()
-        version = connection.version_of(OffsetFetchRequest, at_most=NEWEST_WITH_NAMES)
+        version = connection.version_of(OffsetFetchRequest, at_most=newest)
         request = new if version >= MANY_GROUPS else old
         answer = fetched(
-            await self._coordinator.call(request, OffsetFetchResponse, at_most=NEWEST_WITH_NAMES)
+            await self._coordinator.call(request, OffsetFetchResponse, at_most=newest), ids
         )
         if answer.error_code:
             self._coordinator.note(answer.error_code)

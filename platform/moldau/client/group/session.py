@@ -12,6 +12,7 @@ the listener raises; that is raised by the poll.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Protocol
@@ -21,6 +22,8 @@ from moldau.client.cluster import Cluster
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import Ask, Change, Kind, Member
+from moldau.client.notices import tell as tell_notices
+from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.declare import Response
@@ -28,6 +31,8 @@ from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
 
+_LONG_S: Final = 10.0
+"""After this long without an answer of the coordinator its absence is told of."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 
 
@@ -44,6 +49,10 @@ class Owner(Protocol):
 
     def wake(self) -> None:
         """A poll has something to do."""
+        ...
+
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
+        """It has its share again, or is out of the group."""
         ...
 
 
@@ -70,6 +79,8 @@ class GroupSession:
         self._changing: asyncio.Task[None] | None = None
         self._asking: Ask | None = None
         self._is_closing = False
+        self._rebalancing_since: float | None = None
+        self._unreached_since: float | None = None
 
     # The user's side
 
@@ -135,6 +146,7 @@ class GroupSession:
         while not (self._is_closing and self.member.is_out):
             self._has_happened.clear()
             ready = self.member.ready(self._clock.monotonic())
+            self._look_at_member()
             if ready.ask is not None:
                 await self._ask(ready.ask)
             elif ready.topics is not None:
@@ -145,6 +157,17 @@ class GroupSession:
                 await self._wait(ready.wake)
             if self.member.has_change():
                 self._owner.wake()
+
+    def _look_at_member(self) -> None:
+        """What has become of it since the last step."""
+        tell_notices(self.member.notices)
+        now = self._clock.monotonic()
+        if self.member.is_rebalancing:
+            if self._rebalancing_since is None:
+                self._rebalancing_since = now
+        elif self._rebalancing_since is not None:
+            began, self._rebalancing_since = self._rebalancing_since, None
+            self._owner.rebalanced(now - began, has_failed=self.member.is_out)
 
     async def _wait(self, wake: float | None) -> None:
         delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
@@ -160,12 +183,27 @@ class GroupSession:
                 ask.request, ask.response, lane=MEMBERSHIP, timeout_s=ask.timeout_s
             )
             self.coordinator.note(getattr(answer, "error_code", 0))
+            self._unreached_since = None
         except KafkaError as error:
+            self._note_unreached(error)
             answer = _maybe_later(error)
         finally:
             self._asking = None
         self.member.on_answer(answer, self._clock.monotonic())
         self._owner.wake()
+
+    def _note_unreached(self, error: KafkaError) -> None:
+        """Told when it lasts, and then again only after an answer came."""
+        now = self._clock.monotonic()
+        if self._unreached_since is None:
+            self._unreached_since = now
+        elif now - self._unreached_since >= _LONG_S:
+            self._unreached_since = math.inf
+            reason = f"the group's coordinator gave no answer for {_LONG_S:g} s; it is tried on"
+            group = self.member.terms.group_id
+            self.member.notices.append(
+                MoldauError(f"{reason}: {error.reason}", **{**error.context, "group": group})
+            )
 
     async def _learn_topics(self, topics: frozenset[str]) -> None:
         """The leader needs fresh metadata of all topics that any member wants."""

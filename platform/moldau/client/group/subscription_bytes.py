@@ -43,8 +43,14 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscription:
-    """What a member wants, from its bytes and what the coordinator says of it."""
-    message, _ = ConsumerProtocolSubscription.decode_from(data, _VERSION_BYTES, _version(data))
+    """What a member wants, from its bytes and what the coordinator says of it.
+
+    Some clients (kafkajs) tell a newer version and send no more than version 0 has: so be it.
+    """
+    version = _version(data)
+    message, end = ConsumerProtocolSubscription.decode_from(data, _VERSION_BYTES, 0)
+    if end < len(data):
+        message, _ = ConsumerProtocolSubscription.decode_from(data, _VERSION_BYTES, version)
     told = Subscription(
         topics=tuple(message.topics),
         user_data=None if message.user_data is None else bytes(message.user_data),

@@ -5,6 +5,9 @@ Invariants:
   only has offsets is a classic one without records of its own.
 * A group made for a request is gone again unless a record of it was replayed before `settle`.
 * Every group that waits for something stands in the heap of deadlines, at its deadline or before.
+* Offsets of a topic that is gone go: when it goes, or when the shard is loaded next, if it was not
+  at that time. A shard is loaded where the metadata say so, and they are as new as any offset in
+  its log: whoever stored one had its topic's id from metadata in which another led the shard.
 
 The table routes and keeps; what a group does is in its class (`contract`), what offsets say in
 `offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `expiry`.
@@ -24,10 +27,11 @@ from moldau.broker.coordinator.group.contract import (
     GroupKind,
 )
 from moldau.broker.coordinator.group.expiry import Expiry
-from moldau.broker.coordinator.group.offsets import Offsets, from_legacy, tombstone
+from moldau.broker.coordinator.group.offsets import Offsets, Place, from_legacy, tombstone
 from moldau.broker.coordinator.group.records import replay_consumer_record
 from moldau.broker.coordinator.outcome import NOTHING, Outcome, Ticket
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -39,6 +43,7 @@ from moldau.protocol.schemas.group_log import (
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.contract import Caller, GroupMakers, World
+    from moldau.ids import Uuid
     from moldau.protocol.declare import LogKey, LogValue
     from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
@@ -69,6 +74,8 @@ class Groups:
         """Where each group stands in the heap; other entries of it are stale."""
         self._forgotten: dict[str, None] = {}
         """To be left out of the table, if nothing is left of them."""
+        self._former: list[tuple[str, Place]] | None = None
+        """Offsets of topics that went while nobody watched; None before the shard is loaded."""
         self.expiry = Expiry(self)
 
     # Looking up.
@@ -283,6 +290,9 @@ class Groups:
     def settle(self, now_ms: int) -> Outcome | None:
         """Groups that records made begin to live; those made in vain are forgotten."""
         self._asked.clear()
+        former = self._take_former()
+        if former:
+            return Outcome(tuple(tombstone(group_id, *place) for group_id, place in former))
         while self._made:
             group_id, rebalances = self._made.popitem()
             group = self._groups.get(group_id)
@@ -302,6 +312,21 @@ class Groups:
             self._schedule(group_id)
         self._touched.clear()
         return None
+
+    def _take_former(self) -> list[tuple[str, Place]]:
+        """Some of them. Without a topic of the log that this is made of no metadata are known."""
+        cluster = self.world.cluster
+        if self._former is None:
+            self._former = []
+            if cluster.by_name(GROUP_LOG.topic) is not None:
+                self._former = self.offsets.places_of_former_topics(self._id_of)
+        taken = self._former[-TOMBSTONES_AT_ONCE:]
+        del self._former[-TOMBSTONES_AT_ONCE:]
+        return taken
+
+    def _id_of(self, topic: str) -> Uuid | None:
+        facts = self.world.cluster.by_name(topic)
+        return None if facts is None else facts.topic_id
 
     def _schedule(self, group_id: str) -> None:
         group = self._groups.get(group_id)

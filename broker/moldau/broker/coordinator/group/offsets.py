@@ -7,12 +7,12 @@ vanish with its marker. A pending offset never takes the place of one that was w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.coordinator.shard import NO_PRODUCER
-from moldau.ids import Uuid
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.schemas.group_log import (
     LegacyOffsetCommitValue,
     OffsetCommitKey,
@@ -171,6 +171,30 @@ class Offsets:
                     for partition in known.get(topic, ()):
                         seen[group_id, (topic, partition)] = None
         return iter(seen)
+
+    def places_of_former_topics(
+        self, id_of: Callable[[str], Uuid | None]
+    ) -> list[tuple[str, Place]]:
+        """All groups and partitions whose offsets are all of a topic that is not the one of that
+        name, whose id is `id_of` it. An offset without an id may be of any."""
+        every = (self._groups, *self._pending.values())
+        found: dict[tuple[str, Place], None] = {}
+        for groups in every:
+            for group_id, topics in groups.items():
+                for topic, partitions in topics.items():
+                    good = (ZERO_UUID, id_of(topic))
+                    for partition, committed in partitions.items():
+                        if committed.topic_id not in good:
+                            found[group_id, (topic, partition)] = None
+        return [
+            (group_id, (topic, partition))
+            for group_id, (topic, partition) in found
+            if not any(
+                (each := groups.get(group_id, {}).get(topic, {}).get(partition)) is not None
+                and each.topic_id in (ZERO_UUID, id_of(topic))
+                for groups in every
+            )
+        ]
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> LogRecord:

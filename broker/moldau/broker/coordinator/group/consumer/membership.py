@@ -85,7 +85,8 @@ def joining_static_member(
     progress = replace(before.progress, epoch=0, previous_epoch=0)
     member = Member(member_id, before.profile, progress)
     target = state.target_of(before)
-    records += member_deleted(state.group_id, before.member_id)
+    if before.member_id != member_id:
+        records += member_deleted(state.group_id, before.member_id)
     records.append(member_profile(state.group_id, member_id, member.profile))
     records.append(target_of_member(state.group_id, member_id, target))
     records.append(member_progress(state.group_id, member_id, progress))

@@ -1,0 +1,198 @@
+"""One client that writes to a topic, as a process of its own: `python -m bench.writing WRITER PORT
+TOPIC COUNT`.
+
+For each line on its standard input it sends COUNT records of 100 bytes, waits until the broker has
+acknowledged them all, and prints how many records a second that makes. Connecting, finding the
+topic and a first thousand records come before, so that only sending counts. Every client has the
+settings that it has by itself, but for `acks=all`.
+
+A process each, because clients must not share an event loop, a garbage collector or a kernel: the
+pure twin is the same client where the compiled one cannot be imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+from bench.reading import COMPILED, WITHOUT_KERNEL
+
+VALUE: Final = bytes(100)
+KEYS: Final = [b"key-%06d" % number for number in range(10_000)]
+WARM_UP: Final = 1_000
+_POLL_EACH: Final = 1_000
+_PATIENCE_S: Final = 60.0
+
+
+class Rounds:
+    """The rounds that are asked for, one a line; `done` tells how fast one was."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[int]:
+        yield WARM_UP
+        print("ready", flush=True)
+        for _ in sys.stdin:
+            self._start = time.perf_counter()
+            yield self.count
+            print(self.count / (time.perf_counter() - self._start), flush=True)
+
+
+async def _our_producer(port: int) -> Any:
+    from moldau.client import Producer
+
+    producer = Producer(bootstrap_servers=f"127.0.0.1:{port}")
+    await producer.start()
+    return producer
+
+
+async def our_send(port: int, topic: str, rounds: Rounds) -> None:
+    producer = await _our_producer(port)
+    for count in rounds:
+        for _ in range(count):
+            await producer.send(topic, VALUE)
+        await producer.flush()
+    await producer.aclose()
+
+
+async def our_send_keyed(port: int, topic: str, rounds: Rounds) -> None:
+    producer = await _our_producer(port)
+    keys = KEYS
+    for count in rounds:
+        for number in range(count):
+            await producer.send(topic, VALUE, key=keys[number % 10_000])
+        await producer.flush()
+    await producer.aclose()
+
+
+async def our_send_many(port: int, topic: str, rounds: Rounds) -> None:
+    producer = await _our_producer(port)
+    values = [VALUE] * 10_000
+    for count in rounds:
+        for start in range(0, count, 10_000):
+            await producer.send_many(topic, values[: count - start])
+        await producer.flush()
+    await producer.aclose()
+
+
+async def our_arrow(port: int, topic: str, rounds: Rounds) -> None:
+    pyarrow = import_module("pyarrow")
+    producer = await _our_producer(port)
+    values = pyarrow.array([VALUE] * 10_000, pyarrow.binary())
+    for count in rounds:
+        for start in range(0, count, 10_000):
+            await producer.send_many(topic, values[: count - start])
+        await producer.flush()
+    await producer.aclose()
+
+
+async def aiokafka_send(port: int, topic: str, rounds: Rounds) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(bootstrap_servers=f"127.0.0.1:{port}", acks="all")
+    await producer.start()
+    for count in rounds:
+        for _ in range(count):
+            await producer.send(topic, VALUE)
+        await producer.flush()
+    await producer.stop()
+
+
+def kafka_python_send(port: int, topic: str, rounds: Rounds) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{port}", acks="all")
+    for count in rounds:
+        for _ in range(count):
+            producer.send(topic, VALUE)
+        producer.flush()
+    producer.close()
+
+
+def _confluent_producer(port: int) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer({"bootstrap.servers": f"127.0.0.1:{port}", "acks": "all"})
+
+
+def confluent_produce(port: int, topic: str, rounds: Rounds) -> None:
+    producer = _confluent_producer(port)
+    produce, poll = producer.produce, producer.poll
+    for count in rounds:
+        for number in range(count):
+            while True:
+                try:
+                    produce(topic, VALUE)
+                    break
+                except BufferError:
+                    poll(0.001)
+            if not number % _POLL_EACH:
+                poll(0)
+        if producer.flush(_PATIENCE_S):
+            raise RuntimeError("some records were not acknowledged")
+
+
+def confluent_keyed(port: int, topic: str, rounds: Rounds) -> None:
+    producer = _confluent_producer(port)
+    produce, poll = producer.produce, producer.poll
+    keys = KEYS
+    for count in rounds:
+        for number in range(count):
+            while True:
+                try:
+                    produce(topic, VALUE, keys[number % 10_000])
+                    break
+                except BufferError:
+                    poll(0.001)
+            if not number % _POLL_EACH:
+                poll(0)
+        if producer.flush(_PATIENCE_S):
+            raise RuntimeError("some records were not acknowledged")
+
+
+def our_sync_send(port: int, topic: str, rounds: Rounds) -> None:
+    from moldau.client.sync import Producer
+
+    with Producer(bootstrap_servers=f"127.0.0.1:{port}") as producer:
+        for count in rounds:
+            for _ in range(count):
+                producer.send(topic, VALUE)
+            producer.flush()
+
+
+Writer = Callable[[int, str, Rounds], Coroutine[Any, Any, None] | None]
+WRITERS: Final[Mapping[str, Writer]] = {
+    "our_send": our_send,
+    "our_send_keyed": our_send_keyed,
+    "our_send_many": our_send_many,
+    "our_arrow": our_arrow,
+    "our_sync_send": our_sync_send,
+    "aiokafka_send": aiokafka_send,
+    "kafka_python_send": kafka_python_send,
+    "confluent_produce": confluent_produce,
+    "confluent_keyed": confluent_keyed,
+}
+
+
+def main(arguments: list[str]) -> None:
+    writer, port, topic, count = arguments
+    if writer.startswith(WITHOUT_KERNEL):
+        sys.modules[COMPILED] = None  # type: ignore[assignment] # what a missing module looks like
+    work = WRITERS[writer.removeprefix(WITHOUT_KERNEL)](int(port), topic, Rounds(int(count)))
+    if work is not None:
+        with suppress(ImportError):
+            import uvloop
+
+            uvloop.run(work)
+            return
+        asyncio.run(work)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

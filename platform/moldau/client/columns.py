@@ -1,0 +1,229 @@
+"""Many records as columns: lists as they are, and whatever speaks Arrow's C interface (pyarrow,
+polars, duckdb results, ...), whose values the kernel takes straight from Arrow's buffers where
+nothing has to look at them before.
+
+A table's columns are `value` and, where there are such, `key`, `headers` (a map of text to binary),
+`timestamp` (milliseconds, or Arrow's timestamps) and `partition`. pyarrow is imported when
+somebody hands in Arrow data, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from moldau.client.runs import InBuffers, Run
+from moldau.errors import ConfigError
+from moldau.records import Headers, Spans
+
+_KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")
+_ARROW_MARKS: Final = ("__arrow_c_stream__", "__arrow_c_array__")
+
+
+class ArrowColumn:
+    """A column of binary or text, as Arrow has it."""
+
+    __slots__ = ("_chunks", "_width")
+
+    def __init__(self, chunks: list[Any], width: int) -> None:
+        self._chunks = chunks
+        self._width = width
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def spans(self) -> list[Spans]:
+        """Its buffers, nothing copied."""
+        return [self._spans(chunk) for chunk in self._chunks if len(chunk)]
+
+    def _spans(self, chunk: Any) -> Spans:
+        validity, offsets, data = chunk.buffers()
+        return Spans(
+            None if data is None else memoryview(data).cast("B"),
+            memoryview(offsets).cast("B"),
+            self._width,
+            None if validity is None or not chunk.null_count else memoryview(validity).cast("B"),
+            chunk.offset,
+            len(chunk),
+        )
+
+    def to_list(self) -> list[bytes | None]:
+        """One copy of each value."""
+        found: list[bytes | None] = []
+        for spans in self.spans():
+            found += _values(spans)
+        return found
+
+
+class Columns(NamedTuple):
+    """Sequences of one length; None where all records have the same."""
+
+    values: Any
+    keys: Any = None
+    headers: Sequence[Headers] | None = None
+    timestamps_ms: int | Sequence[int | None] | None = None
+    partition: int | Sequence[int | None] | None = None
+
+    @property
+    def is_even(self) -> bool:
+        """Whether values (and keys) are all that the records do not have in common."""
+        return self.headers is None and (
+            self.timestamps_ms is None or isinstance(self.timestamps_ms, int)
+        )
+
+    def as_lists(self) -> Columns:
+        """With values and keys as Python's own."""
+        values, keys = self.values, self.keys
+        return self._replace(
+            values=values.to_list() if isinstance(values, ArrowColumn) else values,
+            keys=keys.to_list() if isinstance(keys, ArrowColumn) else keys,
+        )
+
+    def in_buffers(self, now_ms: int) -> list[Run] | None:
+        """The records chunk by chunk, if they all are in Arrow's buffers, cut at the same places
+        (or without keys)."""
+        if not isinstance(self.values, ArrowColumn) or not self.is_even:
+            return None
+        stamp = self.timestamps_ms if isinstance(self.timestamps_ms, int) else now_ms
+        values = self.values.spans()
+        if self.keys is None:
+            return [InBuffers(stamp, each) for each in values]
+        keys = self.keys.spans() if isinstance(self.keys, ArrowColumn) else []
+        if [each.length for each in keys] != [each.length for each in values]:
+            return None
+        return [InBuffers(stamp, *each) for each in zip(values, keys, strict=True)]
+
+
+def is_arrow(values: object) -> bool:
+    """Whether it offers Arrow's C interface."""
+    return any(hasattr(values, mark) for mark in _ARROW_MARKS)
+
+
+def from_arrow(given: Columns) -> Columns:
+    """Arrow data as columns; a table says everything itself."""
+    pyarrow = _pyarrow()
+    values: Any = given.values
+    if is_arrow(values):
+        table = _as_table(pyarrow, values)
+        if table is not None:
+            if any(each is not None for each in given[1:]):
+                raise TypeError("a table has all columns itself: give no others beside it")
+            return _from_table(pyarrow, table)
+        values = _binary(pyarrow, "values", values)
+    keys: Any = given.keys
+    if keys is not None and is_arrow(keys):
+        keys = _binary(pyarrow, "keys", keys)
+    return given._replace(values=values, keys=keys)
+
+
+def _pyarrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ConfigError(
+            "Arrow data needs pyarrow: pip install 'moldau-platform[arrow]'", missing="pyarrow"
+        ) from error
+
+
+def _as_table(pyarrow: Any, values: Any) -> Any:
+    """The table that it is, or None for a single column. What is not pyarrow's own says it by the
+    schema that it exports: a table's is a struct."""
+    if isinstance(values, pyarrow.Table):
+        return values
+    if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray):
+        return None
+    if isinstance(values, pyarrow.RecordBatch) or hasattr(values, "column_names"):
+        return pyarrow.table(values)
+    if hasattr(values, "__arrow_c_stream__"):
+        found = pyarrow.chunked_array(values)
+        if not pyarrow.types.is_struct(found.type):
+            return None
+        return pyarrow.Table.from_batches(
+            [pyarrow.RecordBatch.from_struct_array(each) for each in found.chunks],
+            pyarrow.schema(list(found.type)),
+        )
+    return None
+
+
+def _from_table(pyarrow: Any, table: Any) -> Columns:
+    names = table.column_names
+    unknown = [name for name in names if name not in _KNOWN]
+    if "value" not in names or unknown or len(set(names)) < len(names):
+        raise TypeError(
+            "a table of records has a column value and maybe key, headers, timestamp and "
+            f"partition, not: {', '.join(names)}"
+        )
+    column = {name: table.column(name) for name in names}
+    found = Columns(_binary(pyarrow, "value", column["value"]))
+    if "key" in column:
+        found = found._replace(keys=_binary(pyarrow, "key", column["key"]))
+    if "headers" in column:
+        found = found._replace(headers=[_headers(each) for each in column["headers"].to_pylist()])
+    if "timestamp" in column:
+        found = found._replace(timestamps_ms=_milliseconds(pyarrow, column["timestamp"]))
+    if "partition" in column:
+        found = found._replace(partition=column["partition"].to_pylist())
+    return found
+
+
+def _binary(pyarrow: Any, name: str, column: Any) -> ArrowColumn:
+    """A column of binary or text."""
+    if not isinstance(column, pyarrow.ChunkedArray):
+        is_stream = hasattr(column, "__arrow_c_stream__")
+        column = pyarrow.chunked_array(column if is_stream else [pyarrow.array(column)])
+    kinds, kind = pyarrow.types, column.type
+    if kinds.is_string(kind) or kinds.is_binary(kind):
+        return ArrowColumn(column.chunks, 4)
+    if kinds.is_large_string(kind) or kinds.is_large_binary(kind):
+        return ArrowColumn(column.chunks, 8)
+    try:
+        if kinds.is_integer(kind) or kinds.is_floating(kind):
+            raise TypeError
+        if kinds.is_dictionary(kind):
+            return _binary(pyarrow, name, column.cast(kind.value_type))
+        return ArrowColumn(column.cast(pyarrow.large_binary()).chunks, 8)
+    except (TypeError, pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+        raise TypeError(f"the column {name} must be binary or text, not {kind}") from None
+
+
+def _values(spans: Spans) -> list[bytes | None]:
+    numbers = memoryview(spans.offsets)
+    places = numbers.cast("i") if spans.width == 4 else numbers.cast("q")
+    ends = places[spans.first : spans.first + spans.length + 1].tolist()
+    # bytes of bytes: slicing them is the cheapest way to what the kernel takes.
+    first = ends[0]
+    content = b"" if spans.data is None else bytes(spans.data[first : ends[-1]])
+    if first:
+        ends = [each - first for each in ends]
+    found: list[bytes | None] = [content[low:high] for low, high in pairwise(ends)]
+    validity = spans.validity
+    if validity is not None:
+        for index in range(spans.length):
+            place = spans.first + index
+            if not validity[place >> 3] >> (place & 7) & 1:
+                found[index] = None
+    return found
+
+
+def _headers(given: Any) -> Headers:
+    """Of a map, or of a list of structs with a key and a value."""
+    if given is None:
+        return ()
+    pairs = (
+        (each["key"], each["value"]) if isinstance(each, dict) else (each[0], each[1])
+        for each in given
+    )
+    return tuple((key, _as_bytes(value)) for key, value in pairs)
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _milliseconds(pyarrow: Any, column: Any) -> list[int | None]:
+    if pyarrow.types.is_timestamp(column.type):
+        column = column.cast(pyarrow.timestamp("ms"), safe=False)
+    found: list[int | None] = column.cast(pyarrow.int64()).to_pylist()
+    return found

@@ -1,0 +1,159 @@
+"""Settings that mean the same to every client: followed, known without effect, or refused.
+
+Together with the rows in `settings` these are all settings that Kafka 4.3's own clients have, so a
+.properties file that Java reads is read here too. What means nothing is told once, when the client
+starts, and never ignored in silence; what would be dangerous to ignore is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from moldau.client.foreign import LOG
+from moldau.config import (
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    Setting,
+    Settings,
+    at_least,
+    one_of_ignoring_case,
+)
+
+metrics_sample_window_ms = Setting(
+    "metrics.sample.window.ms",
+    LONG,
+    30_000,
+    "How long one sample of a rate or an average lasts.",
+    check=at_least(1),
+)
+metrics_num_samples = Setting(
+    "metrics.num.samples",
+    INT,
+    2,
+    "How many samples a rate or an average is made of.",
+    check=at_least(1),
+)
+security_protocol = Setting(
+    "security.protocol",
+    STRING,
+    "PLAINTEXT",
+    "How brokers are talked to. Only PLAINTEXT is built so far; anything else is refused.",
+    check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+)
+config_providers = Setting(
+    "config.providers",
+    LIST,
+    (),
+    "Where references in values are looked up. A client looks up none: refused.",
+)
+interceptor_classes = Setting(
+    "interceptor.classes",
+    LIST,
+    (),
+    "Who sees records on their way, and what became of them: plugins of the group "
+    "moldau.interceptors, dotted names of classes, or (in Python) objects.",
+)
+
+COMMON_ROWS: Final = (security_protocol, config_providers)
+METRICS_ROWS: Final = (metrics_sample_window_ms, metrics_num_samples)
+OPEN_PREFIXES: Final = ("config.providers.",)
+
+_SOCKET: Final = "the operating system sizes the buffers of sockets"
+_REBOOTSTRAP: Final = (
+    "the bootstrap servers are asked again as soon as no known broker can be reached"
+)
+_SECURITY: Final = "security.protocol is PLAINTEXT"
+WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "client.dns.lookup": "all addresses behind a name are tried, one after the other",
+    "connections.max.idle.ms": "a connection stays until the broker ends it",
+    "enable.metrics.push": "metrics are not sent to brokers; `metrics()` has them",
+    "metadata.recovery.rebootstrap.trigger.ms": _REBOOTSTRAP,
+    "metadata.recovery.strategy": _REBOOTSTRAP,
+    "metric.reporters": "there is no JMX; `metrics()` and `registry` have them",
+    "metrics.recording.level": "every metric is recorded",
+    "receive.buffer.bytes": _SOCKET,
+    "security.providers": "there is no Java",
+    "send.buffer.bytes": _SOCKET,
+    "socket.connection.setup.timeout.max.ms": (
+        "every attempt has socket.connection.setup.timeout.ms"
+    ),
+}
+"""Settings that are known and change nothing, each with the reason."""
+WITHOUT_MEANING_PREFIXES: Final[Mapping[str, str]] = {"sasl.": _SECURITY, "ssl.": _SECURITY}
+"""The same for whole families."""
+WITHOUT_MEANING_TO_CONSUMERS: Final[Mapping[str, str]] = {
+    "share.acknowledgement.mode": "a Consumer is no member of a share group",
+    "share.acquire.mode": "a Consumer is no member of a share group",
+}
+_NO_METRICS: Final = "an Admin keeps no metrics"
+WITHOUT_MEANING_TO_ADMINS: Final[Mapping[str, str]] = {
+    "metrics.num.samples": _NO_METRICS,
+    "metrics.sample.window.ms": _NO_METRICS,
+    "retries": "what may work later is tried again until default.api.timeout.ms is over",
+}
+
+
+class Given:
+    """What a client was given, sorted: settings to resolve, objects, and what changes nothing."""
+
+    def __init__(
+        self,
+        given: Mapping[str, object],
+        options: Mapping[str, object],
+        *,
+        objects: Collection[str] = (),
+        without_meaning: Mapping[str, str] | None = None,
+    ) -> None:
+        """`given` by Kafka's names, `options` with underscores: these win. `objects` are the
+        settings whose values need not be text, `without_meaning` the client's own of that kind."""
+        named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
+        own = without_meaning or {}
+        self.settings: dict[str, object] = {}
+        self.objects: dict[str, Any] = {}
+        self._notices: list[str] = []
+        for name, value in named.items():
+            why = own.get(name) or why_without_meaning(name)
+            if why is not None:
+                self._notices.append(f"{name} has no effect: {why}")
+            elif name in objects and not _is_text(value):
+                self.objects[name] = value
+            else:
+                self.settings[name] = value
+
+    def of(self, row: Setting[Any], settings: Settings) -> Any:
+        """The object that was given for a row, else its text."""
+        return self.objects.get(row.name, settings[row])
+
+    def tell(self, client: str, settings: Settings) -> None:
+        """Logs what has no effect."""
+        for notice in (*self._notices, *settings.notices):
+            LOG.warning("%s: %s", client, notice)
+
+
+def why_without_meaning(name: str) -> str | None:
+    """Why the setting changes nothing for any client, if it is one of those."""
+    for prefix, why in WITHOUT_MEANING_PREFIXES.items():
+        if name.startswith(prefix):
+            return why
+    return WITHOUT_MEANING.get(name)
+
+
+def _is_text(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str)
+
+
+def nothing_unbuilt(settings: Settings) -> str | None:
+    """What must not be ignored in silence is not asked for."""
+    if settings[security_protocol].upper() != "PLAINTEXT":
+        return (
+            f"security.protocol={settings[security_protocol]} is not built yet: only PLAINTEXT "
+            "listeners can be reached"
+        )
+    if settings[config_providers]:
+        return "config.providers: a client looks up no references, give it the values themselves"
+    return None

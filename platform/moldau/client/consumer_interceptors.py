@@ -1,0 +1,83 @@
+"""Code of the user's that sees what a consumer gives out and commits.
+
+Invariants: interceptors see it in their order, each what the one before made of it; whatever one
+raises is logged and changes nothing: the positions have moved already, so records that were kept
+back because of it would be lost without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from moldau.client.common_settings import interceptor_classes
+from moldau.client.fetched import PartitionRecords
+from moldau.client.foreign import guarded, made_from
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.metadata import TopicPartition
+from moldau.errors import ConfigError
+from moldau.plugins import Plugins
+
+_GROUP: Final = "moldau.interceptors"
+_METHODS: Final = ("on_consume", "on_commit", "close")
+
+
+class ConsumerInterceptor:
+    """Sees what goes through a consumer; what is not overridden changes nothing.
+
+    Whatever it raises is logged and otherwise passed over.
+    """
+
+    def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
+        """What a poll is about to give; gives what it shall give instead."""
+        return parts
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These offsets were committed."""
+        return
+
+    def close(self) -> None:
+        """The consumer is closed."""
+        return
+
+
+class Interceptors:
+    """Those of one consumer."""
+
+    def __init__(self, given: Sequence[object] = (), plugins: Plugins | None = None) -> None:
+        """Objects, or names as in `interceptor.classes`; ConfigError with the reason if one is no
+        interceptor."""
+        self._all = [_made(each, plugins) for each in given]
+
+    def consumed(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
+        """What they make of what a poll has found."""
+        for each in self._all:
+            made = guarded(f"{type(each).__name__}.on_consume", each.on_consume, parts)
+            if made is not None:
+                parts = [part for part in made if part.records]
+        return parts
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These were stored."""
+        for each in self._all:
+            guarded(f"{type(each).__name__}.on_commit", each.on_commit, offsets)
+
+    def close(self) -> None:
+        """Ends them, once."""
+        ended, self._all = self._all, []
+        for each in ended:
+            guarded(f"{type(each).__name__}.close", each.close)
+
+
+def _made(given: object, plugins: Plugins | None) -> ConsumerInterceptor:
+    setting = interceptor_classes.name
+    made: ConsumerInterceptor = made_from(given, setting, _GROUP, {}, plugins)
+    missing = [name for name in _METHODS if not callable(getattr(made, name, None))]
+    if missing:
+        raise ConfigError(
+            f"{setting} names what is no interceptor: derive it from ConsumerInterceptor",
+            setting=setting,
+            type=type(made).__name__,
+            missing=missing,
+        )
+    return made

@@ -1,0 +1,63 @@
+"""Code of the user's that the producer calls: found by its name, and kept from doing harm.
+
+Invariant: whatever an interceptor or a callback raises is logged, and changes nothing for the
+record. A serializer or a partitioner is another matter: without its answer there is nothing to
+send, so what it raises goes to whoever sends.
+
+A dotted name in a setting imports code (as Kafka's class names do). So settings that come from
+somebody else, over the network say, must not reach a client unseen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from moldau.errors import ConfigError
+from moldau.plugins import Plugin, PluginError, Plugins, installed_plugins
+
+LOG: Final = logging.getLogger("moldau.client")
+
+
+def guarded(what: str, call: Callable[..., Any], *arguments: object) -> Any:
+    """What `call` gives, or None after an error was logged that says `what` it was."""
+    try:
+        return call(*arguments)
+    except Exception:
+        LOG.exception("%s failed; the record goes on", what)
+        return None
+
+
+def made_from(
+    given: object,
+    setting: str,
+    group: str,
+    ours: Mapping[str, Callable[[], Any]],
+    plugins: Plugins | None = None,
+) -> Any:
+    """What a setting names, or the object that it is. A class is called without arguments.
+
+    A name is one of `ours`, else a plugin of the group, else the dotted name of something that can
+    be imported. ConfigError says which setting could not be followed, and why.
+    """
+    if isinstance(given, str):
+        given = ours.get(given) or _load(given, setting, group, plugins)
+    return given() if isinstance(given, type) else given
+
+
+def _load(name: str, setting: str, group: str, plugins: Plugins | None) -> object:
+    plugins = installed_plugins() if plugins is None else plugins
+    is_plugin = name in plugins.named(group)
+    try:
+        if is_plugin or ("." not in name and ":" not in name):
+            return plugins.load(group, name)
+        target = name if ":" in name else ":".join(name.rsplit(".", 1))
+        return Plugin(group, name, target, "the setting", "").load()
+    except PluginError as error:
+        raise ConfigError(
+            f"{setting} names what cannot be had",
+            setting=setting,
+            name=name,
+            why=error.context.get("error", error.reason),
+        ) from error

@@ -1,0 +1,51 @@
+"""A topic as a producer sees it: its queues, and where records without a key go now."""
+
+from __future__ import annotations
+
+from moldau.client.accumulator import Accumulator
+from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.metadata import Topic, TopicPartition
+from moldau.client.partitioner import Partitioner
+
+
+class OutgoingTopic:
+    """A topic that a producer writes to."""
+
+    __slots__ = ("_accumulator", "name", "partitioner", "queues", "sticky", "used_at")
+
+    def __init__(self, name: str, accumulator: Accumulator) -> None:
+        self.name = name
+        self.queues: list[PartitionQueue] = []
+        self.partitioner: Partitioner
+        self.sticky: PartitionQueue
+        """Where records without a key go; the partitioner's choice."""
+        self.used_at = 0.0
+        self._accumulator = accumulator
+
+    def choose_by(self, partitioner: Partitioner) -> None:
+        """From now on. Its queues are there: it may have asked `waiting` while it was made."""
+        self.partitioner = partitioner
+        self.sticky = self.queues[partitioner.sticky]
+
+    def update(self, topic: Topic) -> None:
+        """The topic's partitions or their leaders have changed. Queues come before the partitioner
+        can choose them: another thread may be choosing."""
+        self.grow(len(topic.partitions))
+        self.partitioner.update(topic)
+        self.sticky = self.queues[self.partitioner.sticky]
+
+    def grow(self, count: int) -> None:
+        """Has queues for so many partitions at least."""
+        for index in range(len(self.queues), count):
+            self.queues.append(self._accumulator.queue(TopicPartition(self.name, index)))
+
+    def sealed(self, queue: PartitionQueue, batch: Batch) -> None:
+        """A batch takes no more records: those without a key may go elsewhere now."""
+        if queue is self.sticky:
+            self.partitioner.filled(batch.reserved_bytes)
+            self.sticky = self.queues[self.partitioner.sticky]
+
+    def waiting(self, partition: int) -> int:
+        """How many batches wait to be sent there."""
+        queue = self.queues[partition]
+        return len(queue.waiting) + (queue.open is not None)

@@ -1,0 +1,210 @@
+"""What happens to a record before it has bytes: interceptors, then serializers. No IO.
+
+    prepared = pipeline.prepare(record, on_delivery)     # or an awaitable, if a serde needs IO
+
+Invariants: interceptors see what the application gave, in their order, and each sees what the one
+before made of it; None is never serialized; every record that an interceptor saw is told to all of
+them once, sent or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
+from moldau.client.delivery import Sent, error_of, sent_of
+from moldau.client.foreign import guarded, made_from
+from moldau.client.producer_record import OnDelivery, ProducerInterceptor, ProducerRecord
+from moldau.client.serdes.contract import (
+    BatchSerializer,
+    Place,
+    Serializer,
+    failed_to_serialize,
+)
+from moldau.errors import ConfigError, MoldauError
+from moldau.plugins import Plugins
+from moldau.records import Headers
+
+GROUP: Final = "moldau.interceptors"
+NO_PARTITION: Final = -1
+
+
+class Prepared(NamedTuple):
+    """A record with its bytes, and who wants to hear of it."""
+
+    record: ProducerRecord
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+    on_delivery: OnDelivery | None = None
+
+    @property
+    def headers(self) -> Headers:
+        """As they are sent."""
+        return self.record.headers
+
+
+class Pipeline:
+    """One producer's interceptors and serializers."""
+
+    def __init__(
+        self,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+    ) -> None:
+        self.interceptors = tuple(interceptors)
+        self._serializers = {True: key_serializer, False: value_serializer}
+        self._places: dict[tuple[str, bool], Place] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether bytes go through as they are."""
+        return not self.interceptors and not any(self._serializers.values())
+
+    def prepare(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None = None
+    ) -> Prepared | Awaitable[Prepared]:
+        """The record as it is to be sent. SerializationFailed if that cannot be."""
+        for each in self.interceptors:
+            changed = guarded(f"{type(each).__name__}.on_send", each.on_send, record)
+            record = record if changed is None else changed
+        try:
+            key = self._serialized(record.topic, record.key, is_key=True)
+            value = self._serialized(record.topic, record.value, is_key=False)
+        except MoldauError as error:
+            self.failed(record, error)
+            raise
+        if isinstance(key, Awaitable) or isinstance(value, Awaitable):
+            return self._awaited(record, key, value, on_delivery)
+        return Prepared(record, key, value, record.partition, on_delivery)
+
+    def _serialized(self, topic: str, value: object, *, is_key: bool) -> Any:
+        serializer = self._serializers[is_key]
+        if serializer is None or value is None:
+            return value
+        place = self._place(topic, is_key=is_key)
+        try:
+            made = serializer(value, place)
+        except Exception as error:
+            raise failed_to_serialize(place, value, error) from error
+        return made
+
+    def _place(self, topic: str, *, is_key: bool) -> Place:
+        place = self._places.get((topic, is_key))
+        if place is None:
+            place = self._places[topic, is_key] = Place(topic, is_key)
+        return place
+
+    async def _awaited(
+        self, record: ProducerRecord, key: Any, value: Any, on_delivery: OnDelivery | None
+    ) -> Prepared:
+        try:
+            key = await self._made(record.topic, record.key, key, is_key=True)
+            value = await self._made(record.topic, record.value, value, is_key=False)
+        except MoldauError as error:
+            self.failed(record, error)
+            raise
+        return Prepared(record, key, value, record.partition, on_delivery)
+
+    async def _made(self, topic: str, value: object, made: Any, *, is_key: bool) -> Any:
+        if not isinstance(made, Awaitable):
+            return made
+        with _failing_as(self._place(topic, is_key=is_key), value):
+            return await made
+
+    async def serialize_many(
+        self, topic: str, values: Sequence[Any], *, is_key: bool
+    ) -> Sequence[bytes | None]:
+        """A column of keys or values at once, by the serializer alone."""
+        serializer = self._serializers[is_key]
+        if serializer is None:
+            return values
+        if isinstance(serializer, BatchSerializer):
+            place = self._place(topic, is_key=is_key)
+            with _failing_as(place, values):
+                made = serializer.many(values, place)
+                if isinstance(made, Awaitable):
+                    made = await made
+            return made
+        found = []
+        for value in values:
+            one = self._serialized(topic, value, is_key=is_key)
+            found.append(await self._made(topic, value, one, is_key=is_key))
+        return found
+
+    # Who is told
+
+    def watch(self, prepared: Prepared, batch: Batch, index: int) -> None:
+        """Tells those who want to hear of a record when its batch is decided."""
+        if prepared.on_delivery is not None:
+            batch.when_done(partial(_deliver, prepared.on_delivery, batch, index), 1)
+        if self.interceptors:
+            batch.when_done(partial(self._acknowledge, batch, index), 0)
+
+    def _acknowledge(self, batch: Batch, index: int) -> None:
+        where = batch.where
+        sent = Sent(where.topic, where.partition, NO_OFFSET, NO_TIMESTAMP)
+        error = error_of(batch, index)
+        if error is None:
+            sent = sent_of(batch, index)
+        self._tell(sent, error)
+
+    def failed(self, record: ProducerRecord, error: MoldauError) -> None:
+        """A record could not be sent at all."""
+        partition = NO_PARTITION if record.partition is None else record.partition
+        self._tell(Sent(record.topic, partition, NO_OFFSET, NO_TIMESTAMP), error)
+
+    def _tell(self, sent: Sent, error: MoldauError | None) -> None:
+        for each in self.interceptors:
+            what = f"{type(each).__name__}.on_acknowledgement"
+            guarded(what, each.on_acknowledgement, sent, error)
+
+    def close(self) -> None:
+        """Ends the interceptors."""
+        for each in self.interceptors:
+            guarded(f"{type(each).__name__}.close", each.close)
+
+
+@contextmanager
+def _failing_as(place: Place, value: object) -> Iterator[None]:
+    """Whatever a serializer raises says which one it was."""
+    try:
+        yield
+    except Exception as error:
+        raise failed_to_serialize(place, value, error) from error
+
+
+def _deliver(on_delivery: OnDelivery, batch: Batch, index: int) -> None:
+    error = error_of(batch, index)
+    guarded("on_delivery", on_delivery, None if error else sent_of(batch, index), error)
+
+
+_OURS: Final[Mapping[str, Any]] = {}
+
+
+def load_interceptors(
+    given: Sequence[object], plugins: Plugins | None = None
+) -> list[ProducerInterceptor]:
+    """What `interceptor.classes` says, names or objects; ConfigError with the reason if not."""
+    found = []
+    for each in given:
+        made = made_from(each, "interceptor.classes", GROUP, _OURS, plugins)
+        missing = [
+            name
+            for name in ("on_send", "on_acknowledgement", "close")
+            if not callable(getattr(made, name, None))
+        ]
+        if missing:
+            raise ConfigError(
+                "interceptor.classes names what is no interceptor: derive it from "
+                "ProducerInterceptor",
+                setting="interceptor.classes",
+                type=type(made).__name__,
+                missing=missing,
+            )
+        found.append(made)
+    return found

@@ -1,0 +1,104 @@
+"""Records that go one behind another into the batches of a partition. No IO.
+
+However they are held, a batch is filled with as many as fit by one call of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from moldau.records import BatchBuilder, Headers, Row, Spans
+
+_NO_HEADERS: Final[Headers] = ()
+_BITS: Final = 8
+
+
+class Run(Protocol):
+    """Records in an order."""
+
+    def __len__(self) -> int: ...
+
+    def fill(self, builder: BatchBuilder, start: int, /) -> int:
+        """Appends those from `start` on, as many as fit; how many."""
+        ...
+
+    def row(self, index: int, /) -> Row:
+        """One of them by itself."""
+        ...
+
+
+class Rows:
+    """Any records."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def fill(self, builder: BatchBuilder, start: int, /) -> int:
+        """See `Run`."""
+        return builder.extend(self._rows, start)
+
+    def row(self, index: int, /) -> Row:
+        """See `Run`."""
+        return self._rows[index]
+
+
+class Values:
+    """Values of one time, without keys and headers."""
+
+    __slots__ = ("_timestamp_ms", "_values")
+
+    def __init__(self, timestamp_ms: int, values: Sequence[bytes | None]) -> None:
+        self._timestamp_ms = timestamp_ms
+        self._values = values if isinstance(values, list | tuple) else list(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def fill(self, builder: BatchBuilder, start: int, /) -> int:
+        """See `Run`."""
+        return builder.extend_values(self._timestamp_ms, self._values, start)
+
+    def row(self, index: int, /) -> Row:
+        """See `Run`."""
+        return self._timestamp_ms, None, self._values[index], _NO_HEADERS
+
+
+class InBuffers(NamedTuple):
+    """Values, and maybe keys, of one time, straight from Arrow's buffers."""
+
+    timestamp_ms: int
+    values: Spans
+    keys: Spans | None = None
+
+    def __len__(self) -> int:
+        return self.values.length
+
+    def fill(self, builder: BatchBuilder, start: int, /) -> int:
+        """See `Run`."""
+        return builder.extend_spans(self.timestamp_ms, self.values, self.keys, start)
+
+    def row(self, index: int, /) -> Row:
+        """See `Run`."""
+        key = None if self.keys is None else content(self.keys, index)
+        return self.timestamp_ms, key, content(self.values, index), _NO_HEADERS
+
+
+def content(spans: Spans, index: int) -> bytes | None:
+    """One value of a column; ValueError if its offsets lead out of the data."""
+    place = spans.first + index
+    validity = spans.validity
+    if validity is not None and not validity[place // _BITS] >> (place % _BITS) & 1:
+        return None
+    numbers = memoryview(spans.offsets).cast("B")
+    offsets = numbers.cast("i") if spans.width == 4 else numbers.cast("q")
+    low, high = offsets[place], offsets[place + 1]
+    data = b"" if spans.data is None else spans.data
+    if not 0 <= low <= high <= len(data):
+        raise ValueError("an offset leads out of the data")
+    return bytes(data[low:high])

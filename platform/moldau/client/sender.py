@@ -1,0 +1,336 @@
+"""The shell of the accumulator: sends what it says, tells it what came of it, wakes it in time.
+
+Invariants: everything that was accepted is acknowledged or failed within `delivery.timeout.ms`; a
+failure that nobody hears of is kept for the next `flush`. `drain_soon` and `begun` are all that
+appending a record needs of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final, cast
+
+from moldau.client import settings as rows
+from moldau.client.accumulator import Accumulator, ToSend
+from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.cluster import Cluster
+from moldau.client.connection import Connection
+from moldau.client.delivery import decided
+from moldau.client.metadata import TopicPartition
+from moldau.client.produce_requests import produce_request, settle_response
+from moldau.client.producer_metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
+from moldau.config import Settings
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from moldau.protocol.messages.produce import ProduceResponse
+from moldau.records import Producer as Identity
+from moldau.runtime import Runtime
+
+_ID_TIMEOUT_MS: Final = 2**31 - 1
+_WAKE_S_MIN: Final = 0.001
+_PRESSING: Final = 8
+
+
+class Sender:
+    """Moves batches from an accumulator to the brokers. Belongs to the event loop it was made in,
+    but for `drain_soon` and `begun`, which a subclass may make safe for other threads."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        metrics: ProducerMetrics,
+        settings: Settings,
+    ) -> None:
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._metrics = metrics
+        self._acks = {"all": -1, "-1": -1, "1": 1, "0": 0}[settings[rows.acks]]
+        self._request_timeout_ms = settings[rows.request_timeout_ms]
+        self._max_block_s = settings[rows.max_block_ms] / 1000
+        self._loop = asyncio.get_running_loop()
+        self.is_closed = False
+        self._opening: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._drain_is_due = False
+        self._filled = 0
+        self._room: list[asyncio.Future[None]] = []
+        self._identifying: asyncio.Task[None] | None = None
+        self._flushes = 0
+        self._failure: KafkaError | None = None
+        self._failures = 0
+        accumulator.on_failed = metrics.failed
+        accumulator.on_split = metrics.split
+
+    # Called where records come in
+
+    def drain_soon(self) -> None:
+        """Something may be sent now."""
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._loop.call_soon(self._drain)
+
+    def filled(self) -> bool:
+        """A batch is full; whether so many are that the loop should have its turn now. Else who
+        sends without a pause would do so until memory runs out. A few at once, because a request
+        with several batches costs little more than one with one."""
+        self.drain_soon()
+        self._filled += 1
+        return self._filled >= _PRESSING
+
+    def begun(self, queue: PartitionQueue) -> None:
+        """A batch was begun: what is complete before it goes now, it itself after the linger."""
+        linger_s = self._accumulator.options.linger_s
+        if queue.waiting or linger_s <= 0 or not self._accumulator.has_room:
+            self.drain_soon()
+        else:
+            self._wake_at(self._loop.time() + linger_s)
+
+    async def wait_for_room(self) -> None:
+        """Returns when another batch may be begun; KafkaError after `max.block.ms`."""
+        self.check_open()
+        self.drain_soon()
+        start_ns = self._clock.monotonic_ns()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._room.append(future)
+        try:
+            async with asyncio.timeout(self._max_block_s):
+                await future
+        except TimeoutError:
+            self._metrics.exhausted.add(self._clock.monotonic(), 1)
+            raise self._no_room() from None
+        finally:
+            if not future.done() or future.cancelled():
+                self._room.remove(future)
+            self._metrics.spent(BUFFER_WAIT, start_ns)
+
+    def _no_room(self) -> KafkaError:
+        context: dict[str, object] = {
+            "buffer_memory": self._accumulator.options.memory_bytes,
+            "used_bytes": self._accumulator.used_bytes,
+        }
+        troubles = self._accumulator.troubles()
+        if troubles:
+            where, error = next(iter(troubles.items()))
+            context |= {"topic": where.topic, "partition": where.partition, "why": str(error)}
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "no room for a record within max.block.ms: records come faster than they leave "
+            "buffer.memory",
+            **context,
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for room."""
+        return len(self._room)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return sum(each.in_flight for _, each in self._connections())
+
+    @property
+    def connections(self) -> int:
+        """Brokers that there is a connection to."""
+        return len(self._connections())
+
+    def _connections(self) -> list[tuple[int, Connection]]:
+        found = []
+        for node_id in self._cluster.metadata.brokers:
+            connection = self._cluster.ready_connection(node_id)
+            if connection is not None:
+                found.append((node_id, connection))
+        return found
+
+    def check_open(self) -> None:
+        """KafkaError once it is closed."""
+        if self.is_closed:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
+
+    # Requests out
+
+    def _wake_at(self, when: float) -> None:
+        if self._timer is not None:
+            if self._timer_at <= when:
+                return
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._drain)
+
+    def _drain(self) -> None:
+        """Sends what may be sent, fails what is too late, and sets the timer for what comes."""
+        self._drain_is_due = False
+        self._filled = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.is_closed:
+            return
+        now = self._clock.monotonic()
+        self._note_untold(self._accumulator.expire(now))
+        drained = self._accumulator.drain(now, self._cluster.metadata, self._request_room())
+        self._note_untold(drained.untold)
+        for each in drained.requests:
+            self._transmit(each, now)
+        if self._accumulator.needs_identity and self._identifying is None:
+            self._identifying = self._runtime.spawn(self._identify(), name="producer id")
+        if drained.has_leaderless:
+            self._cluster.request_refresh()
+        for node_id in drained.unreachable - self._opening:
+            if self._cluster.ready_connection(node_id) is None:
+                self._opening.add(node_id)
+                self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
+        self._wake_senders()
+        wake = self._accumulator.next_wake(now)
+        if wake is not None:
+            self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
+
+    def _request_room(self) -> dict[int, int]:
+        limit = self._accumulator.options.in_flight_max
+        return {node: max(0, limit - each.in_flight) for node, each in self._connections()}
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id)
+        except KafkaError as error:
+            self._accumulator.trouble = error
+            self._cluster.request_refresh()
+            await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
+        finally:
+            self._opening.discard(node_id)
+            if not self.is_closed:
+                self.drain_soon()
+
+    def _transmit(self, each: ToSend, now: float) -> None:
+        connection = self._cluster.ready_connection(each.node_id)
+        assert connection is not None
+        self._metrics.drained(each.batches, now)
+        try:
+            request, version = produce_request(
+                connection,
+                each.batches,
+                self._cluster.metadata,
+                self._acks,
+                self._request_timeout_ms,
+            )
+            if self._acks == 0:
+                connection.tell(request, version=version)
+                for batch in each.batches:
+                    self._accumulator.acknowledged(batch, -1, -1)
+                return
+            on_answer = partial(self._answered, each, now)
+            connection.ask(request, on_answer, version=version)
+        except KafkaError as error:
+            self._all_refused(each.batches, error)
+
+    def _answered(self, each: ToSend, sent_at: float, answer: Response | KafkaError) -> None:
+        if isinstance(answer, KafkaError):
+            self._all_refused(each.batches, answer)
+        else:
+            response = cast(ProduceResponse, answer)
+            self._metrics.answered(each.node_id, each.batches, sent_at, response.throttle_time_ms)
+            now = self._clock.monotonic()
+            outcome = settle_response(response, each.batches, self._accumulator, self._cluster, now)
+            self._note_untold(outcome)
+        if not self.is_closed:
+            self.drain_soon()
+
+    def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
+        self._cluster.note(error)
+        now = self._clock.monotonic()
+        untold = (self._accumulator.refused(batch, error, now) for batch in batches)
+        self._note_untold([batch for batch in untold if batch is not None])
+
+    def _note_untold(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            self._failures += batch.untold
+            self._failure = self._failure or batch.error
+
+    def _wake_senders(self) -> None:
+        if self._room and self._accumulator.has_room:
+            waiting, self._room = self._room, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def _identify(self) -> None:
+        """Gets the producer id; without one nothing is sent."""
+        try:
+            timeout_s = self._accumulator.options.delivery_timeout_s
+            answer = await self._cluster.retry(self._ask_identity, timeout_s=timeout_s)
+            self._accumulator.identify(Identity(answer.producer_id, answer.producer_epoch))
+        except KafkaError as error:
+            self._note_untold(self._accumulator.fail_all(error))
+        finally:
+            self._identifying = None
+            if not self.is_closed:
+                self.drain_soon()
+
+    async def _ask_identity(self) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_ID_TIMEOUT_MS
+        )
+        try:
+            answer = await self._cluster.call(request, InitProducerIdResponse)
+            if answer.error_code:
+                raise KafkaError(answer.error_code, api="InitProducerId")
+        except KafkaError as error:
+            self._accumulator.trouble = error
+            raise
+        self._accumulator.trouble = None
+        return answer
+
+    # The end
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """What keeps batches from being acknowledged at present, by partition."""
+        return self._accumulator.troubles()
+
+    async def flush(self) -> None:
+        """Returns when everything accepted before is decided; KafkaError for the first record that
+        failed since the last flush and of which nobody heard."""
+        start_ns = self._clock.monotonic_ns()
+        waiting = self._accumulator.unfinished()
+        self._flushes += 1
+        self._accumulator.is_flushing = True
+        try:
+            self.drain_soon()
+            for batch in waiting:
+                await decided(batch)
+        finally:
+            self._flushes -= 1
+            self._accumulator.is_flushing = self._flushes > 0
+            self._metrics.spent(FLUSH, start_ns)
+        self._note_untold(self._accumulator.take_untold())
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        records, self._failures = self._failures, 0
+        if failure is not None:
+            raise KafkaError(
+                failure.code, failure.reason, **{**failure.context, "failed_records": records}
+            )
+
+    def close(self) -> None:
+        """Fails what is not decided and whoever waits. May be called again."""
+        self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
+        self._accumulator.fail_all(error)
+        waiting, self._room = self._room, []
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)

@@ -1,0 +1,405 @@
+"""Single moments in the life of a member that a simulation of the whole has found to go wrong."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from moldau.client.assignors import Subscription, load_assignors
+from moldau.client.group.classic import ClassicMember
+from moldau.client.group.classic import State as ClassicState
+from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.consumer import State as ConsumerState
+from moldau.client.group.member import NOBODY, Kind, Member, Terms, Wanted
+from moldau.client.group.subscription_bytes import (
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from moldau.client.metadata import TopicPartition
+from moldau.errors import BadData
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Request
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions as Part
+from moldau.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from moldau.protocol.messages.sync_group import SyncGroupResponse
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OLD, NEW = b"o" * 16, b"n" * 16
+TERMS = Terms("g", heartbeat_interval_s=1.0, poll_interval_s=60.0)
+STATIC = Terms("g", instance_id="one", heartbeat_interval_s=1.0, poll_interval_s=60.0)
+
+
+def asked(member: Member, now: float) -> Request:
+    """What the member sends now."""
+    ask = member.ready(now).ask
+    assert ask is not None
+    return ask.request
+
+
+def change(member: Member, now: float) -> tuple[Kind, tuple[TopicPartition, ...]]:
+    """The user polls, and runs the next change."""
+    member.on_poll(now)
+    found = member.begin_change()
+    assert found is not None
+    member.end_change(now)
+    return found.kind, found.partitions
+
+
+# Classic.
+
+
+def classic(terms: Terms = TERMS, assignor: str = "range") -> ClassicMember:
+    member = ClassicMember(terms, load_assignors([assignor]), random.Random(1))
+    member.subscribe(Wanted(frozenset(["t"])))
+    member.on_poll(0.0)
+    return member
+
+
+def joined(
+    generation: int = 1,
+    *,
+    skips: bool = False,
+    wants: bytes | None = None,
+    protocol: str = "range",
+) -> Any:
+    """As the leader `m` hears it, who is alone."""
+    metadata = encode_subscription(Subscription(("t",))) if wants is None else wants
+    return JoinGroupResponse(
+        error_code=0,
+        generation_id=generation,
+        protocol_type="consumer",
+        protocol_name=protocol,
+        leader="m",
+        member_id="m",
+        skip_assignment=skips,
+        members=[JoinGroupResponseMember(member_id="m", metadata=metadata)],
+    )
+
+
+def settle(
+    member: ClassicMember, *, there: int = 2, has: tuple[TopicPartition, ...] = (T0, T1), **how: Any
+) -> None:
+    """Joins as the leader, and is given something."""
+    asked(member, 0.0)
+    member.on_answer(joined(**how), 0.0)
+    topics = member.ready(0.0).topics
+    assert topics == frozenset(["t"])
+    member.on_topics({"t": [frozenset()] * there} if there else {}, 0.0)
+    asked(member, 0.0)
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment(has)), 0.0)
+    change(member, 0.0)
+
+
+def test_who_gives_everything_up_before_it_leaves_lives_on_and_does_not_spin() -> None:
+    member = classic()
+    settle(member)
+    member.subscribe(Wanted())
+    wake = member.ready(0.5).wake
+    assert wake is not None
+    assert wake > 0.5
+    assert isinstance(asked(member, 1.5), HeartbeatRequest)
+    member.on_answer(HeartbeatResponse(error_code=0), 1.5)
+    assert member.state is ClassicState.LEAVING
+    late = member.ready(100.0).ask
+    assert late is not None, "the time between two polls does not count any more"
+    assert change(member, 100.0) == (Kind.REVOKED, (T0, T1))
+
+
+def test_an_answer_to_who_a_static_member_was_before_counts_no_more() -> None:
+    member = classic(STATIC)
+    asked(member, 0.0)
+    member.on_answer(joined(), 0.0)
+    member.on_topics({"t": [frozenset()] * 2}, 0.0)
+    asked(member, 0.0)  # its share
+    member.subscribe(Wanted())
+    assert member.is_out
+    member.subscribe(Wanted(frozenset(["t"])))
+    member.on_poll(0.1)
+    assert member.state is ClassicState.JOINING
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([T0])), 0.2)
+    assert member.state is ClassicState.JOINING
+    assert not member.has_change()
+
+
+def test_a_static_leader_that_is_back_looks_whether_partitions_came_meanwhile() -> None:
+    member = classic(STATIC)
+    settle(member, there=3, skips=True)
+    assert isinstance(asked(member, 0.1), DescribeGroupsRequest)
+    share = encode_assignment([T0, T1])
+    described = DescribedGroup(
+        error_code=0,
+        group_id="g",
+        group_state="Stable",
+        protocol_type="consumer",
+        protocol_data="range",
+        members=[
+            DescribedGroupMember(
+                member_id="m",
+                client_id="",
+                client_host="",
+                member_metadata=b"",
+                member_assignment=share,
+            )
+        ],
+    )
+    member.on_answer(DescribeGroupsResponse(groups=[described]), 0.1)
+    assert member.state is ClassicState.JOINING
+
+
+def test_a_static_leader_that_is_back_rests_when_all_is_shared_out_and_watches_on() -> None:
+    member = classic(STATIC)
+    settle(member, skips=True)
+    asked(member, 0.1)
+    member.on_answer(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED), 0.1)
+    assert member.identity != NOBODY, "who may not look goes on without"
+    assert member.topics_of_interest == {"t"}
+    member.on_metadata({"t": [frozenset()] * 3})
+    assert member.state is ClassicState.JOINING
+
+
+def test_a_leader_waits_for_a_topic_that_is_not_there() -> None:
+    member = classic()
+    settle(member, there=0, has=())
+    assert member.topics_of_interest == {"t"}
+    member.on_metadata({"t": [frozenset()]})
+    assert member.state is ClassicState.JOINING
+
+
+def test_before_it_has_its_share_a_member_commits_as_in_the_generation_before() -> None:
+    member = classic()
+    settle(member, generation=1)
+    asked(member, 1.5)
+    member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 1.5)
+    assert member.ready(1.5).ask is None, "the user gives up first"
+    assert change(member, 1.5) == (Kind.REVOKED, (T0, T1))
+    asked(member, 1.5)
+    member.on_answer(joined(generation=5), 1.5)
+    assert (member.generation, member.identity.epoch) == (5, 1)
+    member.on_topics({"t": [frozenset()] * 2}, 1.5)
+    asked(member, 1.5)
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([T0])), 1.5)
+    assert member.identity.epoch == 5
+
+
+def shared_again(member: ClassicMember, generation: int, now: float = 1.5) -> Subscription:
+    """The others had a rebalance; it is back, as the leader, and t-0 is taken from it. What it said
+    that it owns."""
+    member.on_poll(now)
+    asked(member, now)
+    member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now)
+    request = asked(member, now)
+    assert isinstance(request, JoinGroupRequest)
+    member.on_answer(joined(generation, protocol="cooperative-sticky"), now)
+    member.on_topics({"t": [frozenset()] * 2}, now)
+    asked(member, now)
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([T1])), now)
+    return decode_subscription(bytes(request.protocols[0].metadata))
+
+
+def cooperative() -> ClassicMember:
+    """Owns t-0 and t-1 since generation 1."""
+    member = classic(STATIC, "cooperative-sticky")
+    settle(member, protocol="cooperative-sticky")
+    assert member.owned == (T0, T1)
+    return member
+
+
+def test_what_the_next_generation_takes_from_a_member_is_its_own_until_it_is_revoked() -> None:
+    member = cooperative()
+    shared_again(member, generation=2)
+    assert member.identity.epoch == 2
+    assert change(member, 1.6) == (Kind.REVOKED, (T0,))
+
+
+def test_what_others_may_have_got_in_a_generation_that_was_missed_is_lost() -> None:
+    """1. a static member has its share, 2. it is silent, and the others have a generation, whose
+    leader knows what it had when it joined last, 3. it is back in the next one, with t-0, which
+    somebody else has by now."""
+    member = cooperative()
+    shared_again(member, generation=3)
+    before = member.identity
+    assert before.epoch == 1, "it cannot commit t-0 any more"
+    member.on_commit_refused(before, ErrorCode.ILLEGAL_GENERATION)
+    assert not member.is_rebalancing, "but it is a member"
+    assert change(member, 1.6) == (Kind.LOST, (T0,))
+    assert change(member, 1.6) == (Kind.ASSIGNED, ())
+    assert member.identity.epoch == 3
+    assert member.state is ClassicState.JOINING, "it has to say that it gave up"
+
+
+def test_what_a_member_owns_it_claims_as_of_the_generation_that_gave_it() -> None:
+    """It missed one, and before its user has heard of the loss all are to join again."""
+    member = cooperative()
+    shared_again(member, generation=3)
+    claimed = shared_again(member, generation=4, now=3.0)
+    assert (claimed.owned, claimed.generation) == ((T0, T1), 1)
+    assert member.identity.epoch == 1
+    assert change(member, 3.1) == (Kind.LOST, (T0,))
+    assert member.identity.epoch == 4
+
+
+def test_a_member_without_any_share_yet_commits_nothing() -> None:
+    member = classic()
+    asked(member, 0.0)
+    member.on_answer(joined(), 0.0)
+    assert member.identity == NOBODY
+
+
+def test_bytes_that_the_leader_cannot_read_are_told_with_whose_they_are() -> None:
+    member = classic()
+    asked(member, 0.0)
+    member.on_answer(joined(wants=b"\0\1\xff\xff"), 0.0)
+    error = member.take_error()
+    assert isinstance(error, BadData)
+    assert error.context["member"] == "m"
+    assert error.context["assignor"] == "range"
+    assert error.context["group"] == "g"
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_a_subscription_may_hold_no_more_than_version_0_has(version: int) -> None:
+    whole = encode_subscription(Subscription(("t",), user_data=b"mine"))
+    short = version.to_bytes(2, "big") + whole[2 : whole.index(b"mine") + 4]
+    assert decode_subscription(short) == Subscription(("t",), user_data=b"mine")
+
+
+# KIP-848.
+
+
+def modern() -> ConsumerMember:
+    """Owns t-0 and t-1 of the old topic, in epoch 3."""
+    member = ConsumerMember(TERMS, "m", random.Random(1))
+    member.subscribe(Wanted(frozenset(["t"])))
+    member.on_poll(0.0)
+    asked(member, 0.0)
+    member.on_answer(told(3, {OLD: [0, 1]}), 0.0)
+    assert member.ready(0.0).ids == frozenset([OLD])
+    member.on_names({OLD: "t"}, 0.0)
+    assert change(member, 0.0) == (Kind.ASSIGNED, (T0, T1))
+    asked(member, 0.0)
+    member.on_answer(told(3), 0.0)
+    assert member.state is ConsumerState.STABLE
+    return member
+
+
+def told(
+    epoch: int, target: dict[bytes, list[int]] | None = None, error: int = 0
+) -> ConsumerGroupHeartbeatResponse:
+    parts = None
+    if target is not None:
+        parts = Assignment(
+            topic_partitions=[Part(topic_id=each, partitions=target[each]) for each in target]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=error,
+        member_id="m",
+        member_epoch=epoch,
+        heartbeat_interval_ms=1000,
+        assignment=parts,
+    )
+
+
+def test_a_group_that_has_turned_into_a_classic_one_is_joined_anew() -> None:
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(0, error=ErrorCode.GROUP_ID_NOT_FOUND), 1.0)
+    assert change(member, 1.0) == (Kind.LOST, (T0, T1))
+    request = asked(member, 1.0)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.member_epoch == 0
+    assert member.take_error() is None
+
+
+def test_a_group_that_is_of_another_type_from_the_beginning_is_told() -> None:
+    member = ConsumerMember(TERMS, "m", random.Random(1))
+    member.subscribe(Wanted(frozenset(["t"])))
+    member.on_poll(0.0)
+    asked(member, 0.0)
+    member.on_answer(told(0, error=ErrorCode.GROUP_ID_NOT_FOUND), 0.0)
+    error = member.take_error()
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_an_answer_from_before_a_member_joined_anew_counts_no_more() -> None:
+    member = modern()
+    asked(member, 1.0)
+    member.on_commit_refused(member.identity, ErrorCode.UNKNOWN_MEMBER_ID)
+    change(member, 1.0)
+    assert member.state is ConsumerState.JOINING
+    member.on_answer(told(4, {OLD: [0]}), 1.0)
+    assert member.state is ConsumerState.JOINING
+    request = asked(member, 1.0)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert (request.member_epoch, request.rebalance_timeout_ms) == (0, 60_000)
+
+
+def test_an_answer_to_who_was_fenced_since_and_has_not_given_up_yet_counts_no_more() -> None:
+    member = modern()
+    asked(member, 1.0)
+    member.on_commit_refused(member.identity, ErrorCode.UNKNOWN_MEMBER_ID)
+    member.on_answer(told(4, {OLD: [0]}), 1.0)
+    assert not member.is_rebalancing
+    assert member.identity == NOBODY
+    assert change(member, 1.0) == (Kind.LOST, (T0, T1))
+    assert member.state is ConsumerState.JOINING
+    assert member.epoch == 0
+
+
+def test_a_topic_made_again_is_lost_under_its_old_id_and_assigned_under_the_new_one() -> None:
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {NEW: [0]}), 1.0)
+    member.on_names({NEW: "t"}, 1.0)
+    assert change(member, 1.0) == (Kind.LOST, (T0, T1))
+    assert change(member, 1.0) == (Kind.ASSIGNED, (T0,))
+    request = asked(member, 1.0)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.topic_partitions is not None
+    assert [(each.topic_id, each.partitions) for each in request.topic_partitions] == [(NEW, [0])]
+
+
+def test_until_the_user_has_given_the_old_topic_up_the_old_id_is_what_is_owned() -> None:
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {NEW: [0]}), 1.0)
+    member.on_names({NEW: "t"}, 1.0)
+    request = asked(member, 2.5)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.topic_partitions is None, "told already, and nothing has changed"
+
+
+def test_who_leaves_lives_on_while_it_gives_up() -> None:
+    member = modern()
+    member.subscribe(Wanted())
+    assert member.state is ConsumerState.LEAVING
+    wake = member.ready(0.5).wake
+    assert wake is not None
+    request = asked(member, wake)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.member_epoch == 3
+    member.on_answer(told(3), wake)
+    assert change(member, wake) == (Kind.REVOKED, (T0, T1))
+    request = asked(member, wake)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.member_epoch == -1

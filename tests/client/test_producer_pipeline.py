@@ -1,0 +1,435 @@
+"""What happens to a record on its way into a batch, and who is told of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from moldau.client import Producer, Sent
+from moldau.client.delivery import Delivery
+from moldau.client.metadata import Topic
+from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
+from moldau.client.serdes.contract import Place, SerializationFailed
+from moldau.config import BadSettings
+from moldau.errors import ConfigError, MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import ProduceRequest
+from moldau.records import Record, open_batch
+from moldau.runtime import Runtime
+from tests.client.scripted import Log
+from tests.client.world import BOOTSTRAP, ClientWorld
+
+
+def producer(runtime: Runtime, **options: Any) -> Producer:
+    return Producer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options)
+
+
+def stored(log: Log) -> list[Record]:
+    return [record for data in log.batches for record in open_batch(data).records()]
+
+
+# Callbacks
+
+
+def test_a_callback_hears_once_of_each_record_where_it_is() -> None:
+    heard: list[tuple[Sent | None, KafkaError | None]] = []
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime) as sender:
+            for number in range(5):
+                await sender.send(
+                    "t",
+                    b"%d" % number,
+                    partition=0,
+                    on_delivery=lambda sent, error: heard.append((sent, error)),
+                )
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+    assert heard == [(Sent("t", 0, offset, -1), None) for offset in range(5)]
+
+
+def test_a_callback_hears_of_a_failure_which_flush_does_not_repeat() -> None:
+    heard: list[KafkaError | None] = []
+
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            await sender.send("t", b"told", partition=0, on_delivery=lambda _, e: heard.append(e))
+            await sender.flush()
+            world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            await sender.send("t", b"told", partition=0, on_delivery=lambda _, e: heard.append(e))
+            await sender.send("t", b"not told", partition=0)
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        error = world.run_client(main)
+    assert [each.code if each else None for each in heard] == [
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ] * 2
+    assert error.context["failed_records"] == 1, "only the one that nobody heard of"
+
+
+def test_who_awaits_one_record_does_not_answer_for_the_others_of_its_batch() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            awaited = await sender.send("t", b"awaited", partition=0)
+            for _ in range(3):
+                await sender.send("t", b"forgotten", partition=0)
+            with pytest.raises(KafkaError):
+                await awaited
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert world.run_client(main).context["failed_records"] == 3
+
+
+def test_a_callback_that_raises_is_logged_and_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[Sent | None] = []
+
+    def bad(sent: Sent | None, error: KafkaError | None) -> None:
+        raise RuntimeError("my bug")
+
+    async def main(runtime: Runtime) -> Sent:
+        async with producer(runtime) as sender:
+            await sender.send("t", b"1", partition=0, on_delivery=bad)
+            await sender.send("t", b"2", partition=0, on_delivery=lambda s, _: heard.append(s))
+            return await (await sender.send("t", b"3", partition=0))
+
+    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
+        world.cluster.add_topic("t", [1])
+        assert world.run_client(main).offset == 2
+    assert heard == [Sent("t", 0, 1, -1)]
+    assert "on_delivery failed" in caplog.text
+    assert "my bug" in caplog.text
+
+
+# Interceptors
+
+
+class Noting(ProducerInterceptor):
+    """Adds its name to values, and remembers what it heard."""
+
+    def __init__(self, name: str = "noting") -> None:
+        self.name = name
+        self.heard: list[tuple[int, int, MoldauError | None]] = []
+        self.is_closed = False
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return replace(record, value=f"{record.value}+{self.name}")
+
+    def on_acknowledgement(self, sent: Sent, error: MoldauError | None) -> None:
+        self.heard.append((sent.partition, sent.offset, error))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Bad(ProducerInterceptor):
+    """Fails wherever it can."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise RuntimeError("no send")
+
+    def on_acknowledgement(self, sent: Sent, error: MoldauError | None) -> None:
+        raise RuntimeError("no acknowledgement")
+
+    def close(self) -> None:
+        raise RuntimeError("no close")
+
+
+def test_interceptors_see_records_in_their_order_before_they_are_serialized(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = Noting("first"), Noting("second")
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(
+            runtime,
+            interceptor_classes=[first, f"{__name__}.Bad"],
+            interceptors=[second],
+            value_serializer="string",
+        ) as sender:
+            await (await sender.send("t", "a", partition=0))
+            assert (await sender.send_many("t", ["b", "c"], partition=0)).count == 2
+            with pytest.raises(KafkaError):
+                await sender.send("t", "d", partition=7)
+        with pytest.raises(KafkaError, match="closed"):
+            await sender.send("t", "late")
+
+    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert log.values() == [b"a+first+second", b"b+first+second", b"c+first+second"]
+    for each in (first, second):
+        assert sorted((partition, offset) for partition, offset, _ in each.heard) == [
+            (-1, -1),
+            *((0, offset) for offset in range(3)),
+            (7, -1),
+        ]
+        assert [offset for _, offset, error in each.heard if error is not None] == [-1, -1]
+        assert each.is_closed
+    for what in ("on_send", "on_acknowledgement", "close"):
+        assert f"Bad.{what} failed" in caplog.text
+
+
+@pytest.mark.parametrize("given", [[object()], ["no.such.Thing"], [f"{__name__}.producer"]])
+def test_what_is_no_interceptor_is_refused_at_the_start(given: list[Any]) -> None:
+    async def main(runtime: Runtime) -> ConfigError:
+        sender = producer(runtime, interceptor_classes=given)
+        with pytest.raises(ConfigError) as caught:
+            await sender.start()
+        return caught.value
+
+    with ClientWorld() as world:
+        assert world.run_client(main).context["setting"] == "interceptor.classes"
+
+
+# Serializers
+
+
+class Fetching:
+    """A serializer that has to fetch something for the first value of each place."""
+
+    def __init__(self) -> None:
+        self.known: set[Place] = set()
+
+    def __call__(self, value: str, place: Place) -> Any:
+        if place in self.known:
+            return value.encode()
+        self.known.add(place)
+        return self._fetched(value)
+
+    async def _fetched(self, value: str) -> bytes:
+        await asyncio.sleep(0.1)
+        if value == "bad":
+            raise LookupError("no schema")
+        return value.encode()
+
+
+def test_serializers_are_names_functions_or_objects_and_never_see_none() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, key_serializer="string", value_serializer="json") as sender:
+            await sender.send("t", {"a": 1}, key="k", partition=0)
+            await sender.send("t", None, key=None, partition=0)
+            await sender.send_many("t", [[1], None], keys=["x", None], partition=0)
+        async with producer(runtime, value_serializer=lambda value: str(value).encode()) as sender:
+            await sender.send("t", 7, key=b"raw", partition=0)
+        async with producer(runtime, value_serializer=Fetching()) as sender:
+            await sender.send("t", "slow", partition=0)
+            await sender.send("t", "fast", partition=0)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert [(each.key, each.value) for each in stored(log)] == [
+            (b"k", b'{"a":1}'),
+            (None, None),
+            (b"x", b"[1]"),
+            (None, None),
+            (b"raw", b"7"),
+            (None, b"slow"),
+            (None, b"fast"),
+        ]
+
+
+@pytest.mark.parametrize("way", ["send", "send_many"])
+@pytest.mark.parametrize(
+    ("serializer", "value", "told"),
+    [
+        ("string", 5, "value"),
+        (Fetching(), "bad", "no schema"),
+        (lambda value: 1 / value, 0, "zero"),
+    ],
+)
+def test_a_serializer_that_fails_is_named_and_nothing_is_sent(
+    way: str, serializer: Any, value: Any, told: str
+) -> None:
+    async def main(runtime: Runtime) -> SerializationFailed:
+        if isinstance(serializer, Fetching):
+            serializer.known.clear()
+        async with producer(runtime, value_serializer=serializer) as sender:
+            given = value if way == "send" else [value]
+            with pytest.raises(SerializationFailed, match=told) as caught:
+                await getattr(sender, way)("t", given)
+            return caught.value
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        error = world.run_client(main)
+        assert error.context["topic"] == "t"
+        assert error.context["setting"] == "value.serializer"
+        assert log.values() == []
+
+
+@pytest.mark.parametrize("serializer", ["int", Fetching()])
+def test_interceptors_hear_of_what_could_not_be_serialized(serializer: Any) -> None:
+    class Hearing(ProducerInterceptor):
+        def on_acknowledgement(self, sent: Sent, error: MoldauError | None) -> None:
+            heard.append((sent.topic, sent.partition, type(error)))
+
+    heard: list[tuple[str, int, type[MoldauError | None]]] = []
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(
+            runtime, interceptors=[Hearing()], value_serializer=serializer
+        ) as sender:
+            with pytest.raises(SerializationFailed):
+                await sender.send("t", "bad", partition=0)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+    assert heard == [("t", 0, SerializationFailed)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("t", "text"), "value must be bytes"), (("t", b"v", "key"), "bytes"), ((("t", 5)), "int")],
+)
+def test_what_is_no_bytes_says_which_setting_would_help(
+    arguments: tuple[Any, ...], told: str
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        topic, value, *key = arguments
+        async with producer(runtime) as sender:
+            await sender.send("t", b"the topic is known and a batch open", partition=0)
+            for _ in range(2):
+                with pytest.raises(TypeError, match=f"{told}.*value.serializer"):
+                    await sender.send(topic, value, key=key[0] if key else None)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert len(log.values()) == 1
+
+
+# Partitioners
+
+
+class ByLength:
+    """A partitioner of a user, that looks at everything it is given."""
+
+    def partition(
+        self, record: ProducerRecord, key: bytes | None, value: bytes | None, topic: Topic, /
+    ) -> int:
+        assert isinstance(record.value, str)
+        assert value == record.value.encode()
+        return len(value) % len(topic.partitions) if value != b"out" else 9
+
+
+def test_a_partitioner_of_the_user_is_asked_for_records_without_a_partition() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(
+            runtime, partitioner_class=ByLength(), value_serializer="string"
+        ) as sender:
+            await sender.send("t", "12")
+            await sender.send("t", "12", partition=1)
+            await sender.send_many("t", ["1", "123", "12"], keys=[b"a", b"b", b"c"])
+            with pytest.raises(KafkaError, match=r"partitioner\.class") as caught:
+                await sender.send("t", "out")
+            return caught.value
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        error = world.run_client(main)
+        assert logs[0].values() == [b"12", b"12"]
+        assert logs[1].values() == [b"12", b"1", b"123"]
+        assert error.context["partition"] == 9
+        assert error.context["partitions"] == 2
+
+
+def test_round_robin_spreads_whatever_the_key() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, partitioner_class="round-robin") as sender:
+            for number in range(6):
+                await sender.send("t", b"%d" % number, key=b"same")
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2, 1])
+        world.run_client(main)
+        assert [log.values() for log in logs] == [[b"0", b"3"], [b"1", b"4"], [b"2", b"5"]]
+
+
+def test_keys_can_be_ignored() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, partitioner_ignore_keys=True, batch_size=200) as sender:
+            for number in range(100):
+                await sender.send("t", b"%d" % number, key=b"same")
+            await sender.send_many("t", [b"many"] * 100, keys=[b"same"] * 100)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+        assert all(log.end > 20 for log in logs)
+        assert {each.key for log in logs for each in stored(log)} == {b"same"}
+    with pytest.raises(BadSettings, match=r"partitioner\.ignore\.keys"):
+        Producer(
+            bootstrap_servers="a:1", partitioner_ignore_keys=True, partitioner_class="round-robin"
+        )
+
+
+def test_few_records_a_second_are_spread_too() -> None:
+    """Each batch goes by its linger, far from full: the sticky partition counts bytes, not full
+    batches."""
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, batch_size=1000, linger_ms=1) as sender:
+            for _ in range(300):
+                await sender.send("t", bytes(100))
+                await asyncio.sleep(0.01)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2, 1, 2])
+        world.run_client(main)
+        assert all(log.end > 20 for log in logs)
+
+
+def test_partitions_of_a_broker_that_takes_nothing_are_passed_over() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(
+            runtime, batch_size=100, partitioner_availability_timeout_ms=500
+        ) as sender:
+            await (await sender.send("t", b"first", partition=0))
+            await (await sender.send("t", b"first", partition=1))
+            world.nodes["b2"].crash()
+            for number in range(400):
+                await sender.send("t", bytes(50))
+                await asyncio.sleep(0.01)
+                if number == 350:
+                    sent_late = [await sender.send("t", bytes(50)) for _ in range(20)]
+            world.nodes["b2"].start()
+            late = {(await each).partition for each in sent_late}
+            assert late == {0}
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+
+
+def test_a_delivery_can_be_printed() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime) as sender:
+            delivery: Delivery = await sender.send("t", b"v", partition=0)
+            assert not delivery.is_done
+            assert "t-0 waits" in repr(delivery)
+            assert (await delivery).offset == 0
+            assert delivery.is_done
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
