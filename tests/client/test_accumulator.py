@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,6 +11,8 @@ from moldau.client.accumulator import Accumulator, Drained, Options
 from moldau.client.backoff import Backoff
 from moldau.client.batches import EPOCH_MAX, Batch, PartitionQueue
 from moldau.client.metadata import Metadata, TopicPartition
+from moldau.client.outgoing import OutgoingTopic
+from moldau.client.partitioner import Partitioner
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import (
@@ -334,6 +337,29 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
     assert sender.sent(1.0) == [first]
     sender.acknowledge(first)
     assert sender.sent(1.0) == [second]
+
+
+def test_a_topic_that_is_made_again_gets_nothing_new_before_what_is_under_way() -> None:
+    """Its log knows no producer, so a later batch that came first would be taken."""
+    sender = Sender()
+    topic = OutgoingTopic("t", sender.accumulator)
+    topic.grow(2)
+    topic.choose_by(Partitioner(sender.metadata.topics["t"], 100, Random(1)))
+    for topic_id in (b"a" * 16, b"a" * 16, b"b" * 16):
+        first, second = sender.send(), sender.send()
+        assert sender.sent(sender.now + 10) == [first, second]
+        topic.update(replace(sender.metadata.topics["t"], topic_id=topic_id))
+        if topic_id == b"a" * 16:
+            sender.acknowledge(first)
+            sender.acknowledge(second)
+    third = sender.send()
+    assert sender.sent() == []
+    for batch in (first, second):
+        sender.refuse(batch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for batch, place in ((first, (0, 4)), (second, (0, 5)), (third, (1, 0))):
+        assert sender.sent(sender.now + 10) == [batch]
+        assert sequence(batch) == place
+        sender.acknowledge(batch)
 
 
 def test_when_the_epochs_are_used_up_another_id_is_asked_for() -> None:

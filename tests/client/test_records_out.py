@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 from hypothesis import given
@@ -51,6 +52,58 @@ def test_what_was_sought_elsewhere_is_not_read_on() -> None:
     assert next(records).offset == 0
     out.drop([A])
     assert [(each.partition, each.offset) for each in records] == [(1, 7), (1, 8)]
+
+
+class Looked(list[Record]):
+    """Somebody commits just when the reading of these begins."""
+
+    def __init__(self, records: list[Record], out: RecordsOut) -> None:
+        super().__init__(records)
+        self.out = out
+        self.seen: list[dict[TopicPartition, int]] = []
+
+    def __iter__(self) -> Iterator[Record]:
+        self.seen.append(self.out.consumed())
+        return super().__iter__()
+
+
+def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_was() -> None:
+    out = RecordsOut()
+    second = part(B, 7, 2)
+    looked = Looked(second.records, out)
+    out.add([part(A, 1000, 3), second._replace(records=looked)])
+    assert offsets(out, 4)[-1] == (1, 7)
+    assert looked.seen == [{A: 1003, B: 7}]
+
+
+class Turns:
+    """A lock that counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def test_what_touches_more_than_the_record_at_hand_takes_the_lock_and_a_record_does_not() -> None:
+    turns = Turns()
+    out = RecordsOut(turns)
+    out.add([part(A, 0, 3), part(B, 7, 2)])
+    records = out.records()
+    next(records)
+    begun = turns.count
+    assert begun == 2
+    assert [next(records).offset, next(records).offset] == [1, 2]
+    assert turns.count == begun
+    next(records)
+    out.consumed()
+    out.drop([A])
+    out.take(1)
+    assert turns.count == begun + 4
 
 
 @given(st.lists(st.integers(1, 5), max_size=6), st.lists(st.integers(0, 7), max_size=20))

@@ -18,7 +18,7 @@ from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from tests.client.scripted import Log
-from tests.client.test_accumulator import T0, Sender, forget, sequence
+from tests.client.test_accumulator import T0, T1, Sender, forget, metadata, sequence
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 SEEDS = 300
@@ -244,6 +244,26 @@ def test_a_limit_is_learned_by_few_refusals_and_then_kept() -> None:
     assert log.too_large == learned, "new batches are made as large as fits"
     last = [len(each) for each in log.batches[-20:-1]]
     assert min(last) > 0.4 * 600
+
+
+def test_a_batch_that_has_to_wait_is_reckoned_with_once() -> None:
+    sender = wide(request_bytes=1000, codec="LZ4")
+    sender.metadata = metadata((1, 1))
+    large = begin(sender, numbers(0, 40))
+    assert sender.sent() == [large]
+    sender.refuse(large, TOO_LARGE)
+    while sent := sender.sent():
+        for part in sent:
+            sender.acknowledge(part)
+    fit = sender.accumulator._fits[sender.accumulator.queue(T0)]
+    ratios = set()
+    others = [sender.send(T1, bytes(each) * 900) for each in (b"a", b"b", b"c")]
+    begin(sender, [bytes(50)] * 4)
+    for other in others:
+        (request,) = sender.drain(room={1: 1}).requests
+        assert request.batches == [other], "the one of the other partition goes first"
+        ratios.add(fit.ratio)
+    assert len(ratios) == 1
 
 
 def test_batches_may_grow_again_with_what_compresses_better() -> None:

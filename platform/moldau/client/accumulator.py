@@ -12,8 +12,9 @@ of the parts that are sent instead (splitting.py says how large these are).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.backoff import Backoff
 from moldau.client.batches import EPOCH_MAX, NO_OFFSET, Batch, PartitionQueue
@@ -26,6 +27,9 @@ from moldau.records import NO_PRODUCER, BatchBuilder, Codec, Producer
 
 if TYPE_CHECKING:
     from random import Random
+
+_MS_NS: Final = 1_000_000
+_BAD_RECORD: Final = (TypeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,14 @@ class Options:
     codec: Codec
     level: int | None
     retries_max: int = 2**31 - 1
+
+
+class Clocks(NamedTuple):
+    """The one that is read fastest, in nanoseconds, and the wall's, which is read for each batch:
+    it may have been set meanwhile."""
+
+    monotonic_ns: Callable[[], int]
+    wall_ms: Callable[[], int]
 
 
 class ToSend(NamedTuple):
@@ -77,9 +89,8 @@ class Accumulator:
         self.on_failed: Callable[[Batch], None] | None = None
         self.on_split: Callable[[Batch], None] | None = None
         self.batch_type = Batch
-        self.clock_ns: Callable[[], int] | None = None
-        """With it, batches can `place` records with the time that it is."""
-        self.wall_from_ns = 0
+        self.clocks: Clocks | None = None
+        """With them, batches can `place` records with the time that it is."""
         self._untold: list[Batch] = []
         self._stuck_since: dict[int, float] = {}
         self._backoff = backoff
@@ -121,8 +132,9 @@ class Accumulator:
         """
         builder = self._builder(queue)
         batch = self.batch_type(queue.where, builder, now)
-        if self.clock_ns is not None:
-            builder.open_for(batch, self.clock_ns, self.wall_from_ns)
+        if self.clocks is not None:
+            clock_ns, wall_ms = self.clocks
+            builder.open_for(batch, clock_ns, wall_ms() * _MS_NS - clock_ns())
         assert batch.builder is not None
         batch.append(timestamp, key, value, headers)
         if batch.builder.size_bytes > self.options.request_bytes:
@@ -140,19 +152,23 @@ class Accumulator:
         self, queue: PartitionQueue, now: float, run: Run, start: int
     ) -> tuple[Batch, int, int] | None:
         """Appends records from `start` on, as many as one batch takes: (batch, index of the first
-        in it, how many); None when a new batch is needed and there is no room for one."""
+        in it, how many); None when a new batch is needed and there is no room for one. A record
+        that is none (TypeError, ValueError) is told when it is the first, so that the caller hears
+        of those before it."""
         batch = queue.open
         if batch is not None:
             assert batch.builder is not None
             first = batch.builder.count
-            count = run.fill(batch.builder, start)
+            count = _fill(run, batch.builder, start)
             if count:
                 return batch, first, count
         if not self.has_room:
             return None
         batch = self.begin(queue, now, *run.row(start))
         assert batch.builder is not None
-        return batch, 0, 1 + run.fill(batch.builder, start + 1)
+        with suppress(*_BAD_RECORD):
+            run.fill(batch.builder, start + 1)
+        return batch, 0, batch.builder.count
 
     def _builder(self, queue: PartitionQueue) -> BatchBuilder:
         size = self._builder_bytes
@@ -250,8 +266,10 @@ class Accumulator:
             batch = queue.waiting[0]
             if batch.was_sent or batch.count == 1:
                 return
-            batch.build(NO_PRODUCER)
-            if not fit.built(batch):
+            if batch.data is None:
+                batch.build(NO_PRODUCER)
+                fit.built(batch)
+            if not fit.is_too_large(batch):
                 return
             self._split(queue, queue.waiting.popleft(), fit)
 
@@ -473,7 +491,7 @@ class Accumulator:
 
     def _release(self, queue: PartitionQueue, batch: Batch) -> None:
         self.used_bytes -= batch.reserved_bytes
-        batch.data = None
+        batch.drop()
         if queue.is_empty:
             self._busy.pop(queue, None)
 
@@ -501,6 +519,17 @@ class Accumulator:
             found += queue.waiting
             found += [queue.open] if queue.open is not None else []
         return found
+
+
+def _fill(run: Run, builder: BatchBuilder, start: int) -> int:
+    """How many records from `start` on fitted; raises what is wrong with that at `start`."""
+    count = builder.count
+    try:
+        return run.fill(builder, start)
+    except _BAD_RECORD:
+        if builder.count == count:
+            raise
+        return builder.count - count
 
 
 def _note_leaderless(queue: PartitionQueue, metadata: Metadata) -> None:

@@ -79,7 +79,7 @@ class Batch:
     def __init__(self, where: TopicPartition, builder: BatchBuilder, created: float) -> None:
         self.where = where
         self.builder: BatchBuilder | None = builder
-        self.append = builder.append
+        self.append: Callable[..., Any] = builder.append
         self.place: Callable[..., Any] = builder.place
         self.created = created
         self.data: bytearray | None = None
@@ -123,6 +123,11 @@ class Batch:
             stamp_producer(self.data, producer)
         self.producer = producer
         return self.data
+
+    def drop(self) -> None:
+        """Its records are not needed any more. Who waits for one keeps the batch, not these."""
+        self.data = self.builder = None
+        self.append = self.place = _takes_none
 
     def finish(
         self, base_offset: int, timestamp: int = NO_TIMESTAMP, error: KafkaError | None = None
@@ -190,6 +195,10 @@ class Batch:
         if self.on_done is None:
             self.on_done = []
         self.on_done.append(tell)
+
+
+def _takes_none(*_: object) -> None:
+    """A batch that has ended."""
 
 
 class PartitionQueue:
@@ -288,6 +297,12 @@ class PartitionQueue:
         sequence = self.next_sequence
         self.next_sequence = (sequence + count) & _SEQUENCE_MASK
         return Producer(self.producer_id, self.producer_epoch, sequence)
+
+    def begin_anew(self) -> None:
+        """Its topic was deleted and made again. What is under way is through before anything else
+        goes there: the new log knows no producer, so it takes whatever batch comes first."""
+        if self.producer_id != NO_PRODUCER.id:
+            self.must_restart = True
 
     def needs_restart(self, identity: Producer) -> bool:
         """Whether the sequence has to begin anew, and can: see above."""

@@ -162,6 +162,8 @@ class Consumer(ConsumerPositions):
         if self._is_closing:
             return
         self._is_closing = True
+        if hasattr(self, "_fetcher"):
+            self._fetcher.news.set()  # a poll that waits has to hear of it
         try:
             if self._group is not None:
                 await self._group.aclose(

@@ -44,7 +44,10 @@ async def decided(batch: Batch, records: int = 0) -> None:
     if not batch.is_done:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         batch.when_done(lambda: None if future.done() else future.set_result(None), records)
-        await future
+        try:
+            await future
+        finally:
+            _forget([(batch, records)])
 
 
 def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
@@ -123,13 +126,24 @@ class Deliveries:
 
     async def _settled(self) -> list[SentRange]:
         ranges: list[SentRange] = []
-        for batch, _, count in self.parts:
-            if not batch.is_done:
-                batch.told += count
+        undecided = [(batch, count) for batch, _, count in self.parts if not batch.is_done]
+        for batch, count in undecided:
+            batch.told += count
         for batch, first, count in self.parts:
-            await decided(batch)
+            try:
+                await decided(batch)
+            finally:
+                if not batch.is_done:
+                    _forget(undecided)
             error = error_of(batch, first, count)
             if error is not None:
                 raise error
             ranges += ranges_of(batch, first, count)
         return ranges
+
+
+def _forget(undecided: list[tuple[Batch, int]]) -> None:
+    """Who waited for so many records of these gave up, and will not hear of a failure."""
+    for batch, records in undecided:
+        if not batch.is_done:
+            batch.told -= records

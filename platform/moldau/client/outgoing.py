@@ -6,12 +6,13 @@ from moldau.client.accumulator import Accumulator
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.metadata import Topic, TopicPartition
 from moldau.client.partitioner import Partitioner
+from moldau.ids import ZERO_UUID
 
 
 class OutgoingTopic:
     """A topic that a producer writes to."""
 
-    __slots__ = ("_accumulator", "name", "partitioner", "queues", "sticky", "used_at")
+    __slots__ = ("_accumulator", "_topic_id", "name", "partitioner", "queues", "sticky", "used_at")
 
     def __init__(self, name: str, accumulator: Accumulator) -> None:
         self.name = name
@@ -21,6 +22,7 @@ class OutgoingTopic:
         """Where records without a key go; the partitioner's choice."""
         self.used_at = 0.0
         self._accumulator = accumulator
+        self._topic_id = ZERO_UUID
 
     def choose_by(self, partitioner: Partitioner) -> None:
         """From now on. Its queues are there: it may have asked `waiting` while it was made."""
@@ -31,6 +33,11 @@ class OutgoingTopic:
         """The topic's partitions or their leaders have changed. Queues come before the partitioner
         can choose them: another thread may be choosing."""
         self.grow(len(topic.partitions))
+        if topic.topic_id != self._topic_id:
+            if self._topic_id != ZERO_UUID:
+                for queue in self.queues:
+                    queue.begin_anew()
+            self._topic_id = topic.topic_id
         self.partitioner.update(topic)
         self.sticky = self.queues[self.partitioner.sticky]
 

@@ -9,7 +9,7 @@ them once, sent or failed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ from moldau.records import Headers
 
 GROUP: Final = "moldau.interceptors"
 NO_PARTITION: Final = -1
+_TURN: Final = 100
 
 
 class Prepared(NamedTuple):
@@ -72,10 +73,12 @@ class Pipeline:
         for each in self.interceptors:
             changed = guarded(f"{type(each).__name__}.on_send", each.on_send, record)
             record = record if changed is None else changed
+        key: Any = None
         try:
             key = self._serialized(record.topic, record.key, is_key=True)
             value = self._serialized(record.topic, record.value, is_key=False)
         except MoldauError as error:
+            _leave(key)
             self.failed(record, error)
             raise
         if isinstance(key, Awaitable) or isinstance(value, Awaitable):
@@ -102,12 +105,12 @@ class Pipeline:
     async def _awaited(
         self, record: ProducerRecord, key: Any, value: Any, on_delivery: OnDelivery | None
     ) -> Prepared:
-        try:
-            key = await self._made(record.topic, record.key, key, is_key=True)
-            value = await self._made(record.topic, record.value, value, is_key=False)
-        except MoldauError as error:
-            self.failed(record, error)
-            raise
+        with Telling(self, record):
+            try:
+                key = await self._made(record.topic, record.key, key, is_key=True)
+                value = await self._made(record.topic, record.value, value, is_key=False)
+            finally:
+                _leave(value)
         return Prepared(record, key, value, record.partition, on_delivery)
 
     async def _made(self, topic: str, value: object, made: Any, *, is_key: bool) -> Any:
@@ -117,9 +120,15 @@ class Pipeline:
             return await made
 
     async def serialize_many(
-        self, topic: str, values: Sequence[Any], *, is_key: bool
+        self,
+        topic: str,
+        values: Sequence[Any],
+        turn: Callable[[], Awaitable[None]],
+        *,
+        is_key: bool,
     ) -> Sequence[bytes | None]:
-        """A column of keys or values at once, by the serializer alone."""
+        """A column of keys or values at once, by the serializer alone. `turn` is awaited now and
+        then, so that others may go on meanwhile."""
         serializer = self._serializers[is_key]
         if serializer is None:
             return values
@@ -131,9 +140,11 @@ class Pipeline:
                     made = await made
             return made
         found = []
-        for value in values:
+        for index, value in enumerate(values, 1):
             one = self._serialized(topic, value, is_key=is_key)
             found.append(await self._made(topic, value, one, is_key=is_key))
+            if index % _TURN == 0:
+                await turn()
         return found
 
     # Who is told
@@ -153,8 +164,12 @@ class Pipeline:
             sent = sent_of(batch, index)
         self._tell(sent, error)
 
-    def failed(self, record: ProducerRecord, error: MoldauError) -> None:
+    def failed(self, record: ProducerRecord, error: BaseException) -> None:
         """A record could not be sent at all."""
+        if not self.interceptors:
+            return
+        if not isinstance(error, MoldauError):
+            error = MoldauError("the record was not sent", error=repr(error))
         partition = NO_PARTITION if record.partition is None else record.partition
         self._tell(Sent(record.topic, partition, NO_OFFSET, NO_TIMESTAMP), error)
 
@@ -169,6 +184,23 @@ class Pipeline:
             guarded(f"{type(each).__name__}.close", each.close)
 
 
+class Telling:
+    """Whatever ends the block tells the interceptors that the record could not be sent."""
+
+    __slots__ = ("_pipeline", "_record")
+
+    def __init__(self, pipeline: Pipeline, record: ProducerRecord) -> None:
+        self._pipeline = pipeline
+        self._record = record
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None:
+            self._pipeline.failed(self._record, error)
+
+
 @contextmanager
 def _failing_as(place: Place, value: object) -> Iterator[None]:
     """Whatever a serializer raises says which one it was."""
@@ -176,6 +208,13 @@ def _failing_as(place: Place, value: object) -> Iterator[None]:
         yield
     except Exception as error:
         raise failed_to_serialize(place, value, error) from error
+
+
+def _leave(made: object) -> None:
+    """What a serializer has begun and nobody will wait for."""
+    end = getattr(made, "close", None) or getattr(made, "cancel", None)
+    if isinstance(made, Awaitable) and end is not None:
+        end()
 
 
 def _deliver(on_delivery: OnDelivery, batch: Batch, index: int) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, Self, Unpack, cast
@@ -29,7 +30,7 @@ from typing import Any, Final, Self, Unpack, cast
 from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
-from moldau.client.accumulator import Accumulator, Options
+from moldau.client.accumulator import Accumulator, Clocks, Options
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.columns import Columns, from_arrow, is_arrow
@@ -38,7 +39,7 @@ from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.metadata import TopicPartition
 from moldau.client.outgoing import OutgoingTopic
 from moldau.client.partitioner import Loads, Partitioner, RecordPartitioner, load_partitioner
-from moldau.client.pipeline import Pipeline, Prepared, load_interceptors
+from moldau.client.pipeline import Pipeline, Prepared, Telling, load_interceptors
 from moldau.client.producer_metrics import METADATA_WAIT, ProducerMetrics
 from moldau.client.producer_record import (
     OnDelivery,
@@ -47,7 +48,7 @@ from moldau.client.producer_record import (
     SendOptions,
 )
 from moldau.client.runs import Rows, Run, Values
-from moldau.client.sender import Sender
+from moldau.client.sender import Sender, Turn
 from moldau.client.serdes import settings as serde_rows
 from moldau.client.world import World, closing_unless_ready
 from moldau.config import Settings
@@ -58,7 +59,6 @@ from moldau.records import Codec, Headers, Row
 from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[Headers] = ()
-_MS_NS: Final = 1_000_000
 _Parts = list[tuple[Batch, int, int]]
 
 
@@ -124,7 +124,7 @@ class Producer:
         )
         self._accumulator.batch_type = AwaitedBatch
         self._accumulator.on_sealed = self._sealed
-        self._accumulator.clock_ns = self._monotonic_ns
+        self._accumulator.clocks = Clocks(self._monotonic_ns, runtime.clock.wall_ms)
         self._sender = self.sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
@@ -189,7 +189,7 @@ class Producer:
                     if self._sender.filled():
                         await asyncio.sleep(0)
             except TypeError as error:
-                raise _no_bytes(error) from None
+                raise no_bytes(error) from None
         record = ProducerRecord(topic, value, key, headers, options.get("timestamp_ms"), partition)
         return await self._send(record, options.get("on_delivery"))
 
@@ -199,20 +199,29 @@ class Producer:
         if isinstance(prepared, Awaitable):
             prepared = await prepared
         record = prepared.record
-        try:
-            known = self._topics.get(record.topic)
-            wanted = prepared.partition or 0
-            if known is None or wanted >= len(known.queues):
-                known = await self._learn(record.topic, prepared.partition)
-            prepared = self._assigned(known, prepared)
-            while (delivery := self._place(known, prepared)) is None:
-                await self._sender.wait_for_room()
-        except MoldauError as error:
-            self._pipeline.failed(record, error)
-            raise
-        except TypeError as error:
-            raise _no_bytes(error) from None
+        waited: Turn | None = None
+        with Telling(self._pipeline, record):
+            while True:
+                known = self._taken(record.topic, prepared.partition)
+                if known is None:
+                    known = await self._learn(record.topic, prepared.partition)
+                prepared = self._assigned(known, prepared)
+                delivery = self._place(known, prepared, waited)
+                if delivery is not None:
+                    break
+                waited = await self._sender.wait_for_room(waited)
+        if self._sender.presses:
+            await asyncio.sleep(0)
         return delivery
+
+    def _taken(self, topic: str, partition: int | None) -> OutgoingTopic | None:
+        """The topic if it is known, with that partition. To be asked for again after each wait: an
+        idle one is forgotten."""
+        known = self._topics.get(topic)
+        if known is None or (partition or 0) >= len(known.queues):
+            return None
+        known.used_at = self._clock.monotonic()
+        return known
 
     def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
         """With the partition that `partitioner.class` chooses, if it is to choose."""
@@ -232,30 +241,35 @@ class Producer:
             )
         return prepared._replace(partition=chosen)
 
-    def _place(self, known: OutgoingTopic, prepared: Prepared) -> Delivery | None:
+    def _place(
+        self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
+    ) -> Delivery | None:
         """Appends the record to a batch; None, and nothing has happened, while there is no room."""
         self._sender.check_open()
         stamp = prepared.record.timestamp_ms
         if stamp is None:
-            stamp = self._now_ms()
+            stamp = self._clock.wall_ms()
         key, value, headers = prepared.key, prepared.value, prepared.headers
-        while True:
-            queue = self._choose(known, key, prepared.partition)
-            batch = queue.open
-            index = None if batch is None else batch.append(stamp, key, value, headers)
-            if batch is not None and index is not None:
+        try:
+            while True:
+                queue = self._choose(known, key, prepared.partition)
+                batch = queue.open
+                index = None if batch is None else batch.append(stamp, key, value, headers)
+                if batch is not None and index is not None:
+                    break
+                if batch is not None:
+                    self._accumulator.seal(queue)
+                    self._sender.filled()
+                    continue
+                if not self._sender.may_begin(waited):
+                    return None
+                now = self._clock.monotonic()
+                batch = self._accumulator.begin(queue, now, stamp, key, value, headers)
+                index = 0
+                self._begun(known, queue, now)
                 break
-            if batch is not None:
-                self._accumulator.seal(queue)
-                self._sender.drain_soon()
-                continue
-            if not self._accumulator.has_room:
-                return None
-            now = self._clock.monotonic()
-            batch = self._accumulator.begin(queue, now, stamp, key, value, headers)
-            index = 0
-            self._begun(known, queue, now)
-            break
+        except TypeError as error:
+            raise no_bytes(error) from None
         self._pipeline.watch(prepared, batch, index)
         return Delivery(batch, index)
 
@@ -276,13 +290,6 @@ class Producer:
     def _begun(self, known: OutgoingTopic, queue: PartitionQueue, now: float) -> None:
         known.used_at = now
         self._sender.begun(queue)
-
-    def _now_ms(self) -> int:
-        """The time by the wall clock. Until the next batch is begun, records of the short way have
-        it from the clock that is read fastest, from here on."""
-        now_ms = self._clock.wall_ms()
-        self._accumulator.wall_from_ns = now_ms * _MS_NS - self._monotonic_ns()
-        return now_ms
 
     def _sealed(self, queue: PartitionQueue, batch: Batch) -> None:
         known = self._topics.get(queue.where.topic)
@@ -305,28 +312,34 @@ class Producer:
 
         `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
         one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
-        A KafkaError says in `accepted` how many of them are on their way all the same.
+        A KafkaError says in `accepted` how many of them are on their way all the same, a TypeError
+        in a note.
         """
         columns = Columns(values, keys, headers, timestamps_ms, partition)
         if is_arrow(values) or is_arrow(keys):
             columns = from_arrow(columns)
-        if self._partitioner is not None or self._pipeline.interceptors:
-            return await self._send_each(topic, columns)
-        if not self._pipeline.is_empty:
-            columns = await self._serialized(topic, columns)
         parts: _Parts = []
         try:
-            await self._send_columns(topic, columns, parts)
-        except KafkaError as error:
+            if self._partitioner is not None or self._pipeline.interceptors:
+                await self._send_each(topic, columns, parts)
+            else:
+                if not self._pipeline.is_empty:
+                    columns = await self._serialized(topic, columns)
+                await self._send_columns(topic, columns, parts)
+        except MoldauError as error:
+            found = copy(error)
             accepted = sum(part[2] for part in parts)
-            context = {**error.context, "accepted": accepted, "records": len(columns.values)}
-            raise KafkaError(error.code, error.reason, **context) from error
+            found.context = {**error.context, "accepted": accepted, "records": len(columns.values)}
+            raise found from error.__cause__ or error
+        except TypeError as error:
+            accepted = sum(part[2] for part in parts)
+            error.add_note(f"{accepted} of these records are on their way")
+            raise
         return Deliveries(parts)
 
-    async def _send_each(self, topic: str, columns: Columns) -> Deliveries:
+    async def _send_each(self, topic: str, columns: Columns, parts: _Parts) -> None:
         """For interceptors and partitioners, which want to see every record."""
         columns = columns.as_lists()
-        parts: _Parts = []
         count = len(columns.values)
         rows_ = _zipped(columns, _each(columns.timestamps_ms, count))
         partitions = _each(columns.partition, count)
@@ -338,10 +351,9 @@ class Producer:
                 parts[-1] = (batch, parts[-1][1], parts[-1][2] + 1)
             else:
                 parts.append((batch, index, 1))
-        return Deliveries(parts)
 
     async def _serialized(self, topic: str, columns: Columns) -> Columns:
-        serialize = self._pipeline.serialize_many
+        serialize = partial(self._pipeline.serialize_many, turn=partial(asyncio.sleep, 0))
         columns = columns.as_lists()
         values = await serialize(topic, cast("Sequence[Any]", columns.values), is_key=False)
         keys = columns.keys
@@ -355,7 +367,7 @@ class Producer:
         wanted = partition if isinstance(partition, int) else _largest(partition)
         if known is None or wanted >= len(known.queues):
             known = await self._learn(topic, wanted)
-        now_ms = self._now_ms()
+        now_ms = self._clock.wall_ms()
         if isinstance(partition, int) or (
             partition is None and (columns.keys is None or self._ignores_keys)
         ):
@@ -376,29 +388,39 @@ class Producer:
         partitions: Sequence[int | None],
         parts: _Parts,
     ) -> None:
+        of_key = topic.partitioner.of_key
         by_partition: dict[int, list[Row]] = {}
         free = []
-        for row, partition in zip(records, partitions, strict=True):
-            if partition is None:
-                free.append(row)
-            else:
-                by_partition.setdefault(partition, []).append(row)
+        try:
+            for row, partition in zip(records, partitions, strict=True):
+                key = row[1]
+                if partition is not None:
+                    by_partition.setdefault(partition, []).append(row)
+                elif key is None or self._ignores_keys:
+                    free.append(row)
+                else:
+                    by_partition.setdefault(of_key(key), []).append(row)
+        except TypeError as error:
+            raise no_bytes(error) from None
         for index in by_partition:  # all of them are there before the first is used
             self._choose(topic, None, index)
         for index, chosen in by_partition.items():
             await self._send_run(topic, topic.queues[index], Rows(chosen), parts)
-        await self._send_keyed(topic, free, parts)
+        await self._send_run(topic, None, Rows(free), parts)
 
     async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], parts: _Parts) -> None:
         of_key = topic.partitioner.of_key
         by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
         keyless = []
-        for row in records:
-            key = row[1]
-            if key is None or self._ignores_keys:
-                keyless.append(row)
-            else:
-                by_partition[of_key(key)].append(row)
+        try:
+            for row in records:
+                key = row[1]
+                if key is None or self._ignores_keys:
+                    keyless.append(row)
+                else:
+                    by_partition[of_key(key)].append(row)
+        except TypeError as error:
+            raise no_bytes(error) from None
         for queue, chosen in zip(topic.queues, by_partition, strict=False):
             await self._send_run(topic, queue, Rows(chosen), parts)
         await self._send_run(topic, None, Rows(keyless), parts)
@@ -419,10 +441,11 @@ class Producer:
         """Appends what one batch takes: the batch, the index of the first, how many."""
         self._sender.check_open()
         now = self._clock.monotonic()
-        while (part := self._accumulator.extend(queue, now, run, start)) is None:
-            await self._sender.wait_for_room()
+        waited: Turn | None = None
+        while (part := self._fill(queue, now, run, start, waited)) is None:
+            waited = await self._sender.wait_for_room(waited)
             self._sender.check_open()
-            now = self._clock.monotonic()
+            now = topic.used_at = self._clock.monotonic()
         if part[1] == 0:
             self._begun(topic, queue, now)
         if start + part[2] < len(run):  # it is full
@@ -430,6 +453,16 @@ class Producer:
             if self._sender.filled():
                 await asyncio.sleep(0)
         return part
+
+    def _fill(
+        self, queue: PartitionQueue, now: float, run: Run, start: int, waited: Turn | None
+    ) -> tuple[Batch, int, int] | None:
+        if queue.open is None and not self._sender.may_begin(waited):
+            return None
+        try:
+            return self._accumulator.extend(queue, now, run, start)
+        except TypeError as error:
+            raise no_bytes(error) from None
 
     # Topics
 
@@ -490,7 +523,8 @@ class Producer:
         idle_since = self._metadata_at - self.settings[own_rows.metadata_max_idle_ms] / 1000
         for known in list(self._topics.values()):
             found = self._cluster.metadata.topics.get(known.name)
-            if known.used_at < idle_since and all(queue.is_empty for queue in known.queues):
+            is_idle = known.used_at < idle_since and not self._sender.waiting
+            if is_idle and all(queue.is_empty for queue in known.queues):
                 del self._topics[known.name]
                 self._usual.pop(known.name, None)
                 self._cluster.unwatch([known.name])
@@ -548,6 +582,7 @@ class Producer:
         if not hasattr(self, "_sender") or self._sender.is_closed:
             return
         try:
+            self._sender.is_closing = True
             if not abort:
                 await self.flush()
         finally:
@@ -559,9 +594,12 @@ class Producer:
                 await close_serde(given, serializer)
             await self._cluster.aclose()
             await self._world.aclose()
+        if not abort:
+            self._sender.raise_failure()
 
 
-def _no_bytes(error: TypeError) -> TypeError:
+def no_bytes(error: TypeError) -> TypeError:
+    """Says what would help."""
     return TypeError(
         f"{error}: give bytes, or set key.serializer and value.serializer (string, json, ...)"
     )

@@ -6,12 +6,17 @@ by whatever reads next, and is not committed. So does what a poll is still decod
 cancelled then has lost nothing.
 
 Invariant: `consumed` of a partition is the offset behind the last record that the user was given.
+
+A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
+for all that touches more than the record at hand; a part and what was given of it are one object,
+so nobody sees the one with another's.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, cast
 
 from moldau.client.fetched import PartitionRecords
@@ -32,18 +37,33 @@ class ConsumerRecord(NamedTuple):
     headers: Headers = ()
 
 
-_NOTHING: Final[Iterator[Record]] = iter(())
 _new: Final = tuple.__new__
+
+
+class _Begun:
+    """A part that is being read."""
+
+    __slots__ = ("given", "part", "rest")
+
+    def __init__(self, part: PartitionRecords) -> None:
+        self.part = part
+        self.rest: Iterator[Record] = iter(part.records)
+        self.given: ConsumerRecord | None = None
+
+    @property
+    def offset(self) -> int:
+        """Behind what was given of it."""
+        return self.part.records[0].offset if self.given is None else self.given.offset + 1
 
 
 class RecordsOut:
     """The parts that are being read one record at a time, the first of them begun."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock` where a thread reads; its holder may take it again."""
+        self._lock = nullcontext() if lock is None else lock
         self._parts: deque[PartitionRecords] = deque()
-        self._part: PartitionRecords | None = None
-        self._rest = _NOTHING
-        self._given: ConsumerRecord | None = None
+        self._begun: _Begun | None = None
         self._undecoded: list[PartitionRecords] = []
 
     def hold(self, parts: list[PartitionRecords]) -> None:
@@ -62,20 +82,21 @@ class RecordsOut:
 
     def add(self, parts: Iterable[PartitionRecords]) -> None:
         """These are read next."""
-        self._parts.extend(parts)
+        with self._lock:
+            self._parts.extend(parts)
 
     def records(self) -> Iterator[ConsumerRecord]:
         """One by one; may be left at any time, and goes on from there when it is called again."""
-        while self._begin():
-            assert self._part is not None
-            topic, partition = self._part.topic, self._part.partition
-            first: object = self._part.records[0]
+        begun = self._begun or self._begin(None)
+        while begun is not None:
+            topic, partition = begun.part.topic, begun.part.partition
+            first: object = begun.part.records[0]
             if isinstance(first, ConsumerRecord):  # they were deserialized
-                for whole in cast("Iterator[ConsumerRecord]", self._rest):
-                    self._given = whole
+                for whole in cast("Iterator[ConsumerRecord]", begun.rest):
+                    begun.given = whole
                     yield whole
-            for record in self._rest:
-                self._given = given = _new(
+            for record in begun.rest:
+                begun.given = given = _new(
                     ConsumerRecord,
                     (
                         topic,
@@ -88,53 +109,61 @@ class RecordsOut:
                     ),
                 )
                 yield given
-            self._part = None
+            begun = self._begin(begun)
 
-    def _begin(self) -> bool:
-        if self._part is None and self._parts:
-            self._part = self._parts.popleft()
-            self._rest = iter(self._part.records)
-            self._given = None
-        return self._part is not None
+    def _begin(self, ended: _Begun | None) -> _Begun | None:
+        """The next part, behind one that has ended or was dropped: begun before it is no more among
+        those that wait, so that at no time it counts as given out whole."""
+        with self._lock:
+            if self._begun is None or self._begun is ended:
+                self._begun = _Begun(self._parts[0]) if self._parts else None
+                if self._begun is not None:
+                    self._parts.popleft()
+            return self._begun
 
     def take(self, count_max: int) -> list[PartitionRecords]:
         """The rest, or so many of it, for who wants parts after all."""
-        self._put_back()
-        found: list[PartitionRecords] = []
-        while self._parts and count_max > 0:
-            part = self._parts.popleft()
-            if len(part.records) > count_max:
-                rest = part.records[count_max:]
-                self._parts.appendleft(part._replace(records=rest))
-                part = part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
-            found.append(part)
-            count_max -= len(part.records)
-        return found
+        with self._lock:
+            self._put_back()
+            found: list[PartitionRecords] = []
+            while self._parts and count_max > 0:
+                part = self._parts.popleft()
+                if len(part.records) > count_max:
+                    rest = part.records[count_max:]
+                    self._parts.appendleft(part._replace(records=rest))
+                    part = part._replace(
+                        records=part.records[:count_max], next_offset=rest[0].offset
+                    )
+                found.append(part)
+                count_max -= len(part.records)
+            return found
 
     def _put_back(self) -> None:
-        part, self._part = self._part, None
-        left = list(self._rest)
-        if part is not None and left:
-            self._parts.appendleft(part._replace(records=left))
+        begun, self._begun = self._begun, None
+        left = [] if begun is None else list(begun.rest)
+        if begun is not None and left:
+            self._parts.appendleft(begun.part._replace(records=left))
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not read on: they were sought elsewhere, or belong to others."""
         gone = set(partitions)
-        if self._part is not None and TopicPartition(*self._part[:2]) in gone:
-            deque(self._rest, maxlen=0)
-            self._part = None
-        self._parts = deque(each for each in self._parts if TopicPartition(*each[:2]) not in gone)
-        self._undecoded = [
-            each for each in self._undecoded if TopicPartition(*each[:2]) not in gone
-        ]
+        with self._lock:
+            if self._begun is not None and TopicPartition(*self._begun.part[:2]) in gone:
+                deque(self._begun.rest, maxlen=0)
+                self._begun = None
+            self._parts = deque(
+                each for each in self._parts if TopicPartition(*each[:2]) not in gone
+            )
+            self._undecoded = [
+                each for each in self._undecoded if TopicPartition(*each[:2]) not in gone
+            ]
 
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""
         found: dict[TopicPartition, int] = {}
-        if self._part is not None:
-            where = TopicPartition(*self._part[:2])
-            given = self._given
-            found[where] = self._part.records[0].offset if given is None else given.offset + 1
-        for part in (*self._parts, *self._undecoded):
-            found.setdefault(TopicPartition(*part[:2]), part.records[0].offset)
+        with self._lock:
+            if self._begun is not None:
+                found[TopicPartition(*self._begun.part[:2])] = self._begun.offset
+            for part in (*self._parts, *self._undecoded):
+                found.setdefault(TopicPartition(*part[:2]), part.records[0].offset)
         return found

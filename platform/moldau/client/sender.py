@@ -8,8 +8,10 @@ appending a record needs of the event loop.
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from functools import partial
-from typing import Final, cast
+from operator import itemgetter
+from typing import Final, NamedTuple, cast
 
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, ToSend
@@ -34,6 +36,14 @@ from moldau.runtime import Runtime
 _ID_TIMEOUT_MS: Final = 2**31 - 1
 _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
+_turn: Final = itemgetter(0)
+
+
+class Turn(NamedTuple):
+    """Of somebody who waits for room: those of lower number come first."""
+
+    number: int
+    until: float
 
 
 class Sender:
@@ -57,13 +67,15 @@ class Sender:
         self._request_timeout_ms = settings[rows.request_timeout_ms]
         self._max_block_s = settings[rows.max_block_ms] / 1000
         self._loop = asyncio.get_running_loop()
+        self.is_closing = False
         self.is_closed = False
         self._opening: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._drain_is_due = False
         self._filled = 0
-        self._room: list[asyncio.Future[None]] = []
+        self._room: list[tuple[Turn, asyncio.Future[None]]] = []
+        self._turns = 0
         self._identifying: asyncio.Task[None] | None = None
         self._flushes = 0
         self._failure: KafkaError | None = None
@@ -95,23 +107,37 @@ class Sender:
         else:
             self._wake_at(self._loop.time() + linger_s)
 
-    async def wait_for_room(self) -> None:
-        """Returns when another batch may be begun; KafkaError after `max.block.ms`."""
+    @property
+    def presses(self) -> bool:
+        """See `filled`."""
+        return self._filled >= _PRESSING
+
+    def may_begin(self, waited: Turn | None) -> bool:
+        """Whether a batch may be begun. Who has not waited yet comes after those who do."""
+        return self._accumulator.has_room and (waited is not None or not self._room)
+
+    async def wait_for_room(self, waited: Turn | None) -> Turn:
+        """Returns when another batch may be begun; KafkaError after `max.block.ms`. Another may be
+        faster: what is returned is to be given back then, and keeps the place and the deadline."""
         self.check_open()
         self.drain_soon()
         start_ns = self._clock.monotonic_ns()
+        if waited is None:
+            self._turns += 1
+            waited = Turn(self._turns, self._loop.time() + self._max_block_s)
         future: asyncio.Future[None] = self._loop.create_future()
-        self._room.append(future)
+        place = (waited, future)
+        insort(self._room, place, key=_turn)
         try:
-            async with asyncio.timeout(self._max_block_s):
+            async with asyncio.timeout_at(waited.until):
                 await future
         except TimeoutError:
             self._metrics.exhausted.add(self._clock.monotonic(), 1)
             raise self._no_room() from None
         finally:
-            if not future.done() or future.cancelled():
-                self._room.remove(future)
+            self._room.remove(place)
             self._metrics.spent(BUFFER_WAIT, start_ns)
+        return waited
 
     def _no_room(self) -> KafkaError:
         context: dict[str, object] = {
@@ -153,8 +179,8 @@ class Sender:
         return found
 
     def check_open(self) -> None:
-        """KafkaError once it is closed."""
-        if self.is_closed:
+        """KafkaError once it is closed, or is being: the last flush knows of all there is."""
+        if self.is_closing:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
 
     # Requests out
@@ -258,8 +284,7 @@ class Sender:
 
     def _wake_senders(self) -> None:
         if self._room and self._accumulator.has_room:
-            waiting, self._room = self._room, []
-            for future in waiting:
+            for _, future in self._room:
                 if not future.done():
                     future.set_result(None)
 
@@ -312,9 +337,10 @@ class Sender:
             self._accumulator.is_flushing = self._flushes > 0
             self._metrics.spent(FLUSH, start_ns)
         self._note_untold(self._accumulator.take_untold())
-        self._raise_failure()
+        self.raise_failure()
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """KafkaError if a record has failed of which nobody has heard."""
         failure, self._failure = self._failure, None
         records, self._failures = self._failures, 0
         if failure is not None:
@@ -324,13 +350,12 @@ class Sender:
 
     def close(self) -> None:
         """Fails what is not decided and whoever waits. May be called again."""
-        self.is_closed = True
+        self.is_closing = self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
-        self._accumulator.fail_all(error)
-        waiting, self._room = self._room, []
-        for future in waiting:
+        self._note_untold(self._accumulator.fail_all(error))
+        for _, future in self._room:
             if not future.done():
                 future.set_exception(error)

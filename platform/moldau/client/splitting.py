@@ -40,10 +40,13 @@ class Fit:
         self.refused_bytes = min(self.refused_bytes, len(batch.data))
         self.ratio = max(self.ratio, _ratio(batch))
 
-    def built(self, batch: Batch) -> bool:
-        """A batch has its bytes: whether they are as many as were refused before."""
-        assert batch.data is not None
+    def built(self, batch: Batch) -> None:
+        """A batch has its bytes. To be told once of each."""
         self.ratio = max(_ratio(batch), self.ratio - _BETTER_A_BATCH)
+
+    def is_too_large(self, batch: Batch) -> bool:
+        """Whether it has as many bytes as were refused before."""
+        assert batch.data is not None
         return len(batch.data) >= self.refused_bytes
 
     @property

@@ -27,6 +27,7 @@ from moldau.client.serdes import (
     SerializationFailed,
     topic_record_subject,
 )
+from moldau.client.serdes.avro_schemas import Shape, parse_alone
 from moldau.client.serdes.registry import Reference
 from moldau.client.serdes.registry.schemas import JSON, PROTOBUF
 from moldau.client.serdes.wire import frame
@@ -320,6 +321,43 @@ def test_schemas_of_which_few_bytes_do_harm_are_not_read_with(text: str, told: s
             await now(AvroDeserializer(registry)(frame(1) + b"\x00", VALUE))
 
     run(main)
+
+
+def test_records_that_need_each_other_are_read_wherever_one_of_them_is_met_first() -> None:
+    """A wrapper is first met within the node that it wraps, where its size is not known yet."""
+    wrapper = '{"type":"record","name":"Wrapper","fields":[{"name":"node","type":"Node"}]}'
+    node = (
+        '{"type":"record","name":"Node","fields":[{"name":"next","type":["null",' + wrapper + "]}]}"
+    )
+    text = (
+        '{"type":"record","name":"Top","fields":[{"name":"n","type":' + node + "},"
+        '{"name":"w","type":"Wrapper"}]}'
+    )
+    value = {"n": {"next": None}, "w": {"node": {"next": {"node": {"next": None}}}}}
+
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, text)(value, VALUE))
+        return await now(AvroDeserializer(registry)(data, VALUE))
+
+    assert run(main) == value
+
+
+def test_many_records_that_all_need_each_other_are_looked_at_in_no_time() -> None:
+    """To follow every path through them would take for ever."""
+    names = [f"R{number}" for number in range(40)]
+    text = '"null"'
+    for name in reversed(names):
+        text = (
+            f'{{"type":"record","name":"{name}","fields":['
+            f'{{"name":"down","type":["null",{text}]}}]}}'
+        )
+    named: dict[str, Any] = {}
+    parsed = parse_alone(Schema(text), named)
+    for record in named.values():
+        record["fields"] += [{"name": f"to_{name}", "type": ["null", name]} for name in names]
+    shape = Shape(named)
+    assert shape.problem(parsed) is None
+    assert shape.is_recursive
 
 
 def test_a_schema_in_a_header_counts() -> None:

@@ -117,6 +117,21 @@ def test_another_address_answers_when_one_does_not() -> None:
             assert len(world.second.asked) == 2, trouble  # it stays with the one that answers
 
 
+def test_a_registry_that_stalls_is_asked_once_and_not_on_each_line_that_is_idle() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await asyncio.gather(*(registry.register(f"t-{number}", TEXT) for number in range(4)))
+        asked = len(world.first.asked)
+        world.first.stalls = True
+        began = world.now
+        with pytest.raises(RegistryError, match="no answer in time"):
+            await registry.subjects()
+        assert len(world.first.asked) == asked + 1
+        assert world.now - began < 2.5
+
+    with RegistryWorld() as world:
+        world.run_client(main, max_retries=0, http_read_timeout_ms=2000)
+
+
 def test_it_tries_again_after_a_wait_that_doubles() -> None:
     async def main(registry: SchemaRegistry) -> list[str]:
         return await registry.subjects()

@@ -295,6 +295,99 @@ def test_two_threads_may_not_read_at_a_time_but_one_may_close(
     assert [each.code for each in failures] == [ErrorCode.NETWORK_EXCEPTION]
 
 
+def committed_of(bootstrap: str, group: str) -> list[int]:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        return [each.offset for each in admin.group_offsets(group).values()]
+
+
+def test_another_thread_that_closes_commits_nothing_of_what_is_worked_on(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 10)
+    for is_elsewhere in (True, False):
+        consumer = reading(bootstrap, moldau_topic)
+        consumer.start()
+        consumer.subscribe([moldau_topic])
+
+        def work(consumer: Consumer = consumer) -> None:
+            assert next(iter(consumer)).offset == 0
+
+        if is_elsewhere:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            work()
+        consumer.close()
+        assert committed_of(bootstrap, moldau_topic) == ([] if is_elsewhere else [1])
+
+
+class Gate(RebalanceListener):
+    """Keeps a poll from going on."""
+
+    def __init__(self) -> None:
+        self.is_reached, self.is_open = threading.Event(), threading.Event()
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.is_reached.set()
+        assert self.is_open.wait(30)
+
+
+def test_nobody_commits_what_another_thread_has_not_been_given_yet(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 10)
+    gate = Gate()
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic], listener=gate)
+        thread = threading.Thread(target=lambda: consumer.poll(30.0))
+        thread.start()
+        assert gate.is_reached.wait(30)
+        for commit in (consumer.commit, consumer.commit_soon):
+            with pytest.raises(WrongThread):
+                commit()
+        gate.is_open.set()
+        thread.join()
+        consumer.commit()
+        assert committed_of(bootstrap, moldau_topic) == [10]
+
+
+class LastCommit(RebalanceListener):
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.consumer.commit()
+
+
+def test_a_listener_may_commit_while_another_thread_closes_over_a_poll(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 3)
+    has_read, failures = threading.Event(), []
+    consumer = reading(bootstrap, moldau_topic, enable_auto_commit=False)
+    consumer.start()
+    consumer.subscribe([moldau_topic], listener=LastCommit(consumer))
+
+    def read() -> None:
+        found = 0
+        while found < 3:
+            found += len(_values(consumer.poll(30.0)))
+        has_read.set()
+        try:
+            consumer.poll(60.0)
+        except KafkaError as error:
+            failures.append(error.code)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert has_read.wait(30)
+    consumer.close()
+    thread.join()
+    assert failures == [ErrorCode.NETWORK_EXCEPTION]
+    assert committed_of(bootstrap, moldau_topic) == [3]
+
+
 def test_a_consumer_that_is_not_open_says_so(bootstrap: str) -> None:
     consumer = Consumer(bootstrap_servers=bootstrap)
     with pytest.raises(ClientNotStarted, match="consumer is not started"):

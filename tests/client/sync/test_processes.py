@@ -15,6 +15,7 @@ import pytest
 from moldau.client import NewTopic
 from moldau.client import settings as rows
 from moldau.client.sync import Admin, Configuration, Consumer, Producer
+from moldau.client.sync.configuration import _pickled
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.sync.test_producer import read
@@ -373,6 +374,32 @@ def test_a_configuration_shows_no_settings_and_holds_only_good_ones() -> None:
     assert "localhost" not in repr(configuration)
     with pytest.raises(ConfigError, match=r"linger\.ms"):
         Producer(bootstrap_servers="localhost:1", linger_ms="soon")
+
+
+def test_equal_configurations_share_a_client_whichever_objects_they_are_made_of(
+    bootstrap: str,
+) -> None:
+    acks = "".join(("a", "ll"))
+    one = Producer({"client.id": acks, "acks": acks}, bootstrap_servers=bootstrap).configuration
+    two = Producer(
+        {"acks": "all", "client.id": "".join(("a", "ll"))}, bootstrap_servers="".join(bootstrap)
+    ).configuration
+    other = Producer({"client.id": "b", "acks": "all"}, bootstrap_servers=bootstrap).configuration
+    client = one.shared()
+    try:
+        assert two == one
+        assert two.shared() is client
+        assert pickle.loads(pickle.dumps(two)).shared() is client  # noqa: S301 - our own
+        with other.shared() as another:
+            assert another is not client
+    finally:
+        client.close()
+
+
+def test_what_contains_itself_is_a_key_too() -> None:
+    ring: list[object] = []
+    ring.append(ring)
+    assert _pickled(ring) == _pickled(ring) != _pickled([])
 
 
 def test_a_shared_client_that_was_closed_is_made_anew_and_consumers_are_not_shared(

@@ -55,7 +55,10 @@ TWINS = (
     Twin(
         Consumer,
         frozenset(
-            {"aclose", "batches", "commit_soon", "poll", "start", "subscribe", "unsubscribe"}
+            {
+                *("aclose", "batches", "commit", "commit_soon", "poll", "start", "subscribe"),
+                "unsubscribe",
+            }
         ),
         # The group's.
         not_for_users=frozenset({"committed_now", "rebalanced", "take_over", "wake"}),

@@ -106,49 +106,80 @@ class Shape:
     is_recursive: bool = False
     has_empty_items: bool = False
     _open: set[str] = field(default_factory=set)
+    _records: dict[str, Any] = field(default_factory=dict)
+    _items: list[Any] = field(default_factory=list)
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def problem(self, parsed: Any) -> str | None:
-        """Why nothing can be read with it safely; also finds out the rest."""
+        """Why nothing can be read with it safely; also finds out the rest.
+
+        A record counts as endless until its fields say less, and all are asked again until nothing
+        changes: where records need each other, no order of asking would be the right one.
+        """
+        self._visit(parsed)
+        while self._shrinks():
+            pass
+        self.has_empty_items = any(self._least(each) == 0 for each in self._items)
         if self._least(parsed) >= _ENDLESS:
             return "its schema needs itself without an end"
         if self.has_empty_items:
             return "its schema has an array of items without a size, of which none can be counted"
         return None
 
+    def _visit(self, schema: Any) -> None:
+        """Finds the records, those that others need before these, and the items of arrays."""
+        if isinstance(schema, list):
+            for each in schema:
+                self._visit(each)
+        elif isinstance(schema, str):
+            if schema in self._open:
+                self.is_recursive = True
+            elif schema not in _PRIMITIVES and schema not in self._records:
+                self._visit(self.named[schema])
+        elif schema["type"] == "array":
+            self._items.append(schema["items"])
+            self._visit(schema["items"])
+        elif schema["type"] == "map":
+            self._visit(schema["values"])
+        elif schema["type"] in ("record", "error"):
+            self._visit_record(schema)
+        elif schema["type"] not in ("fixed", "enum"):
+            self._visit(schema["type"])
+
+    def _visit_record(self, schema: Mapping[str, Any]) -> None:
+        name = schema["name"]
+        if name in self._records or name in self._open:
+            return
+        self._open.add(name)
+        for each in schema["fields"]:
+            self._visit(each["type"])
+        self._open.discard(name)
+        self._records[name] = schema
+
+    def _shrinks(self) -> bool:
+        """Whether some record turns out to take less than it was known to."""
+        before = dict(self._sizes)
+        for name, schema in self._records.items():
+            size = sum(self._least(each["type"]) for each in schema["fields"])
+            self._sizes[name] = min(size, _ENDLESS)
+        return self._sizes != before
+
     def _least(self, schema: Any) -> int:
-        """How many bytes a value takes at least."""
+        """How many bytes a value takes at least, as far as it is known."""
         if isinstance(schema, list):
             return 1 + min(map(self._least, schema), default=0)
         if isinstance(schema, str):
             return self._least_named(schema)
         kind = schema["type"]
-        if kind == "array":
-            self.has_empty_items |= self._least(schema["items"]) == 0
-            return 1
-        if kind == "map":
-            self._least(schema["values"])
+        if kind in ("array", "map", "enum"):
             return 1
         if kind in ("record", "error"):
-            return self._least_of_record(schema)
-        if kind == "fixed":
-            return int(schema["size"])
-        return 1 if kind == "enum" else self._least(kind)
+            return self._sizes.get(schema["name"], _ENDLESS)
+        return int(schema["size"]) if kind == "fixed" else self._least(kind)
 
     def _least_named(self, name: str) -> int:
         if name in _PRIMITIVES:
             return _SIZES.get(name, 1)
-        if name in self._open:
-            self.is_recursive = True
-            return _ENDLESS
-        if name not in self._sizes:
-            self._sizes[name] = self._least(self.named[name])
-        return self._sizes[name]
-
-    def _least_of_record(self, schema: Mapping[str, Any]) -> int:
-        name = schema["name"]
-        self._open.add(name)
-        size = sum(self._least(each["type"]) for each in schema["fields"])
-        self._open.discard(name)
-        self._sizes[name] = size
-        return size
+        if name in self._records:
+            return self._sizes.get(name, _ENDLESS)
+        return self._least(self.named[name])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ class Configuration(Generic[C]):
         """
         if not self.client.is_shareable:
             raise TypeError(f"a {self.client.kind} belongs to one thread: use open()")
-        key = pickle.dumps(
-            (self.client, sorted(self.settings.items()), sorted(self.options.items()))
-        )
+        key = _pickled((self.client, _sorted(self.settings), _sorted(self.options)))
         client: C | None = _SHARED.get(key)
         if client is None or client.is_over:
             client = self.open()
@@ -60,3 +59,27 @@ class Configuration(Generic[C]):
                 client = held
         client.start()
         return client
+
+
+def _sorted(value: Any) -> Any:
+    """The same for mappings that are equal; what is in no mapping stays as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return sorted(((name, _sorted(each)) for name, each in value.items()), key=_name)
+
+
+def _name(item: tuple[object, Any]) -> str:
+    return repr(item[0])
+
+
+def _pickled(value: object) -> bytes:
+    """The same bytes for equal values, whether or not equal parts of them are one object: that is
+    what a pickle's memo tells, and why there is none here, if it can be done without."""
+    stream = BytesIO()
+    pickler = pickle.Pickler(stream)
+    pickler.fast = True
+    try:
+        pickler.dump(value)
+    except (ValueError, RecursionError):  # something contains itself
+        return pickle.dumps(value)
+    return stream.getvalue()

@@ -28,11 +28,12 @@ from moldau.client.fetched import PartitionRecords
 from moldau.client.group.listener import RebalanceListener
 from moldau.client.group.subscription import Pattern
 from moldau.client.metadata import TopicPartition
-from moldau.client.records_out import ConsumerRecord
+from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.serdes.contract import DeserializerGiven
+from moldau.client.sync.client import State
 from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.runtime import Runtime
-from moldau.runtime.loop_thread import Errands, WrongThread, new_lock
+from moldau.runtime.loop_thread import Errands, WrongThread, new_lock, this_thread
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,6 +46,10 @@ _ITERATION_S: Final = 60.0
 
 class _ReadElsewhere(AsyncConsumer):
     """The consumer on the loop, whose records a thread works on while it waits for that thread."""
+
+    def __init__(self, settings: Mapping[str, object], **given: Any) -> None:
+        super().__init__(settings, **given)
+        self._out = RecordsOut(new_lock())
 
     def records(self) -> Iterator[ConsumerRecord]:
         """What `fill` has brought and nobody was given yet, one by one."""
@@ -119,6 +124,7 @@ class Consumer(ConsumerCalls):
         self.settings = self._client.settings
         self._errands = Errands()
         self._reader = new_lock()
+        self._reads: object = None
 
     def _make(self, runtime: Runtime | None = None) -> _ReadElsewhere:
         settings, options = self._given
@@ -137,15 +143,23 @@ class Consumer(ConsumerCalls):
         """Commits, if that is to be done by itself, tells the listener, leaves the group, and
         closes the connections; a poll that waits fails. May be called again, by any thread.
 
-        At the end of a `with` that an exception ends nothing is committed any more: nobody is done
-        with what the last poll gave, so it is read again.
+        At the end of a `with` that an exception ends nothing is committed any more by itself:
+        nobody is done with what the last poll gave, so it is read again. The same goes for another
+        thread than the one that read last, which may still work on what it was given.
 
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
         """
         if self._thread is not None:
             self._thread.check_may_wait()
+        if self._reads not in (None, this_thread()):
+            self._client.fail()
         self._end(self._client.aclose(timeout_s, leave_group=leave_group), self._errands)
+
+    def forked(self) -> None:
+        """In the child nobody polls."""
+        super().forked()
+        self._reader = new_lock()
 
     # Which partitions
 
@@ -194,6 +208,7 @@ class Consumer(ConsumerCalls):
         a commit inside covers the record at hand and those before it."""
         while not self.is_over:
             client = self._client
+            self._reads = this_thread()
             yield from client.records()
             self._read(client.fill(_ITERATION_S))
 
@@ -201,22 +216,56 @@ class Consumer(ConsumerCalls):
         self, coroutine: Coroutine[Any, Any, T], salvage: Callable[[T], None] | None = None
     ) -> T:
         """What the coroutine gives, while this thread does what a rebalance wants of it."""
-        if not self._reader.acquire(blocking=False):
+        try:
+            self._take_turn()
+        except WrongThread:
             coroutine.close()
-            raise WrongThread(
-                "another thread reads with this consumer: give each thread a consumer of its own"
-            )
+            raise
+        self._reads = this_thread()
         try:
             return self._call(coroutine, errands=self._errands, salvage=salvage)
         finally:
             self._reader.release()
 
+    def _take_turn(self) -> None:
+        """No other thread is in the midst of a poll. At the end one may be on its way out of it."""
+        wait_s = _CLOSE_S if self._state is State.CLOSING else 0.0
+        if not self._reader.acquire(timeout=wait_s):
+            raise WrongThread(
+                "another thread reads with this consumer: give each thread a consumer of its own"
+            )
+
     # Offsets
+
+    def commit(
+        self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
+    ) -> None:
+        """Stores where the group goes on: behind all that was given out, or at these offsets (each
+        a number or an `OffsetAndMetadata`: the offset of the next record to read).
+
+        Returns when it is stored. KafkaError names the partition, and tells when this consumer is
+        no member any more. WrongThread without offsets while another thread polls: what that finds
+        is not given out yet.
+        """
+        if offsets is not None:
+            self._call(self._client.commit(offsets, timeout_s=timeout_s))
+            return
+        self._take_turn()
+        try:
+            self._call(self._client.commit(timeout_s=timeout_s))
+        finally:
+            self._reader.release()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> Future[None]:
         """As `commit`, without waiting; who does not ask what it gives does not hear of errors.
         Offsets are taken now, and commits are stored in the order in which they were begun."""
-        task = self._run(lambda: self._client.commit_soon(offsets))
+        if offsets is None:
+            self._take_turn()
+        try:
+            task = self._run(lambda: self._client.commit_soon(offsets))
+        finally:
+            if offsets is None:
+                self._reader.release()
         return self._spawn(_outcome(task))
 
 

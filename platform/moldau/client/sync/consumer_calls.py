@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from moldau.client.consumer import Consumer as AsyncConsumer
-from moldau.client.consumer_groups import GroupMetadata, OffsetsGiven
+from moldau.client.consumer_groups import GroupMetadata
 from moldau.client.consumer_positions import Partitions
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import Topic, TopicPartition
@@ -130,16 +130,6 @@ class ConsumerCalls(BlockingClient):
         ones begin where the group has committed, if there is a `group.id`, else where
         `auto.offset.reset` says, unless a seek says otherwise."""
         self._run(lambda: self._client.assign(partitions))
-
-    def commit(
-        self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
-    ) -> None:
-        """Stores where the group goes on: behind all that was given out, or at these offsets (each
-        a number or an `OffsetAndMetadata`: the offset of the next record to read).
-
-        Returns when it is stored. KafkaError names the partition, and tells when this consumer is
-        no member any more."""
-        self._call(self._client.commit(offsets, timeout_s=timeout_s))
 
     def committed(
         self, partitions: Partitions | None = None, *, timeout_s: float | None = None

@@ -48,7 +48,7 @@ class Producer(ProducerCalls):
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
         `partitioner.class` and `interceptor.classes` may be objects as well as names. They are
-        called by the threads that send, several at a time."""
+        called by the threads that send, several at a time; for `send_many` by the loop's thread."""
         super().__init__(settings, {"interceptors": tuple(interceptors), **options})
         self._client = self._make()
         self.settings = self._client.settings

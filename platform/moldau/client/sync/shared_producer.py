@@ -26,15 +26,12 @@ from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.delivery import Delivery
 from moldau.client.outgoing import OutgoingTopic
-from moldau.client.pipeline import Prepared
+from moldau.client.pipeline import Prepared, Telling
 from moldau.client.producer import Producer
-from moldau.client.producer import _no_bytes as no_bytes
 from moldau.client.producer_metrics import ProducerMetrics
 from moldau.client.producer_record import OnDelivery, ProducerRecord
-from moldau.client.sender import Sender
+from moldau.client.sender import Sender, Turn
 from moldau.config import Settings
-from moldau.errors import MoldauError
-from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Headers
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import new_lock
@@ -159,7 +156,6 @@ class SharedProducer(Producer):
     sender_type = ThreadSafeSender
 
     _accumulator: LockedAccumulator
-    _takes_no_more = False
 
     @property
     def _lock(self) -> AbstractContextManager[object]:
@@ -172,11 +168,11 @@ class SharedProducer(Producer):
         if known is None:
             return None
         with self._accumulator.lock:
-            queue = known.sticky if key is None else known.queues[known.partitioner.of_key(key)]
-            batch = queue.open
-            if batch is None:
-                return None
             try:
+                queue = known.sticky if key is None else known.queues[known.partitioner.of_key(key)]
+                batch = queue.open
+                if batch is None:
+                    return None
                 placed: Delivery | None = batch.place(key, value, headers)
             except TypeError:
                 return None  # `send_here` tells what is wrong
@@ -192,30 +188,28 @@ class SharedProducer(Producer):
             prepared = wait(_awaited(prepared))
         assert isinstance(prepared, Prepared)
         record = prepared.record
-        try:
-            known = self._topics.get(record.topic)
-            if known is None or (prepared.partition or 0) >= len(known.queues):
-                known = wait(self._learn(record.topic, prepared.partition))
-            prepared = self._assigned(known, prepared)
-            while (placed := self._place(known, prepared)) is None:
-                wait(self._sender.wait_for_room())
-        except MoldauError as error:
-            self._pipeline.failed(record, error)
-            raise
-        except TypeError as error:
-            raise no_bytes(error) from None
-        return placed
+        waited: Turn | None = None
+        with Telling(self._pipeline, record):
+            while True:
+                known = self._taken(record.topic, prepared.partition)
+                if known is None:
+                    known = wait(self._learn(record.topic, prepared.partition))
+                prepared = self._assigned(known, prepared)
+                placed = self._place(known, prepared, waited)
+                if placed is not None:
+                    return placed
+                waited = wait(self._sender.wait_for_room(waited))
 
-    def _place(self, known: OutgoingTopic, prepared: Prepared) -> Delivery | None:
+    def _place(
+        self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
+    ) -> Delivery | None:
         with self._lock:
-            if self._takes_no_more:
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
-            return super()._place(known, prepared)
+            return super()._place(known, prepared, waited)
 
     def stop_taking(self) -> None:
         """What was accepted before is in a batch now, and a flush sees it; more is refused."""
         with self._lock:
-            self._takes_no_more = True
+            self._sender.is_closing = True
             self._usual = {}
 
     def _metadata_came(self) -> None:

@@ -151,8 +151,12 @@ class Registry:
         while idle := self._idle[address]:
             line = idle.pop()
             # The registry may have closed it since. Asking twice changes nothing in this API.
-            with suppress(HttpBroken, OSError):
+            try:
                 return await self._use(line, address, request)
+            except TimeoutError:
+                raise  # an OSError too, but a registry that is slow is not asked again at once
+            except (HttpBroken, OSError):
+                pass
         async with asyncio.timeout(self._waits.connect_s):
             reader, writer = await runtime.network.open_streams(
                 address.host,
