@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -33,11 +34,13 @@ def committed(shell: Shell, group: str) -> list[int | None]:
 
 
 @contextmanager
-def following(cluster: Cluster, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """`moldau consume --follow` in a process of its own; a Ctrl-C ends it, and ends it well."""
+def following(
+    cluster: Cluster, *words: str, end: signal.Signals = signal.SIGINT
+) -> Iterator[subprocess.Popen[str]]:
+    """`moldau consume --follow` in a process of its own; Ctrl-C ends it, and ends it well."""
     with running(cluster, "consume", *words, "--follow") as process:
         yield process
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
 
 
 @pytest.mark.real
@@ -99,6 +102,30 @@ def test_what_was_not_written_out_is_not_committed(shell: Shell, cluster: Cluste
 
 
 @pytest.mark.real
+def test_sigterm_commits_what_was_written_out(shell: Shell, cluster: Cluster) -> None:
+    fill(shell, "term", [10])
+    more = "".join(f"0-{number}\n" for number in range(10, 20))
+
+    class Ended(io.StringIO):
+        """The second batch is being written, which comes when the first is out."""
+
+        def write(self, text: str) -> int:
+            if text == "0-13\n":
+                assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+                signal.raise_signal(signal.SIGTERM)
+            if text == "0-9\n":
+                shell.good("produce", "term", source=more)
+            return super().write(text)
+
+    out = Ended()
+    context = Context(out, io.StringIO(), shell.environment, installed_plugins)
+    assert run(("consume", "term", "--group", "term-group", "--follow"), context) == 0
+    assert out.getvalue().splitlines()[-1] == "0-12"
+    assert committed(shell, "term-group") == [10]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.real
 def test_members_share_and_hand_over(shell: Shell, cluster: Cluster) -> None:
     fill(shell, "shared", [3, 3])
     with following(cluster, "shared", "--group", "shared-group") as first:
@@ -106,7 +133,8 @@ def test_members_share_and_hand_over(shell: Shell, cluster: Cluster) -> None:
         assert sorted(line_of(first.stdout) for _ in range(6)) == [
             *("0-0\n", "0-1\n", "0-2\n", "1-0\n", "1-1\n", "1-2\n")
         ]
-        with following(cluster, "shared", "--group", "shared-group") as second:
+        second_words = ("shared", "--group", "shared-group")
+        with following(cluster, *second_words, end=signal.SIGTERM) as second:
             assert "gives up shared-0, shared-1" in line_of(first.stderr)
             kept = line_of(first.stderr).split()[-1]
             got = line_of(second.stderr).split()[-1]
@@ -156,6 +184,16 @@ def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) 
     done = Shell("127.0.0.1:1")("consume", "t", "--group", "g", *words)
     assert done.code == 2, done
     assert told in done.err
+
+
+def test_nothing_commits_what_is_not_written_out(tmp_path: Path) -> None:
+    shell = Shell("127.0.0.1:1")
+    told = shell("consume", "t", "--group", "g", "--set", "enable.auto.commit=true")
+    assert told.code == 2, told
+    assert told.err.startswith("moldau: enable.auto.commit cannot be true here: --group commits")
+    file = tmp_path / "client.properties"
+    file.write_text("enable.auto.commit=true\n")
+    assert shell("consume", "t", "--group", "g", "--command-config", str(file)).err == told.err
 
 
 def test_an_empty_group_is_a_mistake() -> None:

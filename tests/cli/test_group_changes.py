@@ -124,6 +124,6 @@ def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
         Step("fresh", A, None, 4, 9),
     ]
     failures = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
-    assert failures == ["not changed: UNKNOWN_MEMBER_ID: the group has members (group='busy')"]
+    assert failures == {"busy": "UNKNOWN_MEMBER_ID: the group has members (group='busy')"}
     four = OffsetAndMetadata(4)
     assert groups.stored == {"old": {A: four, B: at(9)}, "fresh": {A: four}}

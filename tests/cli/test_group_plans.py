@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands import group_reset
 from moldau.cli.commands.cluster_connection import Opened
-from moldau.cli.commands.group_plan import Step, obstacles, tell_plan, within
+from moldau.cli.commands.group_plan import Outcome, Step, obstacles, tell_plan, within
 from moldau.cli.commands.group_report import facts_of, headline, write_report
 from moldau.cli.commands.group_reset import Known, NothingCommitted
 from moldau.cli.commands.group_scope import is_in, parse_offsets_file, parse_scope
@@ -159,7 +160,7 @@ def test_only_a_topic_that_is_gone_may_be_left_out(
 def test_a_plan_is_shown_as_before_and_after() -> None:
     out, err = io.StringIO(), io.StringIO()
     context = Context(out, err, {}, lambda: Plugins([]))
-    tell_plan(Namespace(json=False, execute=False), context, STEPS, ["not now"])
+    tell_plan(Namespace(json=False, execute=False), context, STEPS, Outcome(["not now"]))
     assert out.getvalue() == (
         "GROUP  TOPIC   PARTITION  BEFORE  AFTER  CHANGE  LAG AFTER  NOTE\n"
         "g      orders  0          40      10     -30     90\n"
@@ -169,6 +170,29 @@ def test_a_plan_is_shown_as_before_and_after() -> None:
         "dry run: nothing was changed; --execute does it\n"
     )
     assert err.getvalue() == "moldau: not now\n"
+
+
+@pytest.mark.parametrize(
+    ("execute", "outcome", "executed"),
+    [
+        (False, Outcome(), {"g": False, "h": False}),
+        (True, Outcome(), {"g": True, "h": True}),
+        (True, Outcome(["not now"]), {"g": False, "h": False}),
+        (True, Outcome(failures={"h": "NO"}), {"g": True, "h": False}),
+    ],
+)
+def test_programs_hear_of_each_group_whether_it_was_changed(
+    execute: bool, outcome: Outcome, executed: dict[str, bool]
+) -> None:
+    out = io.StringIO()
+    context = Context(out, io.StringIO(), {}, lambda: Plugins([]))
+    steps = [*STEPS[:2], Step("h", ORDERS, 1, 2, 3)]
+    tell_plan(Namespace(json=True, execute=execute), context, steps, outcome)
+    told = json.loads(out.getvalue())
+    assert {each["group"]: each["executed"] for each in told["groups"]} == executed
+    assert [each["error"] for each in told["groups"]] == [None, outcome.failures.get("h")]
+    assert told["executed"] is all(executed.values())
+    assert told["obstacles"] == outcome.problems
 
 
 MEMBER = GroupMember(

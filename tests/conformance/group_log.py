@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -124,6 +124,23 @@ class GroupLog:
             and each.start < places[0]
             and (each.end is None or places[0] < each.end)
         ]
+
+    def check_dropped(
+        self,
+        unread: Iterable[tuple[int, int]],
+        may_drop: Mapping[str, Collection[tuple[int, int]]],
+    ) -> None:
+        """AssertionError unless each of these was passed over by a member that may have dropped it,
+        and no member has dropped two."""
+        left = dict(may_drop)
+        for partition, offset in unread:
+            passed = self.who_passed(partition, offset)
+            assert len(passed) == 1, f"{partition}:{offset} was passed over by {passed}"
+            dropped = left.pop(passed[0], ())
+            assert (partition, offset) in dropped, (
+                f"{passed[0]} passed over {partition}:{offset}, and may have dropped one of "
+                f"{sorted(dropped)}"
+            )
 
     def committed(self) -> dict[int, int]:
         """The last commit of each partition that has one."""

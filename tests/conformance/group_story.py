@@ -129,10 +129,12 @@ class Story:
         count = self._writer.stop()
         try:
             self.reached(lambda: not self._missing(count))
+            # What a member that has ended may have dropped: it did, or others are still to read it.
+            self.reached(lambda: self._are_passed(self._unread(count)))
         except AssertionError as late:
             log = self._log()
             passed = {
-                each: log.who_passed(each.partition, each.offset) for each in self._missing(count)
+                each: log.who_passed(each.partition, each.offset) for each in self._unread(count)
             }
             raise AssertionError(f"passed over, and by whom: {passed}; {late}") from None
         for each in self.members.running:
@@ -148,22 +150,47 @@ class Story:
         wish = self.members.wish
         return asyncio.run(read_group_log(wish.bootstrap, wish.group, wish.topic))
 
-    def _missing(self, count: int) -> list[Read]:
-        """What nobody has worked on, of so many records in each partition; but for one record
-        behind what a member has told, where it is known to drop one when it ends."""
+    def _unread(self, count: int) -> list[Read]:
+        """What nobody has worked on, of so many records in each partition."""
         seen = {each for member in self.members.all for each in member.seen}
         whole = (Read(partition, at) for partition in sorted(self.every) for at in range(count))
-        missing = [each for each in whole if each not in seen]
-        for member in self.members.all:
-            if member.kind.drops_one_at_its_end and not member.is_running:
-                last = {each.partition: each.offset for each in member.seen}
-                dropped = [each for each in missing if last.get(each.partition) == each.offset - 1]
-                missing = [each for each in missing if each not in dropped[:1]]
+        return [each for each in whole if each not in seen]
+
+    def _are_passed(self, records: Iterable[Read]) -> bool:
+        """Whether somebody has committed behind all of these."""
+        wanted = list(records)
+        log = self._log() if wanted else None
+        return all(log is None or log.who_passed(each.partition, each.offset) for each in wanted)
+
+    def _droppers(self) -> dict[str, frozenset[Read]]:
+        """The members that have ended and are known to drop one record then: that behind what they
+        have told last, of one partition of these."""
+        return {
+            member.name: frozenset(
+                Read(partition, last + 1)
+                for partition, last in {each.partition: each.offset for each in member.seen}.items()
+            )
+            for member in self.members.all
+            if member.kind.drops_one_at_its_end and not member.is_running
+        }
+
+    def _missing(self, count: int) -> list[Read]:
+        """What nobody has worked on, but for what a member may have dropped."""
+        missing = self._unread(count)
+        for may_drop in self._droppers().values():
+            dropped = [each for each in missing if each in may_drop]
+            missing = [each for each in missing if each not in dropped[:1]]
         return missing
 
     def _judge(self, log: GroupLog, count: int) -> None:
         seen = Counter(each for member in self.members.all for each in member.seen)
-        assert not self._missing(count)
+        log.check_dropped(
+            [(each.partition, each.offset) for each in self._unread(count)],
+            {
+                name: [(each.partition, each.offset) for each in told]
+                for name, told in self._droppers().items()
+            },
+        )
         for member in self.members.all:
             log.check_starts(member.name, ((each.partition, each.offset) for each in member.seen))
             if member.kind.tells_owned and member.kind.tells_in_order:

@@ -141,6 +141,28 @@ def test_who_committed_what_nobody_has_read_is_named(coordinator: Coordinator) -
     assert coordinator.log.who_passed(0, 10) == []
 
 
+def test_a_record_is_excused_only_if_it_was_dropped_by_one_who_may_and_only_once(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.generation("a", {"a": [0, 1]})
+    coordinator.commit(0, 8)
+    coordinator.commit(1, 4)
+    coordinator.generation("b", {"b": [0, 1]})
+    coordinator.commit(0, 10)
+    check = coordinator.log.check_dropped
+    check([], {})
+    check([(0, 7)], {"a": [(0, 7), (1, 3)]})
+    check([(0, 7), (0, 9)], {"a": [(0, 7)], "b": [(0, 9)]})
+    with pytest.raises(AssertionError, match="a passed over 0:7, and may have dropped one of"):
+        check([(0, 7)], {"b": [(0, 7)]})
+    with pytest.raises(AssertionError, match="a passed over 0:6"):
+        check([(0, 6)], {"a": [(0, 7)]})
+    with pytest.raises(AssertionError, match="a passed over 1:3"):
+        check([(0, 7), (1, 3)], {"a": [(0, 7), (1, 3)]})
+    with pytest.raises(AssertionError, match=r"0:10 was passed over by \[\]"):
+        check([(0, 10)], {"b": [(0, 10)]})
+
+
 def test_who_reads_before_it_is_given_the_partition_is_found(coordinator: Coordinator) -> None:
     coordinator.generation("a", {"a": [0], "b": [1]})
     with pytest.raises(AssertionError, match="b began"):

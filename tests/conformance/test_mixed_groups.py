@@ -19,7 +19,7 @@ pytestmark = pytest.mark.real
 
 OURS = [("quick_moldau", strategy) for strategy in (*CLASSIC, "consumer")]
 # Our members among others where the coordinator is Apache Kafka's.
-THEIRS = [("quick_kafka", strategy) for strategy in ("cooperative-sticky", "consumer")]
+THEIRS = [("quick_kafka", strategy) for strategy in ("range", "cooperative-sticky", "consumer")]
 
 
 @pytest.fixture

@@ -101,6 +101,21 @@ def test_what_the_kernel_does_not_take_is_left_to_others(kind: LoopKind, tmp_pat
     play(kind, scenario)
 
 
+def test_a_file_that_is_closed_uses_up_no_place(kind: LoopKind, tmp_path: Path) -> None:
+    async def scenario(kernel: KernelSync) -> None:
+        open_file, closed = written(tmp_path, 2)
+        closed.close()
+        for _ in range(2):
+            with pytest.raises(OSError, match="file-1"):
+                kernel.sync([open_file] * (DEPTH // 2) + [closed])
+        syncs = kernel.sync([open_file] * DEPTH)
+        assert syncs is not None
+        assert syncs.taken == DEPTH
+        assert await syncs.outcomes == [None] * DEPTH
+
+    play(kind, scenario)
+
+
 def test_more_files_than_places_are_begun_as_far_as_places_go(
     kind: LoopKind, tmp_path: Path
 ) -> None:

@@ -5,10 +5,44 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import pytest
 
+from moldau.runtime.signals import Terminated, interrupted_by_sigterm
+
 pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_sigterm_can_be_what_ctrl_c_is_for_a_while(*, raises: bool) -> None:
+    with suppress(KeyboardInterrupt), interrupted_by_sigterm():
+        with pytest.raises(Terminated):
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "the second one ends it"
+        if raises:
+            raise KeyboardInterrupt
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_who_minds_sigterm_and_other_threads_are_left_alone() -> None:
+    seen: list[object] = []
+
+    def look() -> None:
+        with interrupted_by_sigterm():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    own = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        look()
+    finally:
+        signal.signal(signal.SIGTERM, own)
+    assert seen == [signal.SIG_DFL, signal.SIG_IGN]
+
 
 PROGRAM = """
 import asyncio, sys

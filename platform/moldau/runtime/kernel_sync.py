@@ -91,11 +91,13 @@ class KernelSync:
 
     def sync(self, files: Sequence[File]) -> Syncs | None:
         """Sync as many of these as the kernel takes, from the first on; None if it takes none."""
-        slots = [self._free.pop() for _ in range(min(len(files), len(self._free)))]
+        # A file that is closed raises here, before any slot is taken.
+        descriptors = [each.fileno() for each in files[: len(self._free)]]
+        slots = [self._free.pop() for _ in descriptors]
         for number, slot in enumerate(slots):
             _REQUEST.pack_into(
                 *(self._requests, slot * _REQUEST.size, slot, 0, 0, _FDSYNC, 0),
-                *(files[number].fileno(), 0, 0, 0, 0, _TELL_EVENTFD, self._eventfd),
+                *(descriptors[number], 0, 0, 0, 0, _TELL_EVENTFD, self._eventfd),
             )
             self._pointers[number] = self._addresses[slot]
         taken = self._submitted(len(slots))

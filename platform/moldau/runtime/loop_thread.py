@@ -473,6 +473,11 @@ def leave(tenant: Tenant) -> None:
         thread.stop()
 
 
+def this_thread() -> object:
+    """The thread that asks, to be compared with another."""
+    return threading.current_thread()
+
+
 def new_lock() -> threading.RLock:
     """A lock that its holder may take again."""
     return threading.RLock()

@@ -1,5 +1,8 @@
 """SIGTERM and SIGINT: the first asks, the second ends the process.
 
+`until_signal` is for an event loop on the main thread, `interrupted_by_sigterm` for a program that
+waits there by itself.
+
 Invariant: after the first signal both have the system's own meaning again, so the second one works
 also when the event loop is stuck in whatever the first one began.
 """
@@ -8,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -38,6 +43,30 @@ async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
         if not heard:
             _give_back(loop)
     return heard[0] if heard else None
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where it is to be what Ctrl-C is."""
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Within this the first SIGTERM raises `Terminated` in the main thread. Nothing changes where
+    the program minds SIGTERM in its own way, or for another thread than the main one."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def hear(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _give_back(loop: asyncio.AbstractEventLoop) -> None:

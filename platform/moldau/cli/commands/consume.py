@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moldau.client import Consumer, PartitionRecords
+    from moldau.runtime import Runtime
 
 _POLL_RECORDS: Final = 20_000
 
@@ -83,7 +84,7 @@ class ConsumeCommand:
         parser.add_argument("--quiet", action="store_true", help="only count, and show the rate")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.client.consumer import Consumer
+        from moldau.runtime.signals import interrupted_by_sigterm
 
         place = _checked_place(arguments)
         settings = client_settings(arguments, context, _defaults(arguments, place))
@@ -91,7 +92,7 @@ class ConsumeCommand:
             from moldau.runtime.process import tune_allocator
 
             tune_allocator()
-        with opened(lambda runtime: Consumer(settings, runtime=runtime)) as consumer:
+        with interrupted_by_sigterm(), opened(lambda it: _consumer(settings, it)) as consumer:
             reading = _reading(arguments, consumer, place)
             consumer.run(lambda _: reading.begin(arguments.topics))
             clock = consumer.runtime.clock.monotonic
@@ -133,6 +134,20 @@ def _defaults(arguments: Namespace, place: Place) -> dict[str, str]:
         defaults["enable.auto.commit"] = "false"  # only what is written out is committed
         defaults["auto.offset.reset"] = "latest" if place.is_end else "earliest"
     return defaults
+
+
+def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
+    """UsageError where it would commit by itself what is not written out yet."""
+    from moldau.client.consumer import Consumer
+    from moldau.client.group_settings import enable_auto_commit
+
+    client = Consumer(settings, runtime=runtime)
+    if client.settings[enable_auto_commit]:
+        raise UsageError(
+            "enable.auto.commit cannot be true here: --group commits what it has written out, and "
+            "nothing else"
+        )
+    return client
 
 
 def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> Reading:

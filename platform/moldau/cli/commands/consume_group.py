@@ -1,7 +1,8 @@
 """`moldau consume --group`: reads as a member of a group, and commits what it has written out.
 
 Invariant: an offset is committed only after all records below it were written and flushed. Whoever
-cuts the output short (Ctrl-C, a pipe that closes) may see its last lines again; none is left out.
+cuts the output short (Ctrl-C, SIGTERM, a pipe that closes) may see its last lines again; none is
+left out.
 
 The listener runs on the client's loop while the command waits for its poll, so what it has to say
 is gathered in `notes` and written by the command.

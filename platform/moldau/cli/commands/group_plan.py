@@ -6,8 +6,8 @@ Invariant: what is shown is what is done; a plan with a step that cannot be done
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
@@ -31,6 +31,19 @@ class Step:
     end: int | None
     note: str = ""
     is_obstacle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan: why it was not begun, or which groups were not changed, and why."""
+
+    obstacles: Sequence[str] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> list[str]:
+        """All of that, for people."""
+        return [*self.obstacles, *(f"not changed: {each}" for each in self.failures.values())]
 
 
 def within(wanted: int, start: int, end: int) -> tuple[int, str]:
@@ -123,13 +136,24 @@ def facts_of(step: Step) -> dict[str, Any]:
 
 
 def tell_plan(
-    arguments: Namespace, context: Context, steps: Sequence[Step], problems: Sequence[str]
+    arguments: Namespace, context: Context, steps: Sequence[Step], outcome: Outcome
 ) -> None:
     """Shows it; on a dry run also that it is one, and what stands in its way."""
+    problems = outcome.problems
     if arguments.json:
+        is_begun = arguments.execute and not outcome.obstacles
+        groups = dict.fromkeys(each.group for each in steps)
         facts = {
-            "executed": arguments.execute and not problems,
-            "obstacles": list(problems),
+            "executed": is_begun and not outcome.failures,
+            "obstacles": problems,
+            "groups": [
+                {
+                    "group": group,
+                    "executed": is_begun and group not in outcome.failures,
+                    "error": outcome.failures.get(group),
+                }
+                for group in groups
+            ],
             "offsets": [facts_of(each) for each in steps],
         }
         write_json(context.out, facts)

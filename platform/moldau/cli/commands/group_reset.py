@@ -12,6 +12,7 @@ from moldau.cli.commands.actions import Action
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.commands.group_plan import (
+    Outcome,
     Step,
     add_execute,
     exit_code,
@@ -141,15 +142,15 @@ def _reset(arguments: Namespace, context: Context) -> int:
         steps = _plan(arguments, context, admin, wanted)
         groups = list(dict.fromkeys(each.group for each in steps))
         members = admin.run(lambda client: members_of(client, groups))
-        problems = obstacles(steps, members)
-        if arguments.execute and not problems:
-            problems = admin.run(lambda client: carry_out(client, steps))
+        outcome = Outcome(obstacles(steps, members))
+        if arguments.execute and not outcome.obstacles:
+            outcome = Outcome(failures=admin.run(lambda client: carry_out(client, steps)))
     if arguments.export:
         _export(context, steps, len(groups) > 1)
-        write_lines(context.err, (f"moldau: {each}" for each in problems))
+        write_lines(context.err, (f"moldau: {each}" for each in outcome.problems))
     else:
-        tell_plan(arguments, context, steps, problems)
-    return exit_code(arguments, problems)
+        tell_plan(arguments, context, steps, outcome)
+    return exit_code(arguments, outcome.problems)
 
 
 def _checked(arguments: Namespace) -> _Wanted:
@@ -277,19 +278,19 @@ def unreachable(
     return Step(group, where, before, None, None, note, is_obstacle=not is_gone)
 
 
-async def carry_out(client: Admin, steps: Sequence[Step]) -> list[str]:
-    """Commits, group by group; which groups could not be changed. A member may have come since the
-    plan was made: that costs the other groups nothing."""
+async def carry_out(client: Admin, steps: Sequence[Step]) -> dict[str, str]:
+    """Commits, group by group; which groups could not be changed, and why. A member may have come
+    since the plan was made: that costs the other groups nothing."""
     by_group: dict[str, dict[TopicPartition, int]] = {}
     for each in steps:
         if each.after is not None:
             by_group.setdefault(each.group, {})[each.where] = each.after
-    failures = []
+    failures = {}
     for group, offsets in by_group.items():
         try:
             await client.alter_group_offsets(group, offsets)
         except KafkaError as error:
-            failures.append(f"not changed: {error}")
+            failures[group] = str(error)
     return failures
 
 
