@@ -29,6 +29,7 @@ from moldau.client.sync import (
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing import SyncEmbeddedBroker
+from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
 
 
 @pytest.fixture
@@ -211,6 +212,7 @@ class Interrupting(ConsumerInterceptor):
         return parts
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_records_that_an_interrupted_poll_had_found_come_with_the_next_one(
     bootstrap: str, moldau_topic: str
 ) -> None:
@@ -244,6 +246,7 @@ class Signalled(Consumer):
         return super().poll(timeout_s, max_records=max_records)
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_while_it_waits_leaves_the_consumer_usable(
     bootstrap: str, moldau_topic: str
 ) -> None:

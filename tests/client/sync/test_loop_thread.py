@@ -22,6 +22,7 @@ from moldau.runtime.loop_thread import (
     enter,
     leave,
 )
+from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
 
 
 class Guest:
@@ -120,6 +121,7 @@ def test_the_loops_own_thread_may_not_wait_for_itself() -> None:
             thread.call(wait_for_itself())
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_an_interrupted_call_is_cancelled_before_the_interrupt_goes_on() -> None:
     log: list[str] = []
 
@@ -137,6 +139,7 @@ def test_an_interrupted_call_is_cancelled_before_the_interrupt_goes_on() -> None
         assert thread.call(ident())
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_what_an_interrupted_call_brought_all_the_same_is_salvaged() -> None:
     saved: list[str] = []
 

@@ -27,6 +27,7 @@ from moldau.client.sync import (
 from moldau.client.sync.shared_producer import LockedAccumulator
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing import SyncEmbeddedBroker
+from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
 
 THREADS = 8
 EACH = 3000
@@ -522,6 +523,7 @@ def interrupted(wait: Callable[[], object]) -> None:
     wait()
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_in_a_flush_leaves_the_producer_usable(
     own_broker: SyncEmbeddedBroker, moldau_topic: str
 ) -> None:
