@@ -42,7 +42,7 @@ def test_a_reader_that_loses_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reader_that_takes_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FrameReader, "_checked", lambda self, size: abs(size))
+    monkeypatch.setattr(FrameReader, "_refuse_size", lambda self, size: None)
 
     assert finds(TARGETS["requests"])
 
