@@ -8,16 +8,23 @@ planted bug is found.
 from __future__ import annotations
 
 import gc
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from moldau.client import NewTopic, TopicPartition
+from moldau.client.sync import Admin, Consumer
 from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.self_check import repeat_elsewhere, run_seeds
 from moldau.runtime.simulated.trace import Fingerprint
+from moldau.testing import SyncEmbeddedBroker
 from tests.broker.simulation.search import Mutant
 from tests.client.simulation.mutants import MUTANTS
 from tests.client.simulation.scenario import run_clients
@@ -71,6 +78,35 @@ def test_all_promises_are_kept_and_the_runs_go_where_it_hurts() -> None:
     happened.clear()
     run_seeds(scenario, SEEDS, twice_every=TWICE_EVERY)
     assert not [name for name in HAPPENS if not happened[name]]
+
+
+def test_a_broker_in_another_thread_of_the_process_is_nobodys_business_here() -> None:
+    """Its groups are none of the world's, whatever becomes of them meanwhile."""
+    is_over = threading.Event()
+
+    begins = threading.Event()
+
+    def read(servers: str) -> None:
+        given = {"bootstrap.servers": servers, "group.id": "elsewhere"}
+        with Consumer(given) as reader:
+            reader.subscribe(["t"])
+            while not is_over.is_set():
+                reader.poll(0.01)
+                with suppress(KafkaError):  # until it is a member
+                    reader.commit({TopicPartition("t", 0): 0})
+                    begins.set()
+
+    with SyncEmbeddedBroker() as broker, ThreadPoolExecutor(1) as pool:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topic(NewTopic("t", partitions=1))
+        reading = pool.submit(read, broker.bootstrap_servers)
+        try:
+            assert begins.wait(30)
+            for seed in range(3):
+                scenario(seed)
+        finally:
+            is_over.set()
+        reading.result(60)
 
 
 def test_a_seed_says_it_all_in_every_process() -> None:

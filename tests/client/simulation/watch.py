@@ -15,6 +15,7 @@ is promised here, so looking then is looking after every event.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -101,7 +102,8 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Sees everything in the meantime."""
+        """Sees everything in the meantime that happens in this thread, which is all of the world:
+        a broker in another thread of the process is none of its business."""
         with ExitStack() as stack:
             for owner, name, seen in (
                 (ShardShell, "_append", self._on_append),
@@ -112,7 +114,9 @@ class Watch:
                 (ConsumerMember, "on_answer", self._on_member),
                 (GroupOffsets, "_commit_once", self._on_commit),
             ):
-                stack.enter_context(patch.object(owner, name, seen(getattr(owner, name))))
+                original = getattr(owner, name)
+                here = _in_this_thread(seen(original), original)
+                stack.enter_context(patch.object(owner, name, here))
             yield
 
     @contextmanager
@@ -391,6 +395,16 @@ class Watch:
             for where in list(group.history):
                 known = stored.get(where.topic, {}).get(where.partition)
                 group.on_lost(where, None if known is None else known.offset)
+
+
+def _in_this_thread(seen: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """`seen` for who calls in this thread, `original` for others."""
+    thread = threading.get_ident()
+
+    def call(*arguments: Any) -> Any:
+        return (seen if threading.get_ident() == thread else original)(*arguments)
+
+    return call
 
 
 def _group_of(key: LogKey) -> str:
