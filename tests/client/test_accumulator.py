@@ -342,21 +342,20 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
 def test_a_topic_that_is_made_again_gets_nothing_new_before_what_is_under_way() -> None:
     """Its log knows no producer, so a later batch that came first would be taken."""
     sender = Sender()
-    topic = OutgoingTopic("t", sender.accumulator)
-    topic.grow(2)
-    topic.choose_by(Partitioner(sender.metadata.topics["t"], 100, Random(1)))
-    for topic_id in (b"a" * 16, b"a" * 16, b"b" * 16):
-        first, second = sender.send(), sender.send()
-        assert sender.sent(sender.now + 10) == [first, second]
-        topic.update(replace(sender.metadata.topics["t"], topic_id=topic_id))
-        if topic_id == b"a" * 16:
-            sender.acknowledge(first)
-            sender.acknowledge(second)
+    known = replace(sender.metadata.topics["t"], topic_id=b"a" * 16)
+    topic = OutgoingTopic(known, sender.accumulator)
+    topic.choose_by(Partitioner(known, 100, Random(1)))
+    first, second = sender.send(), sender.send()
+    assert sender.sent() == [first, second]
+    topic.update(known)
     third = sender.send()
+    assert sender.sent() == [third], "nothing has changed"
+    topic.update(replace(known, topic_id=b"b" * 16))
+    last = sender.send()
     assert sender.sent() == []
-    for batch in (first, second):
+    for batch in (first, second, third):
         sender.refuse(batch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    for batch, place in ((first, (0, 4)), (second, (0, 5)), (third, (1, 0))):
+    for batch, place in ((first, (0, 0)), (second, (0, 1)), (third, (0, 2)), (last, (1, 0))):
         assert sender.sent(sender.now + 10) == [batch]
         assert sequence(batch) == place
         sender.acknowledge(batch)

@@ -95,6 +95,8 @@ class Cluster:
         self._bootstrap = rows.addresses(settings)
         self._links: dict[tuple[Address, str], _Link] = {}
         self._creates_topics = creates_topics
+        self.awaits_topics = False
+        """Whether topics that are watched and missing are looked for until somebody makes them."""
         self._only_looks = False
         self._topics: dict[str, None] = {}
         self._ids: frozenset[Uuid] = frozenset()
@@ -324,7 +326,8 @@ class Cluster:
         if not self.is_closed:
             age_ms = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN)
             again = self.request_refresh
-            if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in map(self.metadata.refused.get, self._topics):
+            missing = map(self.metadata.refused.get, self._topics if self.awaits_topics else ())
+            if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in missing:
                 soon_ms = max(self.settings[rows.retry_backoff_max_ms], _REFRESH_FIRST_MS_MIN)
                 if soon_ms < age_ms:
                     age_ms, again = soon_ms, self._look_again

@@ -141,6 +141,7 @@ class Consumer(ConsumerPositions):
         self._fetcher.on_fetched = self._metrics.fetched
         self._cluster.on_update = self._metadata_came
         if settings[rows.group_id] is not None:
+            self._cluster.awaits_topics = True
             self._group = ConsumerGroup(runtime, self._cluster, settings, self)
             self._fetcher.committed = self._group.committed
         async with closing_unless_ready(self.aclose):

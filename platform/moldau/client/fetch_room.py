@@ -8,7 +8,9 @@ and holds its fetch back, does not keep the others from being asked.
 
 from __future__ import annotations
 
-_LEAST: int = 1
+from typing import Final
+
+_LEAST: Final = 1
 
 
 class FetchRoom:
@@ -29,7 +31,7 @@ class FetchRoom:
     def ask(self, node_id: int, partitions: int, buffered: int, brokers: int) -> int:
         """How much to ask a broker for, one of so many that there is something to fetch from,
         while so much lies here; it is kept free until `answered`. 0: there is no room at present.
-        """
+        Not to be asked while what lies here fills the room by itself (`Positions.to_fetch`)."""
         left = self._memory_bytes - buffered - self.asked_bytes
         if left <= 0 and self._asked:
             return 0

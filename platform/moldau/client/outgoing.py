@@ -14,15 +14,16 @@ class OutgoingTopic:
 
     __slots__ = ("_accumulator", "_topic_id", "name", "partitioner", "queues", "sticky", "used_at")
 
-    def __init__(self, name: str, accumulator: Accumulator) -> None:
-        self.name = name
+    def __init__(self, topic: Topic, accumulator: Accumulator) -> None:
+        self.name = topic.name
         self.queues: list[PartitionQueue] = []
         self.partitioner: Partitioner
         self.sticky: PartitionQueue
         """Where records without a key go; the partitioner's choice."""
         self.used_at = 0.0
         self._accumulator = accumulator
-        self._topic_id = ZERO_UUID
+        self._topic_id = topic.topic_id
+        self._grow(len(topic.partitions))
 
     def choose_by(self, partitioner: Partitioner) -> None:
         """From now on. Its queues are there: it may have asked `waiting` while it was made."""
@@ -32,7 +33,7 @@ class OutgoingTopic:
     def update(self, topic: Topic) -> None:
         """The topic's partitions or their leaders have changed. Queues come before the partitioner
         can choose them: another thread may be choosing."""
-        self.grow(len(topic.partitions))
+        self._grow(len(topic.partitions))
         if topic.topic_id != self._topic_id:
             if self._topic_id != ZERO_UUID:
                 for queue in self.queues:
@@ -41,7 +42,7 @@ class OutgoingTopic:
         self.partitioner.update(topic)
         self.sticky = self.queues[self.partitioner.sticky]
 
-    def grow(self, count: int) -> None:
+    def _grow(self, count: int) -> None:
         """Has queues for so many partitions at least."""
         for index in range(len(self.queues), count):
             self.queues.append(self._accumulator.queue(TopicPartition(self.name, index)))

@@ -490,8 +490,7 @@ class Producer:
             self._metrics.spent(METADATA_WAIT, start_ns)
         known = self._topics.get(name)
         if known is None:
-            known = OutgoingTopic(name, self._accumulator)
-            known.grow(len(found.partitions))
+            known = OutgoingTopic(found, self._accumulator)
             known.choose_by(
                 Partitioner(
                     found,
