@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.free_memory import touch_free_memory
 from bench.peer_brokers import HOST, PARTITIONS, BrokerProcess, cpu_seconds
 from tests.peers.apache_kafka import fetch
 from tests.peers.kafka_broker import SERVER_JVM, run_tool
@@ -99,6 +100,7 @@ def perf_produce(
     """Java's perf tool, from its own count of records a second; the broker's CPU beside it."""
     topic = f"perf-{time.monotonic_ns()}"
     create_topic(broker, topic)
+    touch_free_memory()
     before = cpu_seconds(broker.pid)
     printed = run_tool(
         fetch(),

@@ -4,7 +4,8 @@ TOPIC COUNT`.
 For each line on its standard input it sends COUNT records of 100 bytes, waits until the broker has
 acknowledged them all, and prints how many records a second that makes. Connecting, finding the
 topic and a first thousand records come before, so that only sending counts. Every client has the
-settings that it has by itself, but for `acks=all`.
+settings that it has by itself, but for `acks=all`; a writer whose name ends in `_large` has
+librdkafka's `batch.size`, which is sixty times that of Kafka's other clients.
 
 A process each, because clients must not share an event loop, a garbage collector or a kernel: the
 pure twin is the same client where the compiled one cannot be imported.
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -26,6 +28,7 @@ VALUE: Final = bytes(100)
 KEYS: Final = [b"key-%06d" % number for number in range(10_000)]
 WARM_UP: Final = 1_000
 _POLL_EACH: Final = 1_000
+_LIBRDKAFKA_BATCH_BYTES: Final = 1_000_000
 _PATIENCE_S: Final = 60.0
 
 
@@ -44,16 +47,16 @@ class Rounds:
             print(self.count / (time.perf_counter() - self._start), flush=True)
 
 
-async def _our_producer(port: int) -> Any:
+async def _our_producer(port: int, **options: Any) -> Any:
     from moldau.client import Producer
 
-    producer = Producer(bootstrap_servers=f"127.0.0.1:{port}")
+    producer = Producer(bootstrap_servers=f"127.0.0.1:{port}", **options)
     await producer.start()
     return producer
 
 
-async def our_send(port: int, topic: str, rounds: Rounds) -> None:
-    producer = await _our_producer(port)
+async def our_send(port: int, topic: str, rounds: Rounds, **options: Any) -> None:
+    producer = await _our_producer(port, **options)
     for count in rounds:
         for _ in range(count):
             await producer.send(topic, VALUE)
@@ -71,8 +74,8 @@ async def our_send_keyed(port: int, topic: str, rounds: Rounds) -> None:
     await producer.aclose()
 
 
-async def our_send_many(port: int, topic: str, rounds: Rounds) -> None:
-    producer = await _our_producer(port)
+async def our_send_many(port: int, topic: str, rounds: Rounds, **options: Any) -> None:
+    producer = await _our_producer(port, **options)
     values = [VALUE] * 10_000
     for count in rounds:
         for start in range(0, count, 10_000):
@@ -81,9 +84,9 @@ async def our_send_many(port: int, topic: str, rounds: Rounds) -> None:
     await producer.aclose()
 
 
-async def our_arrow(port: int, topic: str, rounds: Rounds) -> None:
+async def our_arrow(port: int, topic: str, rounds: Rounds, **options: Any) -> None:
     pyarrow = import_module("pyarrow")
-    producer = await _our_producer(port)
+    producer = await _our_producer(port, **options)
     values = pyarrow.array([VALUE] * 10_000, pyarrow.binary())
     for count in rounds:
         for start in range(0, count, 10_000):
@@ -166,6 +169,11 @@ def our_sync_send(port: int, topic: str, rounds: Rounds) -> None:
             producer.flush()
 
 
+def _large(writer: Callable[..., Coroutine[Any, Any, None]]) -> Writer:
+    """The same with batches as large as librdkafka makes them."""
+    return partial(writer, batch_size=_LIBRDKAFKA_BATCH_BYTES)
+
+
 Writer = Callable[[int, str, Rounds], Coroutine[Any, Any, None] | None]
 WRITERS: Final[Mapping[str, Writer]] = {
     "our_send": our_send,
@@ -173,6 +181,9 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "our_send_many": our_send_many,
     "our_arrow": our_arrow,
     "our_sync_send": our_sync_send,
+    "our_send_large": _large(our_send),
+    "our_send_many_large": _large(our_send_many),
+    "our_arrow_large": _large(our_arrow),
     "aiokafka_send": aiokafka_send,
     "kafka_python_send": kafka_python_send,
     "confluent_produce": confluent_produce,
