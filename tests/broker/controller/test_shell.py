@@ -14,6 +14,7 @@ from moldau.broker.controller.shell import ActiveController, Observer
 from moldau.broker.log.shell import rest
 from moldau.broker.raft.quorum import Membership, Quorum
 from moldau.broker.raft.snapshots import PART
+from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -184,6 +185,31 @@ def test_a_snapshot_on_a_broken_disk_ends_the_controller() -> None:
     with Simulation(5, Options()) as world:
         world.add_node("a", main)
         world.run_for(60)
+    assert done == [True]
+
+
+def test_a_log_that_a_snapshot_cannot_read_ends_the_controller() -> None:
+    """Opening it anew says what is wrong with it, or that nothing is."""
+    done: list[bool] = []
+
+    async def main(runtime: Runtime) -> None:
+        node = Node(runtime)
+        await node.join()
+        assert await node.create("t") == [0]
+        last = list(node.quorum.log.batches(0))[-1]
+        with runtime.files.open(node.quorum.log.segments.active.log_path, "write") as file:
+            file.write_at(last.position, bytes(len(last.data)))
+        node.active.snapshot()
+        assert [type(each) for each in node.failures] == [CorruptRecord]
+        assert not node.quorum.snapshots
+        refused = await node.ask(CreateTopicsRequest(topics=[topic("u")]))
+        assert isinstance(refused, KafkaError)
+        assert refused.code == ErrorCode.NOT_CONTROLLER
+        done.append(True)
+
+    with Simulation(5, Options()) as world:
+        world.add_node("a", main)
+        world.run_for(5)
     assert done == [True]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.broker.coordinator.group.commits import delete_group, delete_offsets
 from moldau.broker.coordinator.group.contract import GroupKind
-from moldau.broker.coordinator.group.groups import TOMBSTONES_AT_ONCE, Groups
+from moldau.broker.coordinator.group.groups import RETRY_MS, TOMBSTONES_AT_ONCE, Groups
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
@@ -277,22 +277,33 @@ class Reborn:
         world.cluster = topics
         self.groups = Groups(world, Kinds(), offsets)
         for topic, partition, topic_id in committed:
-            key = OffsetCommitKey(group="g", topic=topic, partition=partition)
-            value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=0, topic_id=topic_id)
-            self._replay(LogRecord(key, value, 4))
+            self.commit(topic, partition, topic_id)
+
+    def commit(self, topic: str, partition: int, topic_id: Uuid) -> None:
+        key = OffsetCommitKey(group="g", topic=topic, partition=partition)
+        value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=0, topic_id=topic_id)
+        self._replay(LogRecord(key, value, 4))
 
     def _replay(self, record: LogRecord) -> None:
         self.groups.replay(0, NO_PRODUCER, record.key, record.value, 0)
 
-    def settle(self) -> list[int]:
+    def settle(self, now_ms: int = 0) -> list[int]:
         """How many records each step wrote."""
         counts = []
-        while (outcome := self.groups.settle(0)) is not None:
+        while (outcome := self.groups.settle(now_ms)) is not None:
             for record in outcome.records:
                 self._replay(record)
             if outcome.records:
                 counts.append(len(outcome.records))
         return counts
+
+    def refuse(self, outcome: Outcome | None, now_ms: int) -> None:
+        """The log does not take what deletes offsets; nobody waits for that."""
+        assert outcome is not None
+        assert outcome.records
+        assert outcome.on_failure is not None
+        error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert outcome.on_failure(error, now_ms) == Outcome()
 
     def left(self) -> list[tuple[str, int]]:
         known = self.groups.offsets.of_group("g")
@@ -321,3 +332,38 @@ def test_offsets_stay_while_no_metadata_are_known() -> None:
     at = Reborn(Topics(), ("t", 0, b"t" * 16))
     assert at.settle() == []
     assert at.left() == [("t", 0)]
+
+
+def test_what_the_log_refused_to_delete_goes_a_moment_later() -> None:
+    many = [("gone", index, b"g" * 16) for index in range(TOMBSTONES_AT_ONCE + 1)]
+    at = Reborn(Topics({GROUP_LOG.topic: 1}), *many)
+    at.refuse(at.groups.settle(1_000), 1_000)
+    assert at.settle(1_000) == [], "nothing is tried again at once, or it would be for ever"
+    assert len(at.left()) == len(many)
+
+    due_ms = 1_000 + RETRY_MS
+    assert at.groups.next_deadline_ms() == due_ms
+    assert at.settle(due_ms - 1) == []
+    assert at.groups.on_tick(due_ms) == Outcome()
+    assert at.settle(due_ms) == [TOMBSTONES_AT_ONCE, 1]
+    assert at.left() == []
+    assert at.groups.next_deadline_ms() != due_ms
+
+
+def test_the_end_of_a_topics_offsets_is_not_forgotten_when_the_log_refuses_it() -> None:
+    """1. a topic is deleted, 2. the log refuses to delete its offsets, 3. the topic is made again,
+    4. somebody commits to one partition of it: the offset of the other one has to go."""
+    topics = Topics({GROUP_LOG.topic: 1})
+    before, after = topics.put("t", 2).topic_id, b"n" * 16
+    at = Reborn(topics, ("t", 0, before), ("t", 1, before))
+    assert at.settle() == []
+
+    topics.remove("t")
+    for outcome in at.groups.on_topics_changed({"t"}, {"t"}, 0):
+        at.refuse(outcome, 0)
+    assert at.settle() == []
+    topics.adopt("t", after, 2)
+    at.commit("t", 1, after)
+
+    assert at.settle(RETRY_MS) == [1]
+    assert at.left() == [("t", 1)]

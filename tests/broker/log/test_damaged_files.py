@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.broker.log.machine import DIRECTORY, NOW, Machine, contents
+from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents
 from tests.broker.log.test_power_loss import Story
 
 
@@ -64,3 +64,22 @@ def test_a_damaged_file_costs_the_end_of_the_log_at_most(first: int) -> None:
         story.check_producers()
         story.check_epochs(found)
         log.append_as_leader(story.next_batch(), story.epoch, NOW)
+
+
+def test_a_log_that_is_trusted_and_damaged_is_looked_at_when_its_indexes_are_made_anew() -> None:
+    """1. a clean shutdown, 2. a batch lies where another one was, and an index is gone, 3. the walk
+    that makes the index anew finds that, as an error of the data and not of ours."""
+    machine = Machine()
+    log = machine.open()
+    for number in range(6):
+        log.append_as_leader(batch(timestamp=NOW + number), 1, NOW)
+    expected = contents(log)
+    log.close()
+    machine.kill()
+    path = f"{DIRECTORY}/{0:020d}.log"
+    data = machine.disk.contents(path)
+    size = len(expected[0][1])
+    machine.disk.put(path, data[:-size] + data[:size])
+    machine.files.remove(f"{DIRECTORY}/{0:020d}.index")
+
+    assert contents(machine.open(is_clean=True)) == expected[:-1]

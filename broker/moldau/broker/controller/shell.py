@@ -28,6 +28,7 @@ from moldau.broker.controller.metadata_batches import (
 from moldau.broker.controller.outcome import Moment
 from moldau.broker.controller.quorum_description import Standing, describe_quorum
 from moldau.broker.log.open_files import may_pass
+from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -240,10 +241,14 @@ class ActiveController:
             self._observer.on_postponed(error)
 
     def snapshot(self) -> None:
-        """Write the image down, so that the log before it can go; all must be committed."""
+        """Write the image down, so that the log before it can go; all must be committed. OSError:
+        the disk. Where the log turns out to be damaged, that is the end of the controller."""
         now_ms = self._runtime.clock.wall_ms()
         batches = snapshot_batches(self.controller.image, now_ms)
-        self._quorum.write_snapshot(self._quorum.log_end_offset, batches, now_ms)
+        try:
+            self._quorum.write_snapshot(self._quorum.log_end_offset, batches, now_ms)
+        except BadData as error:
+            self._fail(error)
         self._bytes_since_snapshot = 0
 
     def _fail(self, error: Exception) -> None:

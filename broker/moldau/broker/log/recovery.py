@@ -25,7 +25,7 @@ from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
 from moldau.broker.log.producer_state import Origin, ProducerState
 from moldau.broker.log.replacement import finish_replacements
-from moldau.broker.log.segment import INDEX_KINDS, RELATIVE_OFFSET_MAX, Segment
+from moldau.broker.log.segment import INDEX_KINDS, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.errors import CorruptLog, CorruptRecord
 from moldau.errors.codes import KafkaError
@@ -287,12 +287,8 @@ class _Walk:
 
     def _check(self, batch: Batch) -> None:
         header = batch.header
-        segment = self._segment
         batch.check_crc()
-        if header.base_offset < segment.next_offset or header.last_offset_delta < 0:
-            raise CorruptRecord("offsets do not ascend", base_offset=header.base_offset)
-        if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
-            raise CorruptRecord("offset is too far from its segment", offset=header.last_offset)
+        self._segment.check_next(header)
         if self.epoch is not None and header.partition_leader_epoch < self.epoch:
             raise CorruptRecord(
                 "leader epoch goes back",

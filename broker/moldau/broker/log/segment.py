@@ -27,7 +27,7 @@ from moldau.broker.log.slice import SegmentFile
 from moldau.broker.log.time_index import TimeIndex, TimestampOffset
 from moldau.broker.log.transaction_index import TransactionIndex
 from moldau.errors import CorruptLog, CorruptRecord
-from moldau.records import Batch, Buffer
+from moldau.records import Batch, BatchHeader, Buffer
 from moldau.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ class Segment:
             self.first_timestamp = None if first is None else first.header.max_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the log, which is whole."""
+        """Make offset and time index anew from the log; CorruptRecord when that is not whole."""
         for kind in (names.INDEX, names.TIME_INDEX):
             if self._files.exists(self.path(kind)):
                 self._files.remove(self.path(kind))
@@ -374,6 +374,7 @@ class Segment:
         self._make_indexes()
         self._start_over()
         for batch in self.batches():
+            self.check_next(batch.header)
             self.recover_batch(batch)
         self.are_indexes_durable = False
         if self.is_sealed:
@@ -389,6 +390,13 @@ class Segment:
         self._start_over()
         self.is_sealed = False
         self.are_indexes_durable = False
+
+    def check_next(self, header: BatchHeader) -> None:
+        """CorruptRecord when no such batch can come behind those that are recovered."""
+        if header.base_offset < self.next_offset or header.last_offset_delta < 0:
+            raise CorruptRecord("offsets do not ascend", base_offset=header.base_offset)
+        if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            raise CorruptRecord("offset is too far from its segment", offset=header.last_offset)
 
     def recover_batch(self, batch: Batch) -> None:
         """The next batch has been found good."""

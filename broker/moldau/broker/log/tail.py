@@ -5,7 +5,8 @@ Invariants:
   leaves no trace but the stamp in the caller's bytes.
 * Every batch belongs to the epoch that `leader_epochs` tells for its offset, and lies whole in the
   one segment that the offsets lead to.
-* After an OSError from the disk nothing is appended again (`failure`).
+* After an OSError from the disk nothing is appended again (`failure`). As in Kafka, that is meant
+  of a roll that finds too many files open as well: half of it is done by then.
 
 Nearly every batch of a client is right in all and finds room where the last one ended: that is
 `append_usual`, one call of the kernel and one of the segment. Whatever else may be is the business

@@ -7,7 +7,9 @@ Invariants:
 * Every group that waits for something stands in the heap of deadlines, at its deadline or before.
 * Offsets of a topic that is gone go: when it goes, or when the shard is loaded next, if it was not
   at that time. A shard is loaded where the metadata say so, and they are as new as any offset in
-  its log: whoever stored one had its topic's id from metadata in which another led the shard.
+  its log: whoever stored one had its topic's id from metadata in which another led the shard. What
+  the log refuses to delete is deleted a moment later, unless somebody has committed there for a
+  new topic of that name meanwhile.
 
 The table routes and keeps; what a group does is in its class (`contract`), what offsets say in
 `offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `expiry`.
@@ -15,7 +17,7 @@ The table routes and keeps; what a group does is in its class (`contract`), what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, cast
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.sync_group import SyncGroupRequest
 
 TOMBSTONES_AT_ONCE: Final = 1000
+RETRY_MS: Final = 500
 
 
 class Groups:
@@ -75,7 +78,10 @@ class Groups:
         self._forgotten: dict[str, None] = {}
         """To be left out of the table, if nothing is left of them."""
         self._former: list[tuple[str, Place]] | None = None
-        """Offsets of topics that went while nobody watched; None before the shard is loaded."""
+        """Offsets of topics that are gone, which went while nobody watched, or whose deletion the
+        log has refused; None before the shard is loaded."""
+        self._retry_ms: int | None = None
+        """After a refusal: until when they stay."""
         self.expiry = Expiry(self)
 
     # Looking up.
@@ -198,7 +204,19 @@ class Groups:
         places = list(self.offsets.places_of_topics(deleted))
         for start in range(0, len(places), TOMBSTONES_AT_ONCE):
             part = places[start : start + TOMBSTONES_AT_ONCE]
-            yield Outcome(tuple(tombstone(group_id, *place) for group_id, place in part))
+            yield self._deleted(part)
+
+    def _deleted(self, places: Sequence[tuple[str, Place]]) -> Outcome:
+        """Offsets of topics that are gone go, now or later."""
+
+        def keep(_: KafkaError, failed_ms: int) -> Outcome:
+            assert self._former is not None
+            self._former += places
+            self._retry_ms = failed_ms + RETRY_MS
+            return NOTHING
+
+        records = tuple(tombstone(group_id, *place) for group_id, place in places)
+        return Outcome(records, on_failure=keep)
 
     # Replay.
 
@@ -290,9 +308,9 @@ class Groups:
     def settle(self, now_ms: int) -> Outcome | None:
         """Groups that records made begin to live; those made in vain are forgotten."""
         self._asked.clear()
-        former = self._take_former()
+        former = self._take_former(now_ms)
         if former:
-            return Outcome(tuple(tombstone(group_id, *place) for group_id, place in former))
+            return self._deleted(former)
         while self._made:
             group_id, rebalances = self._made.popitem()
             group = self._groups.get(group_id)
@@ -313,13 +331,18 @@ class Groups:
         self._touched.clear()
         return None
 
-    def _take_former(self) -> list[tuple[str, Place]]:
+    def _take_former(self, now_ms: int) -> list[tuple[str, Place]]:
         """Some of them. Without a topic of the log that this is made of no metadata are known."""
-        cluster = self.world.cluster
         if self._former is None:
             self._former = []
-            if cluster.by_name(GROUP_LOG.topic) is not None:
+            if self.world.cluster.by_name(GROUP_LOG.topic) is not None:
                 self._former = self.offsets.places_of_former_topics(self._id_of)
+        elif self._retry_ms is not None:
+            if now_ms < self._retry_ms:
+                return []
+            self._retry_ms = None
+            are_former = self.offsets.are_former
+            self._former = [each for each in self._former if are_former(*each, self._id_of)]
         taken = self._former[-TOMBSTONES_AT_ONCE:]
         del self._former[-TOMBSTONES_AT_ONCE:]
         return taken
@@ -341,15 +364,18 @@ class Groups:
     # Time.
 
     def next_deadline_ms(self) -> int | None:
-        """That of the first group, or of the search for offsets that are too old."""
-        expiry_ms = self.expiry.next_ms
-        if not self._due:
-            return expiry_ms
-        due_ms = self._due[0][0]
-        return due_ms if expiry_ms is None or due_ms < expiry_ms else expiry_ms
+        """That of the first group, of the search for offsets that are too old, or of another try to
+        delete what the log has kept."""
+        due_ms, retry_ms = self.expiry.next_ms, self._retry_ms
+        if self._due and (due_ms is None or self._due[0][0] < due_ms):
+            due_ms = self._due[0][0]
+        if retry_ms is not None and (due_ms is None or retry_ms < due_ms):
+            due_ms = retry_ms
+        return due_ms
 
     def on_tick(self, now_ms: int) -> Outcome:
-        """The next group that is due, or a part of the search."""
+        """The next group that is due, or a part of the search. What the log has kept is deleted by
+        `settle`, which follows."""
         while self._due and self._due[0][0] <= now_ms:
             entry_ms, group_id = heappop(self._due)
             if self._due_of.get(group_id) != entry_ms:

@@ -186,15 +186,18 @@ class Offsets:
                     for partition, committed in partitions.items():
                         if committed.topic_id not in good:
                             found[group_id, (topic, partition)] = None
-        return [
-            (group_id, (topic, partition))
-            for group_id, (topic, partition) in found
-            if not any(
-                (each := groups.get(group_id, {}).get(topic, {}).get(partition)) is not None
-                and each.topic_id in (ZERO_UUID, id_of(topic))
-                for groups in every
-            )
+        return [each for each in found if self.are_former(*each, id_of)]
+
+    def are_former(self, group_id: str, place: Place, id_of: Callable[[str], Uuid | None]) -> bool:
+        """Whether offsets are there, and all of a topic that is not the one of that name."""
+        topic, partition = place
+        known = [
+            committed
+            for groups in (self._groups, *self._pending.values())
+            if (committed := groups.get(group_id, {}).get(topic, {}).get(partition)) is not None
         ]
+        good = (ZERO_UUID, id_of(topic))
+        return bool(known) and all(each.topic_id not in good for each in known)
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> LogRecord:
