@@ -30,6 +30,7 @@ from tests.broker.simulation.promises import (
     Kind,
     Ledger,
     Partition,
+    Promise,
     Sent,
     Topic,
     demand,
@@ -196,7 +197,7 @@ class Writer(Client):
             is_excused = self.depth > 1 and connection.life > self.window[0].life
             demand(
                 is_excused or not self.at.kind.is_durable,
-                "an idempotent writer of a durable topic can go on",
+                Promise.WRITER_GOES_ON,
                 at=self.at,
                 refused=code.name,
                 sequence=self.window[0].sequence,
@@ -265,7 +266,7 @@ class Reader(Client):
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             demand(
                 self.position < self.at.asked_start,
-                "what a reader saw is kept",
+                Promise.SEEN_KEPT,
                 at=self.at,
                 position=self.position,
                 high_watermark=found.high_watermark,
@@ -287,19 +288,24 @@ class Reader(Client):
             batches = list(walk(answer.records or b""))
             records = list(iter_records(batches))
         except CorruptRecord as error:
-            raise BrokenPromise(f"only what was sent is served ({self.at}: {error})") from error
+            raise BrokenPromise(Promise.ONLY_SENT, f"{self.at}: {error}") from error
         for batch in batches:
             self.sequences[batch.header.producer_id] = batch.header.last_sequence
         found = []
         for record in records:
             if record.offset < self.position:
                 continue
-            is_next = record.offset == self.position or self.at.kind.is_compacted
             demand(
-                is_next and record.offset < answer.high_watermark,
-                "offsets are dense",
+                record.offset == self.position or self.at.kind.is_compacted,
+                Promise.DENSE,
                 at=self.at,
                 expected=self.position,
+                found=record.offset,
+            )
+            demand(
+                record.offset < answer.high_watermark,
+                Promise.BELOW_HIGH_WATERMARK,
+                at=self.at,
                 found=record.offset,
                 high_watermark=answer.high_watermark,
             )
@@ -325,7 +331,7 @@ class Reader(Client):
             if self.position == before:
                 patience = 0 if answer.high_watermark > newest else patience - 1
                 is_whole = self.at.kind.is_compacted or before == answer.high_watermark
-                demand(is_whole or patience > 0, "offsets are dense", at=self.at, stuck_at=before)
+                demand(is_whole or patience > 0, Promise.DENSE, at=self.at, stuck_at=before)
         return whole
 
 
@@ -371,7 +377,7 @@ class Administrator(Client):
         if code != ErrorCode.TOPIC_ALREADY_EXISTS:
             checked(code)
         topic_id = (await connection.topics())[name]
-        demand(topic_id != former, "committed metadata is kept", deleted_topic_is_back=name)
+        demand(topic_id != former, Promise.METADATA_KEPT, deleted_topic_is_back=name)
         self.ledger.on_created(name, topic_id, partitions)
 
     async def _change_setting(self, connection: Channel) -> None:
@@ -402,7 +408,7 @@ class Administrator(Client):
             offset = min(offset, at.high_watermark)
         at.asked_start = max(at.asked_start, offset)
         start = await connection.delete_records(at.topic, at.index, offset)
-        demand(start >= offset, "a log start that was told is kept", asked=offset, told=start)
+        demand(start >= offset, Promise.LOG_START_KEPT, asked=offset, told=start)
         at.on_records_deleted(start)
         self.ledger.counts["record deletions"] += 1
 

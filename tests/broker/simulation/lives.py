@@ -21,7 +21,7 @@ from moldau.errors import MoldauError
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import State
 from moldau.runtime.simulated.simulation import Simulation
-from tests.broker.simulation.promises import Loss
+from tests.broker.simulation.promises import BrokenPromise, Loss, Promise
 from tests.broker.simulation.struck_disk import Place, StruckDisk
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Lives:
             await self._live(runtime)
         except (OSError, MoldauError) as error:
             if self._count_refusals() == self._refusals:
-                raise
+                raise BrokenPromise(Promise.LIVES_ON, repr(error)) from error
             self.counts["ended by its disk"] += 1
             self.world.note(HOST, "refused", type(error).__name__)
             self._begin_again()  # also when it did not even start
@@ -121,9 +121,9 @@ class Lives:
         now_ms = runtime.clock.wall_ms()
         format_if_empty(runtime.files, settings, runtime.random, now_ms, HOST)
         broker = await self._start_broker(runtime, settings)
+        if broker.failure is None:  # or the disk refused while it was about to be up
+            self._on_started(broker)  # a promise that breaks there ends the run before it serves
         try:
-            if broker.failure is None:  # or the disk refused while it was about to be up
-                self._on_started(broker)
             await broker.wait()
         finally:
             self._on_ending(broker)

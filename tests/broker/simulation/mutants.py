@@ -1,4 +1,5 @@
-"""Bugs on purpose, of the kind that people really write. The simulation must find them all.
+"""Bugs on purpose, of the kind that people really write. The simulation must find them all, each by
+the promise that it breaks.
 
 Each is a context in which the broker has the bug; what is patched is told by its name, so a part
 that is renamed fails here and not silently.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 from moldau.broker.log import clean_shutdown, directory, names, producer_state
 from moldau.broker.log.compaction_filter import BatchFilter
@@ -21,11 +22,11 @@ from moldau.broker.log.recovery import _Walk
 from moldau.broker.log.segment import Segment
 from moldau.broker.raft import quorum, snapshots
 from moldau.broker.raft.quorum import Quorum
-from moldau.broker.replication.leader import Leader
 from moldau.broker.replication.partition import Partition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.files import Files
-from tests.broker.simulation.search import Mutant
+from tests.broker.simulation.promises import Promise
+from tests.broker.simulation.search import Hunt, Mutant
 
 
 def answers_before_the_sync() -> AbstractContextManager[object]:
@@ -34,14 +35,14 @@ def answers_before_the_sync() -> AbstractContextManager[object]:
 
 @contextmanager
 def shows_before_the_sync() -> Iterator[None]:
-    """The high watermark moves with the append; who wrote still waits."""
-    note = Partition._on_appended
+    """The high watermark moves when a reader comes; who wrote still waits."""
+    bound = Partition.fetch_bound
 
-    def appended(self: Partition, leader: Leader) -> None:
-        note(self, leader)
+    def fetch_bound(self: Partition, isolation_level: int, is_follower: bool) -> int:
         self.log.update_high_watermark(self.log.log_end_offset)
+        return bound(self, isolation_level, is_follower)
 
-    with patch.object(Partition, "_on_appended", appended):
+    with patch.object(Partition, "fetch_bound", fetch_bound):
         yield
 
 
@@ -70,8 +71,16 @@ def leaves_the_torn_tail() -> AbstractContextManager[object]:
     return patch.object(Segment, "cut", cut)
 
 
-def recovers_without_checksums() -> AbstractContextManager[object]:
-    return patch.object(_Walk, "_check", lambda self, batch: None)
+@contextmanager
+def recovers_without_checksums() -> Iterator[None]:
+    """What else recovery looks at stays."""
+    check = _Walk._check
+
+    def without_checksum(self: _Walk, batch: Any) -> None:
+        check(self, Mock(header=batch.header))
+
+    with patch.object(_Walk, "_check", without_checksum):
+        yield
 
 
 def checkpoints_what_is_not_durable() -> AbstractContextManager[object]:
@@ -154,21 +163,23 @@ def cleans_away_what_producers_need() -> AbstractContextManager[object]:
     )
 
 
-MUTANTS: dict[Mutant, range] = {
-    answers_before_the_sync: range(40),
-    shows_before_the_sync: range(40),
-    syncs_nothing: range(40),
-    syncs_bytes_and_no_names: range(40),
-    leaves_the_torn_tail: range(40),
-    recovers_without_checksums: range(40),
-    checkpoints_what_is_not_durable: range(40),
-    keeps_the_clean_marker: range(40),
-    forgets_producers_at_start: range(40),
-    knows_only_two_batches: range(40),
-    commits_metadata_before_the_sync: range(40),
-    writes_snapshots_in_place: range(40),
-    forgets_log_starts: range(40),
-    goes_on_after_an_error: range(100),
-    cleans_away_what_producers_need: range(100),
+MUTANTS: dict[Mutant, Hunt] = {
+    answers_before_the_sync: Hunt(range(40), {Promise.ACKNOWLEDGED_KEPT}),
+    shows_before_the_sync: Hunt(range(40), {Promise.SEEN_KEPT}),
+    syncs_nothing: Hunt(range(40), {Promise.ACKNOWLEDGED_KEPT, Promise.LOST_TAIL}),
+    syncs_bytes_and_no_names: Hunt(range(40), {Promise.ACKNOWLEDGED_KEPT, Promise.LOST_TAIL}),
+    leaves_the_torn_tail: Hunt(range(40), {Promise.ONLY_SENT, Promise.ACKNOWLEDGED_KEPT}),
+    recovers_without_checksums: Hunt(range(40), {Promise.ONLY_SENT}),
+    checkpoints_what_is_not_durable: Hunt(range(40), {Promise.LOST_TAIL, Promise.DENSE}),
+    keeps_the_clean_marker: Hunt(range(40), {Promise.LOST_TAIL, Promise.ONLY_SENT, Promise.DENSE}),
+    forgets_producers_at_start: Hunt(range(40), {Promise.STANDS_ONCE}),
+    knows_only_two_batches: Hunt(range(40), {Promise.WRITER_GOES_ON}),
+    commits_metadata_before_the_sync: Hunt(range(40), {Promise.METADATA_KEPT}),
+    writes_snapshots_in_place: Hunt(range(40), {Promise.LIVES_ON}),
+    forgets_log_starts: Hunt(range(40), {Promise.LOG_START_KEPT}),
+    goes_on_after_an_error: Hunt(
+        range(100), {Promise.ACKNOWLEDGED_KEPT, Promise.ONE_RECORD, Promise.BELOW_HIGH_WATERMARK}
+    ),
+    cleans_away_what_producers_need: Hunt(range(100), {Promise.LAST_SEQUENCE}),
 }
-"""The seeds that are enough to find each; several times what it took."""
+"""Each with what must find it, and seeds enough for that; several times what it took."""

@@ -1,23 +1,4 @@
-"""What a broker has promised, and the invariants by which it is held to it.
-
-The names of the invariants, as a failure tells them:
-
-    an offset names one record                  whoever says so: an answer, a reader, another life
-    a record stands once                        also one that was sent again by an idempotent writer
-    only what was sent is served                byte for byte, with a right checksum
-    offsets are dense / ascend                  to readers; with gaps only where compaction works
-    what was acknowledged is kept               through anything, where acknowledged after fsync;
-                                                through the death of the process, everywhere
-    what a reader saw is kept                   likewise
-    only a tail that was not flushed is lost    by the loss of power, elsewhere
-    a high watermark only grows                 within a life of the broker
-    order of an idempotent writer is kept
-    an idempotent writer of a durable topic can go on
-    committed metadata is kept                  topics, their ids and settings, deletions
-    a log start that was told is kept           and no record above what was asked for is deleted
-    the newest record of a key is kept          in a compacted topic; deleted keys stay deleted
-    a producer's last sequence is kept          in the log itself, whatever is compacted
-    a producer id is given once
+"""What a broker has promised (`Promise`), and by what it is held to it.
 
 Nobody but this module knows the truth. Its cost is in proportion to what is told, not to what is.
 """
@@ -27,19 +8,61 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from moldau.ids import Uuid
 
 
+class Promise(StrEnum):
+    """As a failure names it, and a planted bug by which it must be found."""
+
+    ONE_RECORD = "an offset names one record"
+    """Whoever says so: an answer, a reader, another life."""
+    STANDS_ONCE = "a record stands once"
+    """Also one that was sent again by an idempotent writer."""
+    ONLY_SENT = "only what was sent is served"
+    """Byte for byte, with a right checksum."""
+    DENSE = "offsets are dense"
+    """To readers; they ascend, with gaps only where compaction works."""
+    BELOW_HIGH_WATERMARK = "only what is below the high watermark is served"
+    ACKNOWLEDGED_KEPT = "what was acknowledged is kept"
+    """Through anything, where acknowledged after fsync; through the death of the process,
+    everywhere."""
+    SEEN_KEPT = "what a reader saw is kept"
+    """Likewise."""
+    LOST_TAIL = "only a tail that was not flushed is lost"
+    """By the loss of power, elsewhere."""
+    HIGH_WATERMARK_GROWS = "a high watermark only grows"
+    """Within a life of the broker."""
+    ORDER = "order of an idempotent writer is kept"
+    WRITER_GOES_ON = "an idempotent writer of a durable topic can go on"
+    METADATA_KEPT = "committed metadata is kept"
+    """Topics, their ids and settings, deletions."""
+    LOG_START_KEPT = "a log start that was told is kept"
+    """And no record above what was asked for is deleted."""
+    NEWEST_OF_KEY = "the newest record of a key is kept"
+    """In a compacted topic; deleted keys stay deleted."""
+    LAST_SEQUENCE = "a producer's last sequence is kept"
+    """In the log itself, whatever is compacted."""
+    PRODUCER_ID_ONCE = "a producer id is given once"
+    LIVES_ON = "a broker whose disk refuses nothing comes up and lives on"
+    """Whatever the ends before have left there."""
+
+
 class BrokenPromise(AssertionError):
-    """An invariant does not hold."""
+    """It was not kept."""
+
+    def __init__(self, promise: str, facts: str = "") -> None:
+        super().__init__(f"{promise} ({facts})" if facts else f"{promise}")
+        self.promise = promise
 
 
 def demand(is_so: bool, promise: str, **facts: object) -> None:
+    """`promise` is a `Promise`, or what else a scenario calls its own."""
     if not is_so:
         told = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
-        raise BrokenPromise(f"{promise} ({told})")
+        raise BrokenPromise(promise, told)
 
 
 class Sent(NamedTuple):
@@ -82,6 +105,8 @@ class Partition:
         self.kind = kind
         self.records: dict[int, Sent] = {}
         """All that an answer or a reader has told."""
+        self.acknowledged: set[int] = set()
+        """The offsets of those that an answer has told."""
         self.offsets: dict[str, int] = {}
         self.promised_start = 0
         """What a deletion of records was answered with."""
@@ -105,7 +130,7 @@ class Partition:
         known = self.records.setdefault(offset, sent)
         demand(
             known == sent,
-            "an offset names one record",
+            Promise.ONE_RECORD,
             at=self,
             offset=offset,
             known=known.name,
@@ -116,7 +141,7 @@ class Partition:
         is_gone = where < self.asked_start
         demand(
             where == offset or is_gone,
-            "a record stands once",
+            Promise.STANDS_ONCE,
             at=self,
             record=sent.name,
             at_both=(where, offset),
@@ -127,7 +152,7 @@ class Partition:
         if life == self.high_watermark_life:
             demand(
                 offset >= self.high_watermark,
-                "a high watermark only grows",
+                Promise.HIGH_WATERMARK_GROWS,
                 at=self,
                 before=self.high_watermark,
                 now=offset,
@@ -138,7 +163,7 @@ class Partition:
         """The broker says that the log begins there, and was asked when so much was promised."""
         demand(
             promised <= offset <= self.asked_start,
-            "a log start that was told is kept",
+            Promise.LOG_START_KEPT,
             at=self,
             promised=promised,
             asked=self.asked_start,
@@ -152,20 +177,17 @@ class Partition:
 
     def on_life(self, end_offset: int, loss: int) -> None:
         """Another life found this log end; `loss` is what the ends before it may have taken."""
-        newest = max(self.records, default=-1)
         if loss == Loss.NOTHING or self.kind.is_durable:
-            demand(
-                newest < end_offset,
-                "what was acknowledged is kept",
-                at=self,
-                known_to=newest,
-                found_end=end_offset,
-                durable=self.kind.is_durable,
-            )
+            for promise, known in (
+                (Promise.ACKNOWLEDGED_KEPT, self.acknowledged),
+                (Promise.SEEN_KEPT, self.records),
+            ):
+                newest = max(known, default=-1)
+                demand(newest < end_offset, promise, at=self, newest=newest, found_end=end_offset)
             return
         demand(
             end_offset >= self.flushed,
-            "only a tail that was not flushed is lost",
+            Promise.LOST_TAIL,
             at=self,
             flushed=self.flushed,
             found_end=end_offset,
@@ -174,6 +196,7 @@ class Partition:
         for offset in [each for each in self.records if each >= end_offset]:
             self.lost += 1
             del self.offsets[self.records.pop(offset).name]
+            self.acknowledged.discard(offset)
 
     def check_sequences(
         self, expected: dict[int, tuple[int, int]], found: dict[int, int], position: int
@@ -189,7 +212,7 @@ class Partition:
             is_over = self.sequences.get(producer_id) != known or self.asked_start > 0
             demand(
                 is_kept or is_over,
-                "a producer's last sequence is kept",
+                Promise.LAST_SEQUENCE,
                 at=self,
                 producer_id=producer_id,
                 acknowledged=sequence,
@@ -210,9 +233,10 @@ class Partition:
             self._check_keys(at, unknown)
         else:
             for offset, known in self.records.items():
+                is_acknowledged = offset in self.acknowledged
                 demand(
                     offset < self.start or at.get(offset) == known,
-                    "what was acknowledged is kept",
+                    Promise.ACKNOWLEDGED_KEPT if is_acknowledged else Promise.SEEN_KEPT,
                     at=self,
                     offset=offset,
                     record=known.name,
@@ -232,7 +256,7 @@ class Partition:
             is_deleted = self.records[offset].value is None or key in unknown
             demand(
                 any(each >= offset for each in found) or (is_deleted and not found),
-                "the newest record of a key is kept",
+                Promise.NEWEST_OF_KEY,
                 at=self,
                 key=key,
                 newest=offset,
@@ -246,7 +270,7 @@ class Partition:
             if sent.writer.startswith("idempotent"):
                 demand(
                     sent.number > last.get(sent.writer, -1),
-                    "order of an idempotent writer is kept",
+                    Promise.ORDER,
                     at=self,
                     offset=offset,
                     record=sent.name,
@@ -285,12 +309,13 @@ class Ledger:
         self.counts["acknowledged"] += len(batch)
         for delta, sent in enumerate(batch):
             at.learn(offset + delta, sent)
+            at.acknowledged.add(offset + delta)
 
     def on_read(self, at: Partition, offset: int, found: Sent) -> None:
         """A reader got this."""
         demand(
             self.sent.get(found.name) == found,
-            "only what was sent is served",
+            Promise.ONLY_SENT,
             at=at,
             offset=offset,
             found=found,
@@ -299,7 +324,7 @@ class Ledger:
         at.learn(offset, found)
 
     def on_producer_id(self, producer_id: int) -> None:
-        demand(producer_id not in self.producer_ids, "a producer id is given once", id=producer_id)
+        demand(producer_id not in self.producer_ids, Promise.PRODUCER_ID_ONCE, id=producer_id)
         self.producer_ids.add(producer_id)
 
     # Metadata.
@@ -331,16 +356,14 @@ class Ledger:
             is_there = name in found
             demand(
                 is_there in topic.may_exist,
-                "committed metadata is kept",
+                Promise.METADATA_KEPT,
                 topic=name,
                 there=is_there,
             )
             if is_there and topic.may_exist == {True}:
-                demand(
-                    found[name] == topic.topic_id, "committed metadata is kept", topic_id_of=name
-                )
+                demand(found[name] == topic.topic_id, Promise.METADATA_KEPT, topic_id_of=name)
         for name in found:
-            demand(name in self.topics, "committed metadata is kept", nobody_made=name)
+            demand(name in self.topics, Promise.METADATA_KEPT, nobody_made=name)
 
     def check_settings(self, name: str, found: dict[str, str]) -> None:
         """What the topic's own settings are now."""
@@ -350,7 +373,7 @@ class Ledger:
         for setting, values in topic.settings.items():
             demand(
                 found.get(setting) in values,
-                "committed metadata is kept",
+                Promise.METADATA_KEPT,
                 topic=name,
                 setting=setting,
                 found=found.get(setting),

@@ -20,7 +20,7 @@ from moldau.runtime.simulated.simulation import Options, Simulation
 from moldau.runtime.simulated.trace import Fingerprint
 from tests.broker.simulation.clients import Administrator, Client, Reader, Writer, audit
 from tests.broker.simulation.lives import HOST, PORT, POWER, Lives, StartBroker, start_broker
-from tests.broker.simulation.promises import Kind, Ledger, demand
+from tests.broker.simulation.promises import Kind, Ledger, Promise, demand
 
 SAFETY_S: Final = 2.5
 LIVENESS_S: Final = 60.0
@@ -157,7 +157,7 @@ class Run:
             if self.ledger.topics[promised.topic].may_exist != {True}:
                 continue
             found = hosted.get(key)
-            demand(found is not None, "what was acknowledged is kept", partition=promised)
+            demand(found is not None, Promise.ACKNOWLEDGED_KEPT, partition=promised)
             assert found is not None
             promised.on_log_start(found.log_start_offset, promised.promised_start)
             promised.on_life(found.log_end_offset, loss)

@@ -1,7 +1,9 @@
 """Runs seeds of a scenario, in several processes, and tells what broke.
 
 `--seeds 2000` or `--seeds 100-200` for a search, `--seed 17` to see one again, `--mutants` for how
-many seeds it takes to find each planted bug.
+many seeds it takes to find each planted bug. A planted bug is found when it breaks a promise that
+it names. Another promise that breaks on the way is told, and the search goes on; a run that ends by
+anything else ends the search too, because a crash of the world would hide what the bug is about.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from functools import partial
 from typing import Final
 
 from moldau.runtime.simulated.report import SimulationFailed
+from tests.broker.simulation.promises import BrokenPromise
 from tests.broker.simulation.scenario import Outcome
 
 BLOCK: Final = 20
@@ -31,12 +34,22 @@ Mutant = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
+class Hunt:
+    """How a planted bug is to be found."""
+
+    seeds: range
+    """Enough of them; several times what it took."""
+    promises: Collection[str]
+    """One of these must break."""
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
-    """What is searched: a scenario by its seed, and bugs to plant with the seeds that are enough to
-    find each. Functions of modules, for other processes."""
+    """What is searched: a scenario by its seed, and bugs to plant. Functions of modules, for other
+    processes."""
 
     run: Callable[[int], Outcome]
-    mutants: Mapping[Mutant, range]
+    mutants: Mapping[Mutant, Hunt]
 
 
 @dataclass(slots=True)
@@ -76,18 +89,43 @@ def search(subject: Subject, seeds: range, processes: int) -> Iterator[Found]:
         yield from pool.map(partial(run_block, subject.run), blocks)
 
 
-def seeds_until_found(subject: Subject, mutant: Mutant) -> tuple[int, str] | None:
-    """How many seeds it took, and the promise that was seen broken."""
-    for count, seed in enumerate(subject.mutants[mutant], 1):
+@dataclass(slots=True)
+class Hunted:
+    """What came of a hunt."""
+
+    seeds: int = 0
+    is_found: bool = False
+    broken: str = ""
+    """The promise that was named, with its facts; or what ended the hunt."""
+    others: Counter[str] = field(default_factory=Counter)
+    """Promises that broke on the way and were not named."""
+
+    def __str__(self) -> str:
+        how = "" if self.is_found else "NOT FOUND  "
+        others = f"  (on the way: {', '.join(self.others)})" if self.others else ""
+        return f"{self.seeds:>3} seeds  {how}{self.broken}{others}"
+
+
+def hunt_down(run: Callable[[int], object], mutant: Mutant, hunt: Hunt) -> Hunted:
+    """Plant the bug, and run seeds until it is found or a run crashes."""
+    hunted = Hunted()
+    for seed in hunt.seeds:
+        hunted.seeds += 1
         try:
             with mutant():
-                subject.run(seed)
+                run(seed)
         except SimulationFailed as failure:
             cause = failure.__cause__
-            return count, f"{type(cause).__name__}: {cause}"
+            promise = cause.promise if isinstance(cause, BrokenPromise) else None
+            hunted.is_found = promise in hunt.promises
+            if hunted.is_found or promise is None:
+                what = failure.reason if cause is None else f"{type(cause).__name__}: {cause}"
+                hunted.broken = f"seed {seed}: {what}"
+                return hunted
+            hunted.others[promise] += 1
         finally:
             gc.collect()
-    return None
+    return hunted
 
 
 def report(subject: Subject, seeds: range, processes: int) -> bool:
@@ -109,11 +147,10 @@ def report(subject: Subject, seeds: range, processes: int) -> bool:
 def report_mutants(subject: Subject) -> bool:
     """A line for each; whether all were found."""
     are_all_found = True
-    for mutant in subject.mutants:
-        found = seeds_until_found(subject, mutant)
-        are_all_found = are_all_found and found is not None
-        told = "NOT FOUND" if found is None else f"{found[0]:>3} seeds  {found[1][:120]}"
-        tell(f"{mutant.__name__:34} {told}")
+    for mutant, hunt in subject.mutants.items():
+        hunted = hunt_down(subject.run, mutant, hunt)
+        are_all_found = are_all_found and hunted.is_found
+        tell(f"{mutant.__name__:34} {hunted}")
     return are_all_found
 
 

@@ -1,4 +1,4 @@
-"""Processes of users: producers, members of groups, an administrator, an auditor.
+"""Processes of users: members of groups, an administrator, an auditor; who writes is in `writers`.
 
 Each goes on whatever happens, as programs do that are started again when they end. Until the world
 is `ending`: then producers see their records through, and members read until all is read.
@@ -12,17 +12,19 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from moldau.broker.log.shell import rest
-from moldau.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from moldau.client.delivery import Delivery
+from moldau.client import Admin, Consumer, NewTopic, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from tests.broker.simulation.promises import demand
+from tests.client.simulation.promises import Promise
 from tests.client.simulation.reading import Reading
-from tests.client.simulation.truth import MORTAL, Group, Truth
+from tests.client.simulation.records import MORTAL, Kind, Read, name_of
+from tests.client.simulation.truth import Group, Truth
 from tests.client.simulation.watch import Watch
 
 LASTING: Final = ("a", "b")
-TOPICS: Final = {"a": 4, "b": 2, MORTAL: 2}
+HAND_PARTITIONS: Final = 2
+"""Of `b`, for who reads it by hand."""
 PARTITIONS_MAX: Final = 6
 CLIENT: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "broker:9092",
@@ -59,88 +61,6 @@ class World(Protocol):
 
 async def pause(runtime: Runtime, mean_s: float) -> None:
     await rest(runtime.random.expovariate(1 / mean_s))
-
-
-class Writer:
-    """A producer after the other, under names of their own."""
-
-    def __init__(self, world: World, name: str, options: Mapping[str, Any]) -> None:
-        self.world = world
-        self.name = name
-        self.options = options
-        self.is_idempotent = options.get("enable_idempotence", True)
-        self._lives = 0
-
-    async def run(self, runtime: Runtime) -> None:
-        while True:
-            self._lives += 1
-            try:
-                async with Producer(runtime=runtime, **CLIENT, **self.options) as producer:
-                    await self._write(runtime, producer, f"{self.name}-{self._lives}")
-                break
-            except KafkaError as error:
-                self.world.truth.counts[f"producer heard {error.code.name}"] += 1
-                await pause(runtime, RETRY_S)
-        self.world.on_ended()
-
-    async def _write(self, runtime: Runtime, producer: Producer, writer: str) -> None:
-        random = runtime.random
-        waiting: list[tuple[str, Delivery]] = []
-        number = 0
-        while not self.world.is_ending:
-            topic = random.choice(("a", "a", "a", "b", "b", MORTAL))
-            for _ in range(random.choice((1, 1, 2, 6))):
-                number += 1
-                await self._send(random, producer, topic, writer, number, waiting)
-            if random.random() < 0.3:
-                await self._settle(waiting, is_patient=random.random() < 0.3)
-            if random.random() < 0.01:
-                return await self._end(producer, waiting)
-            await pause(runtime, self.world.pause_s)
-        return await self._end(producer, waiting)
-
-    async def _send(
-        self,
-        random: Random,
-        producer: Producer,
-        topic: str,
-        writer: str,
-        number: int,
-        waiting: list[tuple[str, Delivery]],
-    ) -> None:
-        records = self.world.truth.records
-        name = records.sending(writer, number, is_idempotent=self.is_idempotent)
-        value = name.encode() + b" " + b"." * random.choice((0, 0, 50, 400))
-        key = random.choice((None, b"k%d" % random.randrange(8)))
-        try:
-            waiting.append((name, await producer.send(topic, value, key=key)))
-        except KafkaError as error:
-            records.refused(name)
-            self.world.truth.counts[f"send heard {error.code.name}"] += 1
-
-    async def _settle(self, waiting: list[tuple[str, Delivery]], *, is_patient: bool) -> None:
-        left = []
-        for name, delivery in waiting:
-            if not (delivery.is_done or is_patient):
-                left.append((name, delivery))
-                continue
-            try:
-                topic, partition, offset, _ = await delivery
-            except KafkaError as error:
-                self.world.truth.counts[f"delivery heard {error.code.name}"] += 1
-                continue
-            where = TopicPartition(topic, partition)
-            self.world.truth.records.acknowledged(name, where, offset)
-            self.world.truth.counts["acknowledged"] += 1
-        waiting[:] = left
-
-    async def _end(self, producer: Producer, waiting: list[tuple[str, Delivery]]) -> None:
-        """Everything that was accepted is decided in time."""
-        await self._settle(waiting, is_patient=True)
-        try:
-            await producer.flush()
-        except KafkaError:
-            self.world.truth.counts["flush told of failures"] += 1
 
 
 class Reader:
@@ -217,14 +137,14 @@ class Reader:
         is_of_twins = error.code in OF_STATIC_MEMBERS and "group_instance_id" in self.options
         demand(
             is_of_topic or is_of_twins,
-            "poll tells what the user has to know",
+            Promise.TOLD_BY_POLL,
             member=self.name,
             error=str(error),
         )
 
     async def _subscribe(self, reader: Consumer, reading: Reading) -> None:
         if self.what is None:
-            wanted = [TopicPartition("b", index) for index in range(TOPICS["b"])]
+            wanted = [TopicPartition("b", index) for index in range(HAND_PARTITIONS)]
             reader.assign(wanted)
             reading.on_partitions_assigned(wanted)
         elif isinstance(self.what, str):
@@ -236,7 +156,7 @@ class Reader:
         random = runtime.random
         parts = await reader.poll(POLL_S, max_records=random.choice((1, 5, 500)))
         names = [
-            (where, record.offset, reading.given(where, record.offset, record.value))
+            (where, record.offset, reading.given(where, record))
             for part in parts
             for where in (TopicPartition(part.topic, part.partition),)
             for record in part.records
@@ -255,7 +175,7 @@ class Reader:
             async with asyncio.timeout(POLL_S):
                 async for record in reader:
                     where = TopicPartition(record.topic, record.partition)
-                    name = reading.given(where, record.offset, record.value)
+                    name = reading.given(where, record)
                     self.group.worked_on(where, record.offset, name)
                     if random.random() < 0.1:
                         await pause(runtime, self.world.pause_s)
@@ -282,7 +202,9 @@ class Administrator:
     def __init__(self, world: World, tool: Group) -> None:
         self.world = world
         self.tool = tool
-        self.partitions = dict(TOPICS)
+        self.kinds = world.truth.records.kinds
+        self.partitions: dict[str, int] = {}
+        """Where some were added."""
         self.layout_is_there = False
 
     async def run(self, runtime: Runtime) -> None:
@@ -303,7 +225,9 @@ class Administrator:
         self.world.on_ended()
 
     async def _make_topics(self, admin: Admin) -> None:
-        wanted = [NewTopic(name, count, 1) for name, count in TOPICS.items()]
+        wanted = [
+            NewTopic(name, each.partitions, 1, each.configs) for name, each in self.kinds.items()
+        ]
         for made in (await admin.create_topics(wanted)).values():
             if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise made
@@ -323,8 +247,10 @@ class Administrator:
 
     async def _add_partitions(self, random: Random, admin: Admin) -> None:
         name = random.choice(LASTING)
-        count = self.partitions[name] + 1
+        kind = self.kinds[name]
+        count = self.partitions.get(name, kind.partitions) + 1
         if count <= PARTITIONS_MAX:
+            kind.partitions_max = count
             try:
                 await admin.create_partitions(name, count)
             except KafkaError as error:
@@ -379,7 +305,7 @@ class Administrator:
         self.world.truth.counts["members thrown out"] += 1
 
 
-async def audit(runtime: Runtime, truth: Truth, topics: Iterable[str]) -> None:
+async def audit(runtime: Runtime, truth: Truth) -> None:
     """Reads everything that there is, while nobody writes."""
     async with (
         Consumer(
@@ -387,20 +313,21 @@ async def audit(runtime: Runtime, truth: Truth, topics: Iterable[str]) -> None:
         ) as reader,
         Admin(runtime=runtime, **CLIENT) as admin,
     ):
-        await _raise_the_mortal(admin)
-        everything = await admin.partitions(*topics)
+        kinds = truth.records.kinds
+        await _raise_the_mortal(admin, kinds[MORTAL])
+        everything = await admin.partitions(*kinds)
         reader.assign(everything)
         # After a start the high watermark may stand lower than before, until what was found is
         # durable anew: so does Kafka's.
         ends = await reader.end_offsets(everything)
         ends = {each: max(ends[each], truth.records.known_end(each)) for each in everything}
-        found: dict[TopicPartition, list[tuple[int, str]]] = {each: [] for each in everything}
+        found: dict[TopicPartition, list[Read]] = {each: [] for each in everything}
         while any(len(found[each]) < ends[each] for each in everything):
             for part in await reader.poll(5.0):
                 at = found[TopicPartition(part.topic, part.partition)]
                 for record in part.records:
-                    demand(record.offset == len(at), "records follow one another", at=part[:2])
-                    at.append((record.offset, (record.value or b"").partition(b" ")[0].decode()))
+                    demand(record.offset == len(at), Promise.NO_GAP, at=part[:2])
+                    at.append(record)
         truth.records.check_whole(found)
         for group in truth.groups.values():
             since = group.moments()
@@ -409,20 +336,21 @@ async def audit(runtime: Runtime, truth: Truth, topics: Iterable[str]) -> None:
         check_all_was_worked_on(truth, found)
 
 
-async def _raise_the_mortal(admin: Admin) -> None:
+async def _raise_the_mortal(admin: Admin, kind: Kind) -> None:
     """A request to delete it that nobody waits for any more may come after it was made last."""
-    made = (await admin.create_topics([NewTopic(MORTAL, TOPICS[MORTAL], 1)]))[MORTAL]
+    made = (await admin.create_topics([NewTopic(MORTAL, kind.partitions, 1)]))[MORTAL]
     if isinstance(made, KafkaError) and made.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         raise made
 
 
-def check_all_was_worked_on(
-    truth: Truth, found: Mapping[TopicPartition, list[tuple[int, str]]]
-) -> None:
+def check_all_was_worked_on(truth: Truth, found: Mapping[TopicPartition, Iterable[Read]]) -> None:
     """By each group, of what it reads."""
     for group in truth.groups.values():
         for where, records in found.items():
             if group.is_free or not group.reads(where):
                 continue
-            missing = [name for _, name in records if name not in group.names]
-            demand(not missing, "all is worked on", group=group.name, at=where, missing=missing[:5])
+            names = [name_of(record) for record in records]
+            missing = [name for name in names if name not in group.names]
+            demand(
+                not missing, Promise.ALL_WORKED_ON, group=group.name, at=where, missing=missing[:5]
+            )

@@ -1,5 +1,5 @@
 """Bugs on purpose, of the kind that people really write, in clients and in coordinators. The
-simulation must find them all.
+simulation must find them all, each by a promise that it names.
 
 Each is a context in which the code has the bug; what is patched is told by its name, so a part that
 is renamed fails here and not silently.
@@ -7,6 +7,7 @@ is renamed fails here and not silently.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -30,11 +31,15 @@ from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
 from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.group.session import GroupSession
 from moldau.client.metadata import Metadata
-from moldau.client.positions import Asked, Position, Positions
+from moldau.client.position import Asked, Position
+from moldau.client.positions import Positions
 from moldau.ids import Uuid
 from moldau.protocol.messages.join_group import JoinGroupResponse
-from tests.broker.simulation.search import Mutant
+from tests.broker.simulation.search import Hunt, Mutant
+from tests.client.simulation.producer_mutants import PRODUCER_MUTANTS
+from tests.client.simulation.promises import Promise
 
 Mutation = AbstractContextManager[object]
 
@@ -162,6 +167,16 @@ def sends_again_as_something_new() -> Iterator[None]:
         yield
 
 
+def waits_for_what_nobody_ends() -> Mutation:
+    """The session of a consumer that is closed waits for its task, and has not told it."""
+
+    async def end(self: GroupSession, timeout_s: float) -> None:
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    return patch.object(GroupSession, "_end", end)
+
+
 # Coordinators.
 
 
@@ -214,27 +229,28 @@ def never_ends_a_session() -> Mutation:
     return patch.object(departure, "_counts", lambda what, member: False)
 
 
-MUTANTS: dict[Mutant, range] = {
-    each: range(160)
-    for each in (
-        begins_at_the_beginning,
-        commits_what_was_fetched,
-        believes_old_answers,
-        commits_old_offsets_to_new_topics,
-        reads_on_in_a_new_topic,
-        keeps_what_is_lost,
-        says_that_it_has_given_up,
-        joins_before_it_has_given_up,
-        watches_no_topics_when_it_is_back,
-        reads_on_what_was_revoked,
-        sends_again_as_something_new,
-        takes_commits_of_any_generation,
-        takes_commits_of_any_epoch,
-        answers_before_it_is_committed,
-        gives_what_others_still_have,
-        loads_without_the_end,
-        deletes_no_offsets,
-        never_ends_a_session,
-    )
+MUTANTS: dict[Mutant, Hunt] = {
+    begins_at_the_beginning: Hunt(range(160), {Promise.NOTHING_REPEATED}),
+    commits_what_was_fetched: Hunt(range(160), {Promise.ONLY_WORKED_ON}),
+    believes_old_answers: Hunt(range(160), {Promise.NOTHING_LEFT_OUT, Promise.NO_GAP}),
+    commits_old_offsets_to_new_topics: Hunt(
+        range(160), {Promise.COMMITTED_OF_TOPIC, Promise.ALL_WORKED_ON}
+    ),
+    reads_on_in_a_new_topic: Hunt(range(160), {Promise.COMMITTED_OF_TOPIC, Promise.ALL_WORKED_ON}),
+    keeps_what_is_lost: Hunt(range(160), {Promise.HEARD_IN_ORDER, Promise.ONE_OWNER}),
+    says_that_it_has_given_up: Hunt(range(160), {Promise.ONE_OWNER}),
+    joins_before_it_has_given_up: Hunt(range(160), {Promise.ONE_OWNER}),
+    watches_no_topics_when_it_is_back: Hunt(range(160), {Promise.ALL_COMMITTED}),
+    reads_on_what_was_revoked: Hunt(range(160), {Promise.ONLY_ASSIGNED}),
+    sends_again_as_something_new: Hunt(range(160), {Promise.STANDS_ONCE}),
+    waits_for_what_nobody_ends: Hunt(range(160), {Promise.ALL_END}),
+    takes_commits_of_any_generation: Hunt(range(160), {Promise.FENCED, Promise.COMMITTED_GROWS}),
+    takes_commits_of_any_epoch: Hunt(range(160), {Promise.FENCED, Promise.COMMITTED_GROWS}),
+    answers_before_it_is_committed: Hunt(range(160), {Promise.COMMITTED_SURVIVES}),
+    gives_what_others_still_have: Hunt(range(160), {Promise.ONE_OWNER}),
+    loads_without_the_end: Hunt(range(160), {Promise.SHARD_IS_ITS_LOG}),
+    deletes_no_offsets: Hunt(range(160), {Promise.COMMITTED_TOLD, Promise.SHARD_IS_ITS_LOG}),
+    never_ends_a_session: Hunt(range(160), {Promise.ALL_COMMITTED}),
+    **PRODUCER_MUTANTS,
 }
-"""The seeds that are enough to find each; several times what it took."""
+"""Each with what must find it, and seeds enough for that; several times what it took."""

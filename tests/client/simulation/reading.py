@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager
 from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.client.group.member import Member
 from tests.broker.simulation.promises import demand
-from tests.client.simulation.truth import Group, Truth, is_mortal
+from tests.client.simulation.promises import Promise
+from tests.client.simulation.records import Read, is_mortal
+from tests.client.simulation.truth import Group, Truth
 
 Looking = Callable[[], AbstractContextManager[None]]
 
@@ -50,7 +52,7 @@ class Reading(RebalanceListener):
         for where in partitions:
             demand(
                 (where in self._since) is were_there,
-                "listeners hear of each partition in order",
+                Promise.HEARD_IN_ORDER,
                 member=self,
                 heard=what,
                 at=where,
@@ -74,21 +76,20 @@ class Reading(RebalanceListener):
             del self._since[where]
             self._next.pop(where, None)
 
-    def given(self, where: TopicPartition, offset: int, value: bytes | None) -> str:
+    def given(self, where: TopicPartition, record: Read) -> str:
         """A record; its name."""
         with self._looking():
-            return self._given(where, offset, value)
+            return self._given(where, record)
 
-    def _given(self, where: TopicPartition, offset: int, value: bytes | None) -> str:
-        demand(where in self._since, "a poll gives only what is assigned", member=self, at=where)
-        name = (value or b"").partition(b" ")[0].decode()
-        self._truth.records.seen(name, where, offset)
+    def _given(self, where: TopicPartition, record: Read) -> str:
+        demand(where in self._since, Promise.ONLY_ASSIGNED, member=self, at=where)
+        name, offset = self._truth.records.seen(where, record), record.offset
         if is_mortal(where):
             return name
         if where in self._next:
             demand(
                 offset == self._next[where],
-                "records follow one another",
+                Promise.NO_GAP,
                 member=self,
                 at=where,
                 expected=self._next[where],

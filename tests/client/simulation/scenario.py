@@ -20,6 +20,7 @@ from moldau.broker.log.shell import rest
 from moldau.broker.server import Broker
 from moldau.client import TopicPartition
 from moldau.errors.codes import KafkaError
+from moldau.records import Codec
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.faults import FaultPlan, FaultScheduler
 from moldau.runtime.simulated.simulation import Simulation
@@ -27,17 +28,14 @@ from tests.broker.simulation import scenario as broker_scenario
 from tests.broker.simulation.lives import FATES, HOST, KILL, PORT, POWER, STOP, Lives
 from tests.broker.simulation.promises import BrokenPromise
 from tests.broker.simulation.scenario import Outcome
-from tests.client.simulation.actors import (
-    RETRY_S,
-    TOPICS,
-    Administrator,
-    Reader,
-    Writer,
-    audit,
-)
+from tests.client.simulation.actors import HAND_PARTITIONS, RETRY_S, Administrator, Reader, audit
 from tests.client.simulation.ghost import Ghost
-from tests.client.simulation.truth import MORTAL, Group, Truth
+from tests.client.simulation.promises import Promise
+from tests.client.simulation.records import MORTAL, Kind, Records
+from tests.client.simulation.truth import Group, Truth
+from tests.client.simulation.walls import Walls
 from tests.client.simulation.watch import Watch
+from tests.client.simulation.writers import Writer, draw_producer
 
 SAFETY_S: Final = 4.0
 LIVENESS_S: Final = 90.0
@@ -85,6 +83,20 @@ def draw_settings(random: Random, *, is_durable: bool) -> dict[str, str]:
     return settings
 
 
+def draw_kinds(random: Random) -> dict[str, Kind]:
+    """The topics that there are."""
+    codecs = (None, None, None, Codec.NONE, Codec.GZIP, Codec.ZSTD)
+    return {
+        "a": Kind(4, 4, codec=random.choice(codecs)),
+        "b": Kind(2, 2),
+        MORTAL: Kind(2, 2, is_mortal=True),
+        "narrow": Kind(
+            2, 2, bytes_max=random.choice((250, 600, 1500)), codec=random.choice(codecs)
+        ),
+        "stamped": Kind(3, 3, is_stamped=True, bytes_max=random.choice((None, None, 600))),
+    }
+
+
 class Run:
     """See the module. Satisfies the actors' `World`."""
 
@@ -103,7 +115,9 @@ class Run:
             self.lives.fates = {each: FATES[each] for each in (KILL, STOP)}
         self.last_fate = POWER if is_durable else KILL
         tool = Group("tool", is_free=True)
-        self.truth = Truth([tool])
+        self.walls = Walls()
+        clock = self.lives.node.clock
+        self.truth = Truth([tool], Records(draw_kinds(random), self.walls, clock))
         partitions = int(settings["offsets.topic.num.partitions"])
         self.watch = Watch(world, self.truth, lambda: self.lives.broker, partitions)
         self.members: list[Reader] = []
@@ -123,6 +137,15 @@ class Run:
     def on_ending(self, broker: Broker) -> None:
         """Nothing is asked of it any more."""
 
+    def _add_writer(self, at: int) -> None:
+        options = draw_producer(self.random)
+
+        async def run(runtime: Runtime) -> None:
+            clock = self.world.nodes[f"writer{at}"].clock
+            await Writer(self, f"w{at}", options, clock).run(runtime)
+
+        self._add(f"writer{at}", run)
+
     def _add(self, name: str, run: Callable[[Runtime], Any]) -> None:
         self._processes += 1
         self.world.add_node(name, run)
@@ -136,7 +159,7 @@ class Run:
         """When the topics are there."""
         random = self.random
         for at in range(random.choice((1, 2))):
-            self._add(f"writer{at}", Writer(self, f"w{at}", self._draw_producer(random)).run)
+            self._add_writer(at)
         for kind in random.sample(("eager", "cooperative", "consumer", "mixed", "hand"), 2):
             self._add_group(kind)
         names = [name for name in self.truth.groups if name not in ("tool", "hand")]
@@ -150,23 +173,20 @@ class Run:
             own={"member dies": self._kill_a_member, "coordinator moves": self._move},
         )
 
-    @staticmethod
-    def _draw_producer(random: Random) -> dict[str, Any]:
-        options: dict[str, Any] = {
-            "linger_ms": random.choice((0, 5, 30)),
-            "batch_size": random.choice((200, 2000, 16384)),
-            "delivery_timeout_ms": random.choice((700, 2000, 10_000)),
-            "max_block_ms": 600,
-            "compression_type": random.choice(("none", "none", "gzip")),
-        }
-        if random.random() < 0.25:
-            options |= {"enable_idempotence": False, "acks": random.choice(("1", "all"))}
-        return options
-
     def _add_group(self, kind: str) -> None:
         random = self.random
         is_static = kind != "hand" and random.random() < 0.3
-        what: Any = random.choice((["a"], ["a", "b"], ["a", MORTAL], "a|b", f"[ab]|{MORTAL}"))
+        what: Any = random.choice(
+            (
+                ["a"],
+                ["a", "b"],
+                ["a", MORTAL],
+                ["b", "narrow"],
+                ["narrow", "stamped"],
+                "a|b",
+                f"[ab]|{MORTAL}",
+            )
+        )
         if kind == "hand":
             what = None
         topics = frozenset(
@@ -174,9 +194,13 @@ class Run:
             if what is None
             else what
             if isinstance(what, list)
-            else [each for each in TOPICS if each in what or (each in "ab" and "[ab]" in what)]
+            else [
+                each
+                for each in self.truth.records.kinds
+                if each in what or (each in "ab" and "[ab]" in what)
+            ]
         )
-        group = Group(kind, topics, TOPICS["b"] if kind == "hand" else 1000)
+        group = Group(kind, topics, HAND_PARTITIONS if kind == "hand" else 1000)
         self.truth.groups[kind] = group
         base = random.choice(("range", "roundrobin", "sticky"))
         count = 1 if kind == "hand" else random.choice((2, 3))
@@ -285,7 +309,7 @@ class Run:
         is_done = False
         while not is_done:
             try:
-                await audit(runtime, self.truth, TOPICS)
+                await audit(runtime, self.truth)
                 is_done = True
             except KafkaError:  # it comes up yet
                 await rest(RETRY_S)
@@ -301,31 +325,54 @@ def run_clients(seed: int) -> Outcome:
     """Run one seed; SimulationFailed when a promise is broken."""
     with Simulation(seed, broker_scenario.draw_options(Random(seed))) as world:
         run = Run(world)
-        with run.watch.watching():
+        with run.walls.watching(), run.watch.watching():
             drive(world, run)
         return run.outcome()
 
 
 def drive(world: Simulation, run: Run) -> None:
     """From the beginning to the end."""
-    world.run_until(lambda: run.administrator.layout_is_there, within=LIVENESS_S)
+    reach(world, Promise.ALL_END, lambda: run.administrator.layout_is_there)
     run.add_clients()
     run.faults.start()
     world.after(run.random.uniform(*run.lives.rests_s), run.lives.strike)
     world.run_for(SAFETY_S)
     run.end()
     settled = every(0.1, world, lambda: not run.what_is_left())
-    world.run_until(lambda: settled() or world.now > SAFETY_S + LIVENESS_S, within=2 * LIVENESS_S)
-    left = run.what_is_left()
-    if left:
-        promise = "all is committed in the end"
-        world.fail(f"{promise}: {left}", BrokenPromise(promise))
-        world.run_for(0.0)
+    reach(world, Promise.ALL_COMMITTED, settled, run.what_is_left)
     run.leave()
-    world.run_until(run.all_have_ended, within=LIVENESS_S)
+    reach(world, Promise.ALL_END, run.all_have_ended)
     for number, how in enumerate((None, run.last_fate)):
         run.audit_after(number, how)
-        world.run_until(run.all_have_ended, within=LIVENESS_S)
+        reach(world, Promise.ALL_END, run.all_have_ended)
+
+
+def reach(
+    world: Simulation,
+    promise: Promise,
+    question: Callable[[], bool],
+    left: Callable[[], object] = lambda: "",
+) -> None:
+    """Lets time pass until it is so; if that takes too long, the promise is broken. `left`: what is
+    told then."""
+    is_reached = is_late = False
+
+    def look() -> bool:
+        nonlocal is_reached
+        is_reached = is_reached or question()
+        return is_reached or is_late
+
+    def ring() -> None:
+        nonlocal is_late
+        is_late = True
+
+    alarm = world.after(LIVENESS_S, ring)
+    world.run_until(look, within=2 * LIVENESS_S)
+    alarm.cancel()
+    if not is_reached:
+        broken = BrokenPromise(promise, f"{left()}")
+        world.fail(f"{broken}", broken)
+        world.run_for(0.0)
 
 
 def every(seconds: float, world: Simulation, question: Callable[[], bool]) -> Callable[[], bool]:

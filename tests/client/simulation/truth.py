@@ -1,24 +1,8 @@
-"""What is true of records and groups in a run, and the promises that are held against it.
+"""What is true of groups in a run, and the promises that are held against it; those of records are
+in `records`.
 
-The names of the promises, as a failure tells them:
-
-    only what was sent is read                  each record is of a producer that sent it
-    an offset names one record                  whoever says so: an acknowledgement, a consumer
-    a record stands once                        of an idempotent producer, however often it was sent
-    what was refused is nowhere                 a send that raised leaves nothing in the log
-    order of a producer is kept                 in each partition, of an idempotent one
-    what was acknowledged is kept               to the end
-    nothing is left out                         who takes a partition over goes on where the group
-                                                is done with everything, or before
-    nothing is repeated that was committed      it does not begin before what was committed then
-    records follow one another                  from one poll to the next, without a gap
-    a poll gives only what is assigned          and listeners hear of each partition in order
-    a commit covers only what was worked on     invariant 11 as far as consumers go
-    a committed offset does not go back         unless somebody committed less (invariant 13)
-    what was committed is written               when the client hears so
-
-Nobody but this module knows the truth; clients tell it what they do, the watch what it sees.
-Offsets of a topic that was deleted and made again say nothing, so there only names count.
+Nobody but these two knows the truth; clients tell it what they do, the watch what it sees. Offsets
+of a topic that was deleted and made again say nothing, so there only names count.
 """
 
 from __future__ import annotations
@@ -26,114 +10,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from moldau.client import TopicPartition
 from tests.broker.simulation.promises import demand
-
-MORTAL: Final = "phoenix"
-"""The topic that is deleted and made again."""
-
-
-def is_mortal(where: TopicPartition) -> bool:
-    return where.topic == MORTAL
-
-
-@dataclass(slots=True)
-class Sent:
-    """A record, by its name."""
-
-    writer: str
-    number: int
-    is_idempotent: bool
-    was_refused: bool = False
-    acknowledged: tuple[TopicPartition, int] | None = None
-    """Where; the offset is -1 if the broker did not say it."""
-
-
-class Records:
-    """All that was sent."""
-
-    def __init__(self) -> None:
-        self.sent: dict[str, Sent] = {}
-        self.at: dict[TopicPartition, dict[int, str]] = defaultdict(dict)
-        self._offsets: dict[tuple[TopicPartition, str], int] = {}
-
-    def sending(self, writer: str, number: int, *, is_idempotent: bool) -> str:
-        """Its name."""
-        name = f"{writer}/{number}"
-        assert name not in self.sent
-        self.sent[name] = Sent(writer, number, is_idempotent)
-        return name
-
-    def refused(self, name: str) -> None:
-        """`send` raised."""
-        self.sent[name].was_refused = True
-
-    def acknowledged(self, name: str, where: TopicPartition, offset: int) -> None:
-        """A delivery was told."""
-        self.sent[name].acknowledged = where, offset
-        if offset >= 0:
-            self._learn(name, where, offset)
-
-    def seen(self, name: str, where: TopicPartition, offset: int) -> None:
-        """A consumer was given it."""
-        known = self.sent.get(name)
-        demand(known is not None, "only what was sent is read", at=where, offset=offset, name=name)
-        assert known is not None
-        demand(not known.was_refused, "what was refused is nowhere", at=where, name=name)
-        self._learn(name, where, offset)
-
-    def _learn(self, name: str, where: TopicPartition, offset: int) -> None:
-        if is_mortal(where):
-            return
-        known = self.at[where].setdefault(offset, name)
-        demand(
-            known == name,
-            "an offset names one record",
-            at=where,
-            offset=offset,
-            known=known,
-            told=name,
-        )
-        if self.sent[name].is_idempotent:
-            first = self._offsets.setdefault((where, name), offset)
-            demand(
-                first == offset,
-                "a record stands once",
-                at=where,
-                name=name,
-                at_both=(first, offset),
-            )
-
-    def known_end(self, where: TopicPartition) -> int:
-        """Behind the last record that anybody was told of."""
-        return max(self.at[where], default=-1) + 1
-
-    def check_whole(self, found: Mapping[TopicPartition, list[tuple[int, str]]]) -> None:
-        """All that there is, read from the beginnings while nobody writes (invariant 9)."""
-        stands: dict[str, list[TopicPartition]] = defaultdict(list)
-        for where, records in found.items():
-            for _, name in records:
-                stands[name].append(where)
-        for name, sent in self.sent.items():
-            if sent.acknowledged is not None and not is_mortal(sent.acknowledged[0]):
-                demand(name in stands, "what was acknowledged is kept", name=name)
-            if sent.is_idempotent:
-                demand(len(stands[name]) <= 1, "a record stands once", name=name)
-        for where, records in found.items():
-            last: dict[str, int] = {}
-            for offset, name in records:
-                self.seen(name, where, offset)
-                sent = self.sent[name]
-                demand(
-                    not sent.is_idempotent or sent.number > last.get(sent.writer, -1),
-                    "order of a producer is kept",
-                    at=where,
-                    offset=offset,
-                    name=name,
-                )
-                last[sent.writer] = sent.number
+from tests.client.simulation.promises import Promise
+from tests.client.simulation.records import Records, is_mortal
 
 
 class Done:
@@ -208,7 +89,7 @@ class Group:
             return
         demand(
             offset <= self.done[where].end,
-            "a commit covers only what was worked on",
+            Promise.ONLY_WORKED_ON,
             group=self.name,
             at=where,
             offset=offset,
@@ -216,7 +97,7 @@ class Group:
         )
         demand(
             may_go_back or before is None or offset >= before or offset in self.unanswered[where],
-            "a committed offset does not go back",
+            Promise.COMMITTED_GROWS,
             group=self.name,
             at=where,
             before=before,
@@ -234,7 +115,7 @@ class Group:
             return
         demand(
             offset <= self.done[where].end,
-            "nothing is left out",
+            Promise.NOTHING_LEFT_OUT,
             group=self.name,
             at=where,
             begins=offset,
@@ -243,7 +124,7 @@ class Group:
         least = self.least_since(where, moment)
         demand(
             offset >= least,
-            "nothing is repeated that was committed",
+            Promise.NOTHING_REPEATED,
             group=self.name,
             at=where,
             begins=offset,
@@ -258,7 +139,7 @@ class Group:
             may_be = self.history[where][moments:]
             demand(
                 told.get(where) in may_be,
-                "what is committed is told",
+                Promise.COMMITTED_TOLD,
                 group=self.name,
                 at=where,
                 told=told.get(where),
@@ -273,7 +154,7 @@ class Group:
 class Truth:
     """All of it."""
 
-    def __init__(self, groups: Iterable[Group]) -> None:
-        self.records = Records()
+    def __init__(self, groups: Iterable[Group], records: Records) -> None:
+        self.records = records
         self.groups = {each.name: each for each in groups}
         self.counts: Counter[str] = Counter()

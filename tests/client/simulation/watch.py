@@ -3,14 +3,6 @@
 Those are: a coordinator has appended and replayed records, or loaded its log; a member has heard an
 answer, or run a change of what it owns; a commit begins, or is answered. Nothing else changes what
 is promised here, so looking then is looking after every event.
-
-    a partition has one owner                   of the members that the coordinator would let
-                                                commit it now (invariant 12)
-    a shard is what its log says                live, after every append, and when it is loaded
-                                                (invariant 13)
-    what was committed survives                 each acknowledged commit, and all below it, is
-                                                there in every later life
-    who is fenced does not commit               see `ghost`
 """
 
 from __future__ import annotations
@@ -46,6 +38,7 @@ from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
 from moldau.records import coordinator_partition
 from moldau.runtime.simulated.simulation import Simulation
 from tests.broker.simulation.promises import demand
+from tests.client.simulation.promises import Promise
 from tests.client.simulation.reading import Reading
 from tests.client.simulation.truth import Truth
 
@@ -154,7 +147,7 @@ class Watch:
                 other = owners.setdefault(where, reading)
                 demand(
                     other is reading,
-                    "a partition has one owner",
+                    Promise.ONE_OWNER,
                     group=name,
                     at=where,
                     owners=(other, reading),
@@ -261,7 +254,7 @@ class Watch:
         self.truth.counts["commits"] += 1
         demand(
             offset in group.history[where][since:],
-            "what was committed is written",
+            Promise.COMMITTED_WRITTEN,
             group=name,
             at=where,
             offset=offset,
@@ -297,30 +290,50 @@ class Watch:
             meaning.replay(at, NO_PRODUCER, record.key, record.value, 0)
             touched[_group_of(record.key)] = None
             if isinstance(record.key, OffsetCommitKey):
-                self._on_offset(record.key, record.value)
+                self._on_offset(record.key, record.value, live)
         for name in touched:
             _compare(live, meaning, name)
             self.check_owners(name)
 
     def _on_offset(
-        self, key: OffsetCommitKey, value: LogValue | None, *, is_seen: bool = True
+        self, key: OffsetCommitKey, value: LogValue | None, live: Groups | None = None
     ) -> None:
-        """`is_seen`: it was appended just now, not found in the log of a life before."""
+        """`live`: the shard that has appended it just now, if it was not found in the log of a life
+        before."""
         assert value is None or isinstance(value, OffsetCommitValue)
         group = self.truth.groups.get(key.group)
         if group is None:
             return
         where = TopicPartition(key.topic, key.partition)
         is_ghost = value is not None and value.metadata.startswith(GHOST)
-        if is_ghost and is_seen:
-            assert value is not None
-            self._check_ghost(key, value)
+        if value is not None and live is not None:
+            if is_ghost:
+                self._check_ghost(key, value, live)
+            elif not group.is_free:
+                self._check_end(where, value)
         group.on_stored(where, None if value is None else value.offset, may_go_back=is_ghost)
 
-    def _check_ghost(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+    def _check_end(self, where: TopicPartition, value: OffsetCommitValue) -> None:
+        """Of the topic that has the name now, if it is the one that was meant."""
+        broker = self._broker()
+        if broker is None or not self._is_of_now(where, value.topic_id):
+            return
+        try:
+            end = broker.node.replicas.partition(*where).log_end_offset
+        except KafkaError:  # it is just being made
+            return
+        demand(
+            value.offset <= end,
+            Promise.COMMITTED_OF_TOPIC,
+            at=where,
+            offset=value.offset,
+            log_end=end,
+        )
+
+    def _check_ghost(self, key: OffsetCommitKey, value: OffsetCommitValue, live: Groups) -> None:
         """It came under an id and epoch that were valid once: that member must be as far still."""
         _, member_id, epoch = value.metadata.split(" ")
-        group = self._live(key.group)
+        group = live.get(key.group)
         is_valid = False
         if isinstance(group, ClassicGroup):
             is_valid = member_id in group.members and group.generation_id == int(epoch)
@@ -332,7 +345,7 @@ class Watch:
             is_valid = member is not None and (is_owner or member.epoch == int(epoch))
         demand(
             is_valid,
-            "who is fenced does not commit",
+            Promise.FENCED,
             group=key.group,
             member=member_id,
             epoch=epoch,
@@ -365,7 +378,7 @@ class Watch:
         assert isinstance(live, Groups)
         demand(
             shard.promised_end <= end,
-            "what was committed survives",
+            Promise.COMMITTED_SURVIVES,
             partition=index,
             promised_to=shard.promised_end,
             found_end=end,
@@ -381,7 +394,7 @@ class Watch:
             if each.offset >= known_end:
                 shard.tape.append((each.offset, each.key, each.value))
                 if isinstance(each.key, OffsetCommitKey):
-                    self._on_offset(each.key, each.value, is_seen=False)
+                    self._on_offset(each.key, each.value)
         shard.home = live.world._home  # type: ignore[attr-defined]
         _compare_all(live, shard.make_again())
         self._note_stored(index, live)
@@ -427,7 +440,7 @@ def _compare(live: Groups, meaning: Groups, name: str) -> None:
     demand(
         live.offsets.of_group(name) == meaning.offsets.of_group(name)
         and _lasting(here, here) == _lasting(there, here),
-        "a shard is what its log says",
+        Promise.SHARD_IS_ITS_LOG,
         group=name,
         live=(_lasting(here, here), live.offsets.of_group(name)),
         log=(_lasting(there, here), meaning.offsets.of_group(name)),
