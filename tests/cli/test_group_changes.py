@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from typing import cast
 
 import pytest
 
+from moldau.cli.command import Context
 from moldau.cli.commands import group_move, group_reset
 from moldau.cli.commands.group_move import Transfer
-from moldau.cli.commands.group_plan import Step
-from moldau.client import Admin, OffsetAndMetadata, TopicPartition
+from moldau.cli.commands.group_plan import Outcome, Step, exit_code, tell_plan
+from moldau.client import Admin, FoundOffset, OffsetAndMetadata, Topic, TopicPartition
+from moldau.client.offsets import EARLIEST
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.plugins import Plugins
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 Offsets = dict[TopicPartition, OffsetAndMetadata]
@@ -127,3 +132,41 @@ def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
     assert failures == {"busy": "UNKNOWN_MEMBER_ID: the group has members (group='busy')"}
     four = OffsetAndMetadata(4)
     assert groups.stored == {"old": {A: four, B: at(9)}, "fresh": {A: four}}
+
+
+class Logs(Groups):
+    """With the logs that go from 0 to 9."""
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+        return {}
+
+    async def led_partitions(self, chosen: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return list(chosen)
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset]:
+        return {
+            where: FoundOffset(0 if each == EARLIEST else 9, -1, -1)
+            for where, each in wanted.items()
+        }
+
+
+def test_a_group_that_has_committed_nothing_costs_the_others_nothing() -> None:
+    groups = cast(Admin, Logs({"old": {A: at(4)}, "last": {B: at(5)}}))
+    wanted = group_reset.Wanted({}, group_reset.to_earliest)
+    planned = group_reset.plan_groups(groups, ["old", "odl", "last"], wanted, None)
+    steps, failures = asyncio.run(planned)
+    assert steps == [Step("old", A, 4, 0, 9), Step("last", B, 5, 0, 9)]
+    assert failures == {"odl": "group odl has committed nothing: name a --topic"}
+    out, err = io.StringIO(), io.StringIO()
+    context = Context(out, err, {}, lambda: Plugins([]))
+    arguments = Namespace(json=True, execute=True)
+    outcome = Outcome(failures=failures)
+    tell_plan(arguments, context, steps, outcome)
+    told = {each["group"]: each["executed"] for each in json.loads(out.getvalue())["groups"]}
+    assert told == {"old": True, "last": True, "odl": False}
+    assert (
+        err.getvalue() == "moldau: not changed: group odl has committed nothing: name a --topic\n"
+    )
+    assert exit_code(arguments, outcome.problems) == 1

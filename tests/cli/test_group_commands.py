@@ -184,9 +184,13 @@ def test_a_topic_that_is_gone_does_not_hide_the_others(shell: Shell, cluster: Cl
     unknown = shell("group", "reset", "widow", "--topic", "goes", "--to-earliest")
     assert unknown.err.startswith("moldau: UNKNOWN_TOPIC_OR_PARTITION")
     assert "goes" in unknown.err
-    nobody = shell("group", "reset", "widow", "nobody", "--to-earliest", "--execute")
-    assert (nobody.code, nobody.out) == (2, "")
+    nobody = shell("group", "reset", "nobody", "widow", "--to-latest", "--execute", "--json")
+    assert nobody.code == 1
     assert "group nobody has committed nothing" in nobody.err
+    told = {each["group"]: (each["executed"], each["error"]) for each in nobody.json["groups"]}
+    why = "group nobody has committed nothing: name a --topic"
+    assert told == {"nobody": (False, why), "widow": (True, None)}
+    assert offsets(shell, "widow")["stays", 0] == 2
 
 
 # Beside kafka-consumer-groups.sh

@@ -25,7 +25,9 @@ _HEAD = """\
 
 `Producer`, `Consumer` and `Admin` take these as a mapping by their names, or as keywords with
 underscores: `Producer(bootstrap_servers="localhost:9092", linger_ms=20)`. On the command line they
-are given with `--set`. Only what works is listed; any other name is refused.
+are given with `--set`, or in the file of `--command-config`; where the cluster is also with
+`--bootstrap` or in the environment variable `MOLDAU_BOOTSTRAP`. No other variable is read. Only what
+works is listed; any other name is refused.
 
 This page is made of the rows that the program reads; `python -m tests.client.page` makes it anew.
 """
@@ -44,7 +46,7 @@ def render() -> str:
     }
     parts = [_HEAD]
     for title, table in tables.items():
-        text = render_reference(table, title).replace("\n## ", "\n### ")
+        text = render_reference(table, title, in_environment=False).replace("\n## ", "\n### ")
         parts.append(f"#{text}")
     return "\n".join([*parts, _without_meaning()])
 

@@ -172,6 +172,8 @@ class ScriptedCluster:
     silence: set[type[Request]] = field(default_factory=set)
     refuse: dict[type[Request], list[int]] = field(default_factory=lambda: defaultdict(list))
     delay_s: float = 0.0
+    log_append_time_ms: int = -1
+    """What produce answers say of it, as if topics went by that."""
     next_producer_id: int = 1000
     next_session: int = 0
     cluster_id: str = "scripted"
@@ -370,7 +372,12 @@ def _produce(
             if not error:
                 error, offset = logs[data.index].append(bytes(data.records or b""))
             partitions.append(
-                PartitionProduceResponse(index=data.index, error_code=error, base_offset=offset)
+                PartitionProduceResponse(
+                    index=data.index,
+                    error_code=error,
+                    base_offset=offset,
+                    log_append_time_ms=cluster.log_append_time_ms,
+                )
             )
         answers.append(
             TopicProduceResponse(

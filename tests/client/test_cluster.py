@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moldau.client import Admin, TopicPartition
+from moldau.client import Admin, Consumer, Producer, TopicPartition
 from moldau.client import settings as rows
 from moldau.client.addresses import Address
 from moldau.client.backoff import Backoff
@@ -201,6 +201,85 @@ def test_a_kind_of_offset_that_the_broker_would_misread_is_not_asked_for() -> No
         world.cluster.served[2] = Versions(1, 6)
         world.cluster.add_topic("t", [1])
         assert world.run_client(main).code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def asked_about(world: ClientWorld, topic: str) -> list[MetadataRequest]:
+    """The requests for metadata of that topic so far."""
+    return [
+        request
+        for _, request in world.cluster.requests
+        if isinstance(request, MetadataRequest)
+        and topic in [each.name for each in request.topics or ()]
+    ]
+
+
+def test_a_member_looks_once_a_second_for_a_topic_that_there_is_not_and_finds_it_when_made() -> (
+    None
+):
+    """So it is read from its first records on. And it is not made by being looked for: one that
+    somebody deletes would come back at once."""
+    found_after: list[float] = []
+
+    async def main(runtime: Runtime) -> None:
+        async with Consumer(
+            runtime=runtime, bootstrap_servers=BOOTSTRAP, group_id="g", metadata_max_age_ms=300_000
+        ) as reader:
+            await reader.subscribe("late")
+            await reader.poll(60.0)
+            assert reader.assignment == []
+            world.cluster.add_topic("late", [1])
+            made = runtime.clock.monotonic()
+            while not reader.assignment:
+                await reader.poll(0.1)
+            found_after.append(runtime.clock.monotonic() - made)
+            seen.append(len(asked_about(world, "late")))
+            await reader.poll(60.0)
+
+    seen: list[int] = []
+    with ClientWorld() as world:
+        world.run_client(main)
+        assert 50 <= seen[0] <= 75, "once a second"
+        assert len(asked_about(world, "late")) <= seen[0] + 3, "there is nothing to look for"
+        first, *others = asked_about(world, "late")
+        assert first.allow_auto_topic_creation
+        assert sum(each.allow_auto_topic_creation for each in others) <= 3
+        assert found_after[0] < 5.0
+
+
+def test_a_producer_does_not_go_on_asking_for_a_topic_that_a_send_named_in_vain() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with Producer(
+            runtime=runtime, bootstrap_servers=BOOTSTRAP, max_block_ms=3_000
+        ) as writer:
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await writer.send("typo", b"v")
+            await (await writer.send("t", b"v"))
+            before.append(len(asked_about(world, "typo")))
+            await asyncio.sleep(200)
+
+    before: list[int] = []
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert before[0] >= 2, "it was tried for max.block.ms"
+        assert len(asked_about(world, "typo")) <= before[0] + 1
+
+
+def test_an_admin_does_not_go_on_asking_for_a_topic_that_a_call_named_in_vain() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with Admin(
+            runtime=runtime, bootstrap_servers=BOOTSTRAP, default_api_timeout_ms=3_000
+        ) as admin:
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await admin.list_offsets({TopicPartition("typo", 0): LATEST})
+            before.append(len(asked_about(world, "typo")))
+            await asyncio.sleep(200)
+
+    before: list[int] = []
+    with ClientWorld() as world:
+        world.run_client(main)
+        assert before[0] >= 2, "it was tried for default.api.timeout.ms"
+        assert len(asked_about(world, "typo")) <= before[0] + 1
 
 
 def test_a_closed_client_says_so() -> None:

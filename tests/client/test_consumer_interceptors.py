@@ -84,6 +84,44 @@ def test_an_interceptor_that_raises_costs_no_record_and_no_commit(
     assert told == {"Raises.on_consume", "Raises.on_commit", "Raises.close"}
 
 
+@pytest.mark.parametrize("what", ["text", [1], {}])
+def test_an_interceptor_that_returns_no_records_is_named_and_costs_none(
+    what: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Returns(ConsumerInterceptor):
+        def on_consume(self, parts: list[PartitionRecords]) -> Any:
+            return what
+
+    counts = Counts()
+
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime, interceptors=[Returns(), counts]) as reader:
+            reader.assign([("t", 0)])
+            await reader.seek_to_beginning()
+            return await read_all(reader, 20)
+
+    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 20)
+        assert world.run_client(main) == {0: list(range(20))}
+    assert counts.records == 20
+    words = f"Returns.on_consume must return a list of PartitionRecords, not {type(what).__name__}"
+    assert words in caplog.text
+
+
+def test_an_interceptor_whose_methods_wait_is_refused() -> None:
+    class Waits(ConsumerInterceptor):
+        async def on_consume(self, parts: Any) -> Any:  # type: ignore[override]
+            return parts
+
+    async def main(runtime: Runtime) -> None:
+        with pytest.raises(ConfigError, match="called, not awaited"):
+            await consumer(runtime, interceptors=[Waits()]).start()
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
 def test_what_keeps_records_back_keeps_them_from_async_for_too() -> None:
     async def main(runtime: Runtime) -> int:
         async with consumer(runtime, interceptors=[KeepsBack()], max_poll_records=5) as reader:

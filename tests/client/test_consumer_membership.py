@@ -12,6 +12,7 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from tests.client.group.test_simulated_groups import OPTIONS
 from tests.client.test_consumer import consumer, fill, read_all
@@ -92,6 +93,33 @@ def test_who_closes_leaves_as_told(
     epochs = [each.member_epoch for each in said if isinstance(each, ConsumerGroupHeartbeatRequest)]
     goes_for_a_while = instance is not None and leave_group is None
     assert (-1 in epochs, -2 in epochs) == (leaves, goes_for_a_while)
+
+
+@pytest.mark.parametrize("kind", ["eager", "consumer"])
+@pytest.mark.parametrize("commits_before", [False, True])
+def test_closing_takes_the_time_it_has_once(kind: str, commits_before: bool) -> None:
+    """For a commit before, for that of the end and for leaving together."""
+    leaving = (LeaveGroupRequest, ConsumerGroupHeartbeatRequest)
+
+    async def main(runtime: Runtime) -> float:
+        reader = member(runtime, kind)
+        await reader.start()
+        await reader.subscribe("t")
+        await read_all(reader, 10)
+        world.cluster.silence |= {OffsetCommitRequest, *leaving}
+        world.cluster.requests.clear()
+        if commits_before:
+            reader.commit_soon()
+        begun = runtime.clock.monotonic()
+        await reader.aclose(2.0)
+        return runtime.clock.monotonic() - begun
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert 2.0 <= world.run_client(main) < 2.2
+        said = {type(each) for _, each in world.cluster.requests}
+        assert OffsetCommitRequest in said
+        assert said & set(leaving), "the last commit leaves no time, but the group should know"
 
 
 @pytest.mark.parametrize("fails", [True, False])

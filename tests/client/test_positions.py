@@ -9,7 +9,8 @@ import pytest
 from moldau.client.addresses import Address
 from moldau.client.backoff import Backoff
 from moldau.client.metadata import Broker, Metadata, Partition, Topic, TopicPartition
-from moldau.client.positions import Bounds, Position, Positions, State
+from moldau.client.position import Position, State
+from moldau.client.positions import Bounds, Positions
 from moldau.client.reset import Reset, parse_reset
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError

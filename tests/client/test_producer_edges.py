@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from inspect import CORO_CLOSED, getcoroutinestate
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -444,6 +445,32 @@ def test_a_batch_that_failed_before_it_was_sent_keeps_nothing() -> None:
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         world.run_client(main)
+
+
+@pytest.mark.parametrize("count", [20, 3000])
+@pytest.mark.parametrize("given", ["partition", "key"])
+def test_records_with_and_without_a_place_of_their_own_keep_their_order(
+    given: str, count: int
+) -> None:
+    """Where those without one go, those of the others that go there too stay behind and before
+    them as they came."""
+    values = [b"%d" % number for number in range(count)]
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, batch_size=1000) as sender:
+            more: dict[str, Any] = {"keys": [None if n % 2 else b"k%d" % n for n in range(count)]}
+            if given == "partition":
+                more = {"partition": [None if n % 2 else n % 6 // 2 for n in range(count)]}
+            await sender.send_many("t", values, **more)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2, 1])
+        world.run_client(main)
+        stored = [[int(value or b"") for value in log.values()] for log in logs]
+        assert stored == [sorted(each) for each in stored]
+        assert sorted(chain(*stored)) == list(range(count))
+        free = [sum(number % 2 for number in each) for each in stored]
+        assert count < 1000 or sum(each > 0 for each in free) > 1, "they do not all go to one"
 
 
 def test_records_with_and_without_a_partition_keep_their_order_in_each() -> None:

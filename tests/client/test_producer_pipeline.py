@@ -14,6 +14,7 @@ from moldau.client.delivery import Delivery
 from moldau.client.metadata import Topic
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import Place, SerializationFailed
+from moldau.client.sync.shared_producer import SharedProducer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -45,13 +46,56 @@ def test_a_callback_hears_once_of_each_record_where_it_is() -> None:
                     "t",
                     b"%d" % number,
                     partition=0,
+                    timestamp_ms=10 * number,
                     on_delivery=lambda sent, error: heard.append((sent, error)),
                 )
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         world.run_client(main)
-    assert heard == [(Sent("t", 0, offset, -1), None) for offset in range(5)]
+    assert heard == [(Sent("t", 0, offset, 10 * offset), None) for offset in range(5)]
+
+
+@pytest.mark.parametrize("kind", [Producer, SharedProducer])
+def test_every_record_tells_its_time_however_it_was_sent(kind: Any) -> None:
+    async def main(runtime: Runtime) -> list[Sent]:
+        options: dict[str, Any] = {"linger_ms": 1000}
+        async with kind(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options) as sender:
+            sent = []
+            for _ in range(3):
+                sent.append(await sender.send("t", b"v"))
+                await asyncio.sleep(0.01)
+                sent.append(await sender.send("t", b"v", partition=0))
+            return [await each for each in sent]
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        sent = world.run_client(main)
+        assert [each.timestamp for each in sent] == [each.timestamp for each in stored(log)]
+        assert len({each.timestamp for each in sent}) > 2
+
+
+@pytest.mark.parametrize("appended_at", [-1, 99])
+def test_who_gave_a_record_its_time_is_told_it_unless_the_broker_sets_it(appended_at: int) -> None:
+    async def main(runtime: Runtime) -> list[Sent]:
+        async with producer(runtime, linger_ms=5, max_request_size=400) as sender:
+            small = [await sender.send("t", b"v", timestamp_ms=each) for each in (5, 3)]
+            large = [
+                await sender.send("t", bytes(100), partition=0, timestamp_ms=each)
+                for each in (7, 8, 9)
+            ]
+            return [await each for each in (*small, *large)]
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        log.max_message_bytes = 250
+        world.cluster.log_append_time_ms = appended_at
+        sent = world.run_client(main)
+        assert log.too_large, "some of them go in parts"
+        assert [each.timestamp for each in stored(log)] == [5, 3, 7, 8, 9]
+    own = [5, 3, 7, 8, 9]
+    assert [each.timestamp for each in sent] == ([99] * 5 if appended_at > 0 else own)
+    assert [each.offset for each in sent] == [0, 1, 2, 3, 4]
 
 
 def test_a_callback_hears_of_a_failure_which_flush_does_not_repeat() -> None:
@@ -113,7 +157,7 @@ def test_a_callback_that_raises_is_logged_and_harms_nobody(
     with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
         world.cluster.add_topic("t", [1])
         assert world.run_client(main).offset == 2
-    assert heard == [Sent("t", 0, 1, -1)]
+    assert [each.offset for each in heard if each is not None] == [1]
     assert "on_delivery failed" in caplog.text
     assert "my bug" in caplog.text
 
@@ -295,6 +339,55 @@ def test_interceptors_hear_of_what_could_not_be_serialized(serializer: Any) -> N
         world.cluster.add_topic("t", [1])
         world.run_client(main)
     assert heard == [("t", 0, SerializationFailed)]
+
+
+class Returns(ProducerInterceptor):
+    """Makes of a record what is none."""
+
+    def __init__(self, what: object) -> None:
+        self.what = what
+
+    def on_send(self, record: ProducerRecord) -> Any:
+        return self.what
+
+
+def test_an_interceptor_that_returns_no_record_is_named_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    noting = Noting()
+
+    async def main(runtime: Runtime) -> None:
+        given = [Returns("text"), noting, Returns(None)]
+        options: dict[str, Any] = {"value_serializer": "string"}
+        async with producer(runtime, interceptors=given, **options) as sender:
+            await sender.send("t", "a", partition=0)
+
+    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert log.values() == [b"a+noting"]
+    words = (
+        "Returns.on_send must return a ProducerRecord, or None to change nothing, not str 'text'"
+    )
+    assert caplog.text.count(words) == 1
+    assert [(partition, error) for partition, _, error in noting.heard] == [(0, None)]
+
+
+def test_an_interceptor_whose_methods_wait_is_refused() -> None:
+    class Waits(ProducerInterceptor):
+        async def on_acknowledgement(self, sent: Sent, error: MoldauError | None) -> None:  # type: ignore[override]
+            pass
+
+    async def main(runtime: Runtime) -> None:
+        with pytest.raises(ConfigError, match="called, not awaited") as caught:
+            await producer(runtime, interceptors=[Waits()]).start()
+        assert (caught.value.context["type"], caught.value.context["method"]) == (
+            "Waits",
+            "on_acknowledgement",
+        )
+
+    with ClientWorld() as world:
+        world.run_client(main)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_settings_without_meaning_are_told_once_and_secrets_are_not(
 ) -> None:
     async def main(runtime: Runtime) -> None:
         given = {"bootstrap.servers": BOOTSTRAP, "ssl.key.password": "hush", "client.id": "me"}
-        made = client(given, runtime=runtime, send_buffer_bytes=1000)
+        made = client(given, runtime=runtime, send_buffer_bytes=1000)  # type: ignore[call-arg]
         await made.start()
         await made.aclose()
 

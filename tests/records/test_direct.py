@@ -22,8 +22,8 @@ class Owner:
 
     is_done = False
 
-    async def outcome(self, index: int) -> str:
-        return f"outcome of {index}"
+    async def outcome(self, index: int, timestamp: int) -> str:
+        return f"outcome of {index} at {timestamp}"
 
 
 def spans(records: Any, values: list[bytes | None], width: int, skipped: int = 0) -> Any:
@@ -153,7 +153,7 @@ def test_a_slot_has_the_time_of_the_clock_and_knows_its_batch(kernel: Any) -> No
     assert first.is_done is False
     with pytest.raises(StopIteration) as ended:
         second.__await__().send(None)
-    assert ended.value.value == "outcome of 1"
+    assert ended.value.value == "outcome of 1 at 12"
 
 
 def test_a_full_batch_gives_no_slot_and_a_spent_one_refuses(kernel: Any) -> None:

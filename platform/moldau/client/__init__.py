@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from moldau.client.consumer_groups import GroupMetadata
     from moldau.client.consumer_interceptors import ConsumerInterceptor
     from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
-    from moldau.client.fetched import PartitionRecords
+    from moldau.client.fetched import PartitionRecords, TimestampType
     from moldau.client.group.descriptions import GroupDescription, GroupMember, ListedGroup
     from moldau.client.group.listener import RebalanceListener
     from moldau.client.group.offset_requests import OffsetAndMetadata
     from moldau.client.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.client.offsets import FoundOffset
+    from moldau.client.options.admin import AdminOptions
+    from moldau.client.options.consumer import ConsumerOptions
+    from moldau.client.options.producer import ProducerOptions
     from moldau.client.partitioner import RecordPartitioner
     from moldau.client.producer import Producer
     from moldau.client.producer_record import (
@@ -45,15 +48,19 @@ if TYPE_CHECKING:
     )
     from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
+    from moldau.client.world import ClientNotStarted
 
 _HOMES = {
     "Admin": "admin",
+    "AdminOptions": "options.admin",
     "Broker": "metadata",
+    "ClientNotStarted": "world",
     "ClusterDescription": "admin_cluster",
     "ConfigEntry": "admin_configs",
     "ConfigSource": "admin_configs",
     "Consumer": "consumer",
     "ConsumerInterceptor": "consumer_interceptors",
+    "ConsumerOptions": "options.consumer",
     "ConsumerRecord": "records_out",
     "CreatedTopic": "admin_topics",
     "Deliveries": "delivery",
@@ -75,6 +82,7 @@ _HOMES = {
     "PartitionRecords": "fetched",
     "Producer": "producer",
     "ProducerInterceptor": "producer_record",
+    "ProducerOptions": "options.producer",
     "ProducerRecord": "producer_record",
     "Quorum": "admin_cluster",
     "Reassignment": "admin_partitions",
@@ -86,18 +94,22 @@ _HOMES = {
     "Sent": "delivery",
     "SentRange": "delivery",
     "SerializationFailed": "serdes.contract",
+    "TimestampType": "fetched",
     "Topic": "metadata",
     "TopicPartition": "metadata",
 }
 
 __all__ = [
     "Admin",
+    "AdminOptions",
     "Broker",
+    "ClientNotStarted",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigSource",
     "Consumer",
     "ConsumerInterceptor",
+    "ConsumerOptions",
     "ConsumerRecord",
     "CreatedTopic",
     "Deliveries",
@@ -119,6 +131,7 @@ __all__ = [
     "PartitionRecords",
     "Producer",
     "ProducerInterceptor",
+    "ProducerOptions",
     "ProducerRecord",
     "Quorum",
     "Reassignment",
@@ -130,6 +143,7 @@ __all__ = [
     "Sent",
     "SentRange",
     "SerializationFailed",
+    "TimestampType",
     "Topic",
     "TopicPartition",
 ]

@@ -11,7 +11,7 @@ error. What may work later is tried again until `default.api.timeout.ms` is over
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Self, Unpack
 
 from moldau.client import settings as rows
 from moldau.client.admin_cluster import ClusterAdmin
@@ -20,7 +20,8 @@ from moldau.client.admin_partitions import PartitionAdmin
 from moldau.client.admin_progress import ProgressAdmin
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.world import World, closing_unless_ready
+from moldau.client.options.admin import AdminOptions
+from moldau.client.world import World, closing_unless_ready, comes_with_start
 from moldau.runtime import Runtime
 
 
@@ -28,12 +29,14 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
     """Topics, partitions, settings, brokers, groups. Belongs to the event loop that it was started
     in."""
 
+    _cluster: Cluster = comes_with_start("admin client")
+
     def __init__(
         self,
         settings: Mapping[str, object] | None = None,
         *,
         runtime: Runtime | None = None,
-        **options: object,
+        **options: Unpack[AdminOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win."""
         self._given = Given(settings or {}, options, without_meaning=WITHOUT_MEANING_TO_ADMINS)
@@ -56,5 +59,6 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
 
     async def aclose(self) -> None:
         """Closes its connections. May be called again."""
-        await self._cluster.aclose()
+        if "_cluster" in vars(self):
+            await self._cluster.aclose()
         await self._world.aclose()

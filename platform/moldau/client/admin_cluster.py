@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.arguments import partition_of, several
 from moldau.client.metadata import Broker, TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages.describe_cluster import (
@@ -219,7 +220,7 @@ class ClusterAdmin(AdminRequests):
         if brokers is None:
             await self._cluster.refresh()
             brokers = sorted(self._cluster.metadata.brokers)
-        chosen = list(brokers)
+        chosen = several(brokers, "broker")
         request = DescribeLogDirsRequest(topics=None)
         answers = await asyncio.gather(
             *(self._ask(request, DescribeLogDirsResponse, node_id=each) for each in chosen)
@@ -232,6 +233,7 @@ class ClusterAdmin(AdminRequests):
 
     async def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers."""
+        where = partition_of(where)
         self._cluster.watch([where.topic])
         topic = TopicRequest(name=where.topic, partition_indexes=[where.partition])
         request = DescribeProducersRequest(topics=[topic])

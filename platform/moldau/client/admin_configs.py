@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from moldau.client.absence import maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.arguments import name_of, names_of, several
 from moldau.client.cluster import ANY_BROKER
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
@@ -109,8 +111,8 @@ class ConfigAdmin(AdminRequests):
             resources=[
                 DescribeConfigsResource(
                     resource_type=resource.type,
-                    resource_name=resource.name,
-                    configuration_keys=None if names is None else list(names),
+                    resource_name=name_of(resource.name, "resource"),
+                    configuration_keys=None if names is None else names_of(names, "setting"),
                 )
             ],
             include_synonyms=True,
@@ -121,7 +123,7 @@ class ConfigAdmin(AdminRequests):
         async def ask(wanted: list[Resource]) -> dict[Resource, list[ConfigEntry] | KafkaError]:
             answer = await self._ask_once(request, DescribeConfigsResponse, node_id)
             found = answer.results[0]
-            error = error_of(found.error_code, found.error_message, **_told(resource))
+            error = maybe_final(error_of(found.error_code, found.error_message, **_told(resource)))
             return {resource: error or [_entry(each) for each in found.configs]}
 
         await self._require_broker(node_id)
@@ -149,12 +151,15 @@ class ConfigAdmin(AdminRequests):
                 for name, value in (values or {}).items()
             )
         changes += (
-            AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in unset
+            AlterableConfig(name=name, config_operation=_DELETE, value=None)
+            for name in names_of(unset, "setting")
         )
         request = IncrementalAlterConfigsRequest(
             resources=[
                 AlterConfigsResource(
-                    resource_type=resource.type, resource_name=resource.name, configs=changes
+                    resource_type=resource.type,
+                    resource_name=name_of(resource.name, "resource"),
+                    configs=changes,
                 )
             ],
             validate_only=validate_only,
@@ -164,7 +169,7 @@ class ConfigAdmin(AdminRequests):
         async def ask(wanted: list[Resource]) -> dict[Resource, KafkaError | None]:
             answer = await self._ask_once(request, IncrementalAlterConfigsResponse, node_id)
             found = answer.responses[0]
-            error = error_of(found.error_code, found.error_message, **_told(resource))
+            error = maybe_final(error_of(found.error_code, found.error_message, **_told(resource)))
             return {resource: error}
 
         await self._require_broker(node_id)
@@ -174,7 +179,9 @@ class ConfigAdmin(AdminRequests):
 
     async def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
         """What has settings of its own; of all types unless some are named."""
-        request = ListConfigResourcesRequest(resource_types=[int(each) for each in types])
+        request = ListConfigResourcesRequest(
+            resource_types=[int(each) for each in several(types, "type")]
+        )
         answer = await self._ask(request, ListConfigResourcesResponse)
         raise_for(answer.error_code, api="ListConfigResources")
         return [

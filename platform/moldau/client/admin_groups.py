@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from moldau.client.admin_requests import AdminRequests
+from moldau.client.arguments import name_of, names_of, offsets_to_store, partitions_in
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import (
     GroupDescription,
@@ -67,8 +68,10 @@ class GroupAdmin(AdminRequests):
     ) -> list[ListedGroup]:
         """All groups of the cluster, or those in these states (Stable, Empty, ...) and of these
         types (classic, consumer, share, streams), by name."""
+        request = ListGroupsRequest(
+            states_filter=names_of(states, "state"), types_filter=names_of(types, "type")
+        )
         await self._cluster.refresh()
-        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         answers = await asyncio.gather(
             *(self._list_at(request, broker) for broker in sorted(self._cluster.metadata.brokers))
         )
@@ -93,7 +96,8 @@ class GroupAdmin(AdminRequests):
         self, groups: Iterable[str]
     ) -> dict[str, GroupDescription | KafkaError]:
         """State, members and what each of them reads."""
-        return await self._each_group(groups, self._describe)
+        chosen = names_of(groups, "group", one="describe_group")
+        return await self._each_group(chosen, self._describe)
 
     async def describe_group(self, group: str) -> GroupDescription:
         """As `describe_groups` for one; raises the KafkaError."""
@@ -127,7 +131,8 @@ class GroupAdmin(AdminRequests):
 
     async def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
         """Deletes groups that have no members, with their offsets."""
-        return await self._each_group(groups, self._delete)
+        chosen = names_of(groups, "group", one="delete_group")
+        return await self._each_group(chosen, self._delete)
 
     async def delete_group(self, group: str) -> None:
         """As `delete_groups` for one; raises the KafkaError."""
@@ -151,7 +156,7 @@ class GroupAdmin(AdminRequests):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed, of these partitions or of all. `require_stable`: waits for
         transactions that are about to commit offsets."""
-        wanted = None if partitions is None else list(partitions)
+        wanted = None if partitions is None else partitions_in(partitions)
 
         async def ask(coordinator: Coordinator) -> dict[TopicPartition, OffsetAndMetadata]:
             return await self._committed(coordinator, wanted, require_stable=require_stable)
@@ -182,10 +187,7 @@ class GroupAdmin(AdminRequests):
     ) -> None:
         """Makes the group go on elsewhere. It must have no members. KafkaError names the first
         partition that was not altered."""
-        whole = {
-            where: each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-            for where, each in offsets.items()
-        }
+        whole = offsets_to_store(offsets)
 
         async def ask(coordinator: Coordinator) -> None:
             answer = await coordinator.call(
@@ -204,7 +206,7 @@ class GroupAdmin(AdminRequests):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forgets what the group has committed of partitions that none of its members reads."""
         by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for where in partitions:
+        for where in partitions_in(partitions):
             wanted = OffsetDeleteRequestPartition(partition_index=where.partition)
             by_topic.setdefault(where.topic, []).append(wanted)
         request = OffsetDeleteRequest(
@@ -250,9 +252,12 @@ class GroupAdmin(AdminRequests):
         because = f"{_BY_ADMIN}: {reason}" if reason else _BY_ADMIN
         members = [
             MemberIdentity(member_id="", group_instance_id=each, reason=because)
-            for each in instance_ids
+            for each in names_of(instance_ids, "static member")
         ]
-        members += [MemberIdentity(member_id=each, reason=because) for each in member_ids]
+        members += [
+            MemberIdentity(member_id=each, reason=because)
+            for each in names_of(member_ids, "member")
+        ]
         request = LeaveGroupRequest(group_id=group, members=members)
 
         async def ask(coordinator: Coordinator) -> None:
@@ -284,7 +289,7 @@ class GroupAdmin(AdminRequests):
         raise_for(code, reason, group=coordinator.group_id, **context)
 
     async def _at_coordinator(self, group: str, ask: Callable[[Coordinator], Awaitable[V]]) -> V:
-        coordinator = Coordinator(self._cluster, group, lane="")
+        coordinator = Coordinator(self._cluster, name_of(group, "group"), lane="")
 
         async def attempt() -> V:
             return await ask(coordinator)
@@ -303,7 +308,7 @@ class GroupAdmin(AdminRequests):
             except KafkaError as error:
                 return error
 
-        names = list(dict.fromkeys(groups))
+        names = list(dict.fromkeys(names_of(groups, "group")))
         return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
 
 

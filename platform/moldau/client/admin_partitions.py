@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from moldau.client import settings as rows
 from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.arguments import by_partition, names_of, partition_of, partitions_in
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages import describe_topic_partitions as paging
@@ -67,11 +68,12 @@ class PartitionAdmin(AdminRequests):
     async def eligible_replicas(self, *topics: str) -> dict[TopicPartition, EligibleReplicas]:
         """Who could lead each partition of these topics, or of all, if nobody in sync is left.
         KafkaError for a topic that there is not, and where the broker is older than Kafka 3.8."""
+        names = sorted(set(names_of(topics, "topic")))
         found: dict[TopicPartition, EligibleReplicas] = {}
         cursor: paging.Cursor | None = None
         while True:
             request = paging.DescribeTopicPartitionsRequest(
-                topics=[paging.TopicRequest(name=name) for name in sorted(set(topics))],
+                topics=[paging.TopicRequest(name=name) for name in names],
                 response_partition_limit=self._page_partitions,
                 cursor=cursor,
             )
@@ -127,7 +129,7 @@ class PartitionAdmin(AdminRequests):
         move of a partition. What was started goes on by itself: see
         `list_partition_reassignments`."""
         by_topic: dict[str, list[ReassignablePartition]] = {}
-        for where, brokers in replicas.items():
+        for where, brokers in by_partition(replicas).items():
             wanted = ReassignablePartition(
                 partition_index=where.partition,
                 replicas=None if brokers is None else list(brokers),
@@ -181,7 +183,8 @@ class PartitionAdmin(AdminRequests):
         """Moves replicas, each told by partition and broker, to another directory of their broker.
         The move goes on by itself: see `describe_log_dirs`."""
         by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
-        for (where, broker), path in directories.items():
+        for (given, broker), path in directories.items():
+            where = partition_of(given)
             by_broker.setdefault(broker, {}).setdefault(path, []).append(where)
         answers = await asyncio.gather(
             *(self._alter_log_dirs(broker, dirs) for broker, dirs in by_broker.items())
@@ -223,6 +226,6 @@ class PartitionAdmin(AdminRequests):
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     by_topic: dict[str, list[int]] = {}
-    for where in partitions:
+    for where in partitions_in(partitions):
         by_topic.setdefault(where.topic, []).append(where.partition)
     return by_topic

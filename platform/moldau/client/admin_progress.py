@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from moldau.client.admin_groups import GroupAdmin
 from moldau.client.admin_topics import TopicAdmin
+from moldau.client.arguments import names_of, partitions_in
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import GroupDescription, GroupMember
 from moldau.client.group.offset_requests import OffsetAndMetadata
@@ -96,7 +97,8 @@ class ProgressAdmin(TopicAdmin, GroupAdmin):
 
     async def groups_progress(self, groups: Iterable[str]) -> dict[str, GroupProgress | KafkaError]:
         """As `group_progress` for several; logs that several groups read are asked once."""
-        parts = await self._each_group(groups, self._part)
+        chosen_groups = names_of(groups, "group", one="group_progress")
+        parts = await self._each_group(chosen_groups, self._part)
         chosen = {
             where
             for part in parts.values()
@@ -120,7 +122,7 @@ class ProgressAdmin(TopicAdmin, GroupAdmin):
 
     async def led_partitions(self, chosen: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of them that there are, and that have a leader at present."""
-        wanted = list(chosen)
+        wanted = partitions_in(chosen)
         topics = await self.describe_topics({where.topic for where in wanted})
         led = {
             TopicPartition(topic.name, each.index)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from moldau.client import settings as rows
+from moldau.client.absence import final, maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
+from moldau.client.arguments import by_partition, name_of, names_of, several
+from moldau.client.backoff import may_work_later
 from moldau.client.cluster import CONTROLLER
 from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import Found, list_offsets
@@ -89,6 +92,7 @@ class TopicAdmin(AdminRequests):
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
         """Each topic, or why it cannot be described."""
+        chosen = names_of(names, "topic")
 
         async def ask(wanted: list[str]) -> dict[str, Topic | KafkaError]:
             answer = await self._ask_once(_metadata_request(wanted), MetadataResponse)
@@ -96,11 +100,11 @@ class TopicAdmin(AdminRequests):
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return {
                 name: metadata.topics.get(name)
-                or _final(KafkaError(metadata.refused.get(name, unknown), topic=name))
+                or final(KafkaError(metadata.refused.get(name, unknown), topic=name))
                 for name in wanted
             }
 
-        return await self._for_each(names, ask)
+        return await self._for_each(chosen, ask)
 
     async def describe_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, Topic | KafkaError]:
         """As `describe_topics`: a topic that was deleted and made again has another id."""
@@ -113,13 +117,13 @@ class TopicAdmin(AdminRequests):
             found = {each.topic_id: each for each in metadata.topics.values()}
             return {each: found.get(each) or _unknown_id(each) for each in wanted}
 
-        return await self._for_each(ids, ask)
+        return await self._for_each(several(ids, "topic id"), ask)
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Makes topics, or only says whether they could be made."""
-        by_name = {topic.name: topic for topic in topics}
+        by_name = {name_of(each.name, "topic"): each for each in _new(topics)}
 
         async def ask(wanted: list[str]) -> dict[str, CreatedTopic | KafkaError]:
             request = CreateTopicsRequest(
@@ -138,6 +142,7 @@ class TopicAdmin(AdminRequests):
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Deletes topics with all their records."""
+        chosen = names_of(names, "topic", one="delete_topic")
 
         async def ask(wanted: list[str]) -> dict[str, KafkaError | None]:
             request = DeleteTopicsRequest(
@@ -149,14 +154,14 @@ class TopicAdmin(AdminRequests):
                 request = DeleteTopicsRequest(topic_names=wanted, timeout_ms=self._timeout_ms)
             answer = await self._ask_once(request, DeleteTopicsResponse, CONTROLLER)
             return {
-                each.name: _maybe_final(
+                each.name: maybe_final(
                     error_of(each.error_code, each.error_message, topic=each.name)
                 )
                 for each in answer.responses
                 if each.name is not None
             }
 
-        return await self._for_each(names, ask)
+        return await self._for_each(chosen, ask)
 
     async def delete_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, KafkaError | None]:
         """As `delete_topics`: cannot hit a topic that was made again under the same name."""
@@ -169,7 +174,7 @@ class TopicAdmin(AdminRequests):
             )
             answer = await self._ask_once(request, DeleteTopicsResponse, CONTROLLER)
             return {
-                each.topic_id: _maybe_final(
+                each.topic_id: maybe_final(
                     error_of(
                         each.error_code, each.error_message, topic_id=format_uuid(each.topic_id)
                     )
@@ -177,7 +182,7 @@ class TopicAdmin(AdminRequests):
                 for each in answer.responses
             }
 
-        return await self._for_each(ids, ask)
+        return await self._for_each(several(ids, "topic id"), ask)
 
     async def _require_ids(self, request: type[Request], version: int) -> None:
         connection = await self._cluster.connection()
@@ -198,6 +203,7 @@ class TopicAdmin(AdminRequests):
         validate_only: bool = False,
     ) -> None:
         """Makes the topic have `count` partitions in all. Keys go to other ones from then on."""
+        name_of(topic, "topic")
 
         async def ask(wanted: list[str]) -> dict[str, KafkaError | None]:
             placed = (
@@ -212,7 +218,7 @@ class TopicAdmin(AdminRequests):
             )
             answer = await self._ask_once(request, CreatePartitionsResponse, CONTROLLER)
             return {
-                each.name: _maybe_final(
+                each.name: maybe_final(
                     error_of(each.error_code, each.error_message, topic=each.name)
                 )
                 for each in answer.results
@@ -234,79 +240,106 @@ class TopicAdmin(AdminRequests):
     ) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
         `moldau.client.offsets`."""
-        return await list_offsets(self._cluster, wanted, is_committed=is_committed)
+        chosen = by_partition(wanted)
+        return await list_offsets(self._cluster, chosen, is_committed=is_committed)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """Deletes the records below an offset (`TO_THE_END`: all); where each log begins then."""
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
+        begins then, or why nothing was deleted there: what fails for one is done for the others."""
+        before = by_partition(before)
         self._cluster.watch({where.topic for where in before})
-        starts: dict[TopicPartition, int] = {}
+        results: dict[TopicPartition, int | KafkaError] = {}
 
-        async def attempt() -> dict[TopicPartition, int]:
-            by_leader: dict[int, list[TopicPartition]] = {}
-            for where in before:
-                if where not in starts:
-                    by_leader.setdefault(await self._cluster.leader(where), []).append(where)
-            asked = (
-                self._delete_from(leader, {where: before[where] for where in chosen})
-                for leader, chosen in by_leader.items()
-            )
-            for answer in await asyncio.gather(*asked):
-                starts.update(answer)
-            return starts
+        async def attempt() -> None:
+            results.update(await self._delete_records(before, _open_ones(before, results)))
+            for where in _open_ones(before, results):
+                found = results.get(where)
+                assert isinstance(found, KafkaError)
+                raise found
 
-        return await self._cluster.retry(attempt)
+        try:
+            await self._cluster.retry(attempt)
+        except KafkaError:
+            if results.keys() < before.keys():
+                raise  # nobody was reached
+        return {where: results[where] for where in before}
+
+    async def _delete_records(
+        self, before: Mapping[TopicPartition, int], wanted: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        results: dict[TopicPartition, int | KafkaError] = {}
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for where in wanted:
+            try:
+                leader = await self._cluster.leader(where)
+            except KafkaError as error:
+                results[where] = error
+            else:
+                by_leader.setdefault(leader, {})[where] = before[where]
+        asked = (self._delete_from(leader, chosen) for leader, chosen in by_leader.items())
+        for answer in await asyncio.gather(*asked):
+            results.update(answer)
+        return results
 
     async def _delete_from(
         self, leader: int, before: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, int | KafkaError]:
         by_topic: dict[str, list[DeleteRecordsPartition]] = {}
         for where, offset in before.items():
             wanted = DeleteRecordsPartition(partition_index=where.partition, offset=offset)
             by_topic.setdefault(where.topic, []).append(wanted)
         topics = [DeleteRecordsTopic(name=name, partitions=each) for name, each in by_topic.items()]
         request = DeleteRecordsRequest(topics=topics, timeout_ms=self._timeout_ms)
-        answer = await self._cluster.call(request, DeleteRecordsResponse, node_id=leader)
-        starts = {}
+        try:
+            answer = await self._cluster.call(request, DeleteRecordsResponse, node_id=leader)
+        except KafkaError as error:
+            return dict.fromkeys(before, error)
+        results: dict[TopicPartition, int | KafkaError] = {}
         for topic in answer.topics:
             for each in topic.partitions:
+                where = TopicPartition(topic.name, each.partition_index)
+                results[where] = each.low_watermark
                 if each.error_code:
-                    raise KafkaError(
-                        each.error_code, topic=topic.name, partition=each.partition_index
-                    )
-                starts[TopicPartition(topic.name, each.partition_index)] = each.low_watermark
-        return starts
+                    refused = _not_deleted(each.error_code, where, before[where])
+                    self._cluster.note(refused)
+                    results[where] = refused
+        silence = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "left out of the broker's answer")
+        return {where: results.get(where, silence) for where in before}
 
     @property
     def _timeout_ms(self) -> int:
         return self._cluster.settings[rows.request_timeout_ms]
 
 
-class _Final(KafkaError):
-    """An error that is not to be tried again, whatever its code allows: a topic that is not there
-    when it is asked for by its name is most likely not there at all."""
-
-    @property
-    def retriable(self) -> bool:
-        return False
-
-
-_NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-def _final(error: KafkaError) -> KafkaError:
-    if error.code not in _NOT_THERE:
-        return error
-    return _Final(error.code, error.reason, **error.context)
+def _open_ones(
+    before: Mapping[TopicPartition, int], results: Mapping[TopicPartition, int | KafkaError]
+) -> list[TopicPartition]:
+    """The partitions that have no answer yet, or one that may become another."""
+    found = ((where, results.get(where)) for where in before)
+    return [
+        where
+        for where, result in found
+        if result is None or (isinstance(result, KafkaError) and may_work_later(result))
+    ]
 
 
-def _maybe_final(error: KafkaError | None) -> KafkaError | None:
-    return None if error is None else _final(error)
+_NOT_DELETED: Final = {
+    ErrorCode.POLICY_VIOLATION: "records can be deleted only where cleanup.policy includes delete",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the log ends before that offset",
+}
+
+
+def _not_deleted(code: int, where: TopicPartition, offset: int) -> KafkaError:
+    known = KafkaError(code)
+    reason = _NOT_DELETED.get(known.code, known.reason)
+    asked = "end" if offset == TO_THE_END else offset
+    return KafkaError(code, reason, topic=where.topic, partition=where.partition, before=asked)
 
 
 def _unknown_id(topic_id: Uuid) -> KafkaError:
-    return _final(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=format_uuid(topic_id)))
+    return final(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=format_uuid(topic_id)))
 
 
 def _metadata_request(names: list[str] | None) -> MetadataRequest:
@@ -324,6 +357,14 @@ def _value(result: T | KafkaError) -> T:
     if isinstance(result, KafkaError):
         raise result
     return result
+
+
+def _new(topics: Iterable[NewTopic]) -> list[NewTopic]:
+    chosen: list[object] = [*several(topics, "new topic", one="create_topic")]
+    for each in chosen:
+        if not isinstance(each, NewTopic):
+            raise TypeError(f"a topic to be made is a NewTopic, not {each!r}")
+    return cast("list[NewTopic]", chosen)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

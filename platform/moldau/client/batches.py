@@ -94,6 +94,7 @@ class Batch:
         self.last_error: KafkaError | None = None
         self.base_offset = NO_OFFSET
         self.timestamp = NO_TIMESTAMP
+        """When the broker appended it, if it goes by that."""
         self.on_done: list[Callable[[], None]] | None = None
         self.told = 0
         """How many of its records somebody waits for, who will hear of their failure."""

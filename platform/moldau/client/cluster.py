@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.addresses import Address
-from moldau.client.backoff import Backoff
+from moldau.client.arguments import name_of
+from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
 from moldau.config import Settings
@@ -66,11 +68,13 @@ class _Link:
 
 @dataclass(slots=True)
 class _Refresh:
-    """Who waits for which round of metadata."""
+    """Who waits for which round of metadata: those `asked` for the one under way, those `waiting`
+    for the one after it."""
 
     task: asyncio.Task[None] | None = None
     again: bool = False
     failures: int = 0
+    asked: list[asyncio.Future[None]] = field(default_factory=list)
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
 
@@ -84,7 +88,7 @@ class Cluster:
         self.runtime = runtime
         self.settings = settings
         self.metadata = Metadata()
-        self.is_closed = False
+        self._closing = asyncio.Event()
         self.on_update: Callable[[], None] | None = None
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
         self._reconnect = Backoff(
@@ -97,12 +101,22 @@ class Cluster:
         self._creates_topics = creates_topics
         self.awaits_topics = False
         """Whether topics that are watched and missing are looked for until somebody makes them."""
+        self.follows_pattern = False
+        """Whether what is watched are topics that match a pattern: one that was deleted is not made
+        again by asking for it."""
         self._only_looks = False
         self._topics: dict[str, None] = {}
         self._ids: frozenset[Uuid] = frozenset()
         self.watches_all = False
         self._refresh = _Refresh()
         self._refresh_timer: asyncio.TimerHandle | None = None
+        self.blind_for: KafkaError | None = None
+        """Why the last refresh brought nothing; None when it did."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `aclose` was called."""
+        return self._closing.is_set()
 
     # Connections
 
@@ -225,8 +239,7 @@ class Cluster:
 
     def watch(self, topics: Iterable[str]) -> None:
         """From now on metadata of these topics is kept fresh too."""
-        for topic in topics:
-            self._topics[topic] = None
+        self._topics |= dict.fromkeys([name_of(each, "topic") for each in topics])
 
     def look_for(self, ids: frozenset[Uuid]) -> None:
         """The next refresh asks for the topics of these ids too."""
@@ -245,9 +258,13 @@ class Cluster:
             return
         self._refresh.again = True
         if self._refresh.task is None:
-            self._refresh.task = self.runtime.spawn(
-                self._refresh_until_fresh(), name="refresh metadata"
-            )
+            self._begin_refreshing()
+
+    def _begin_refreshing(self) -> None:
+        self._refresh.task = self.runtime.spawn(
+            self._refresh_until_fresh(), name="refresh metadata"
+        )
+        self._refresh.task.add_done_callback(self._refreshing_ended)
 
     async def refresh(self) -> None:
         """Waits for metadata that was asked for after this call; KafkaError if it cannot be had."""
@@ -257,25 +274,42 @@ class Cluster:
         self.request_refresh()
         await future
 
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether metadata is being asked for."""
+        return self._refresh.task is not None
+
     async def _refresh_until_fresh(self) -> None:
         state = self._refresh
-        try:
-            while state.again and not self.is_closed:
-                state.again = False
-                waiting, state.waiting = state.waiting, []
-                error = await self._ask_metadata()
-                _settle(waiting, error)
-                if error is None:
-                    state.failures = 0
-                    continue
-                state.failures += 1
-                state.again = bool(self._topics) or bool(state.waiting)
-                await asyncio.sleep(self.backoff.wait_s(state.failures, self.runtime.random))
-        finally:
-            state.task = None
-            waiting, state.waiting = state.waiting, []
-            _settle(waiting, _closed_error())
-        self._plan_next_refresh()
+        while state.again and not self.is_closed:
+            state.again = False
+            state.asked, state.waiting = state.waiting, []
+            error = self.blind_for = await self._ask_metadata()
+            _settle(state.asked, error)
+            if error is None:
+                state.failures = 0
+                continue
+            state.failures += 1
+            state.again = bool(self._topics) or bool(state.waiting)
+            await self._pause(state.failures)
+
+    def _refreshing_ended(self, task: asyncio.Task[None]) -> None:
+        """Whatever has ended it, nobody waits in vain, and metadata is asked for again: a bug that
+        one answer brings out must not leave the client with what it knew then."""
+        state = self._refresh
+        state.task = None
+        broken = None if task.cancelled() else task.exception()
+        if self.is_closed or task.cancelled():
+            _settle((*state.asked, *state.waiting), _closed_error())
+        elif broken is not None:
+            _settle(state.asked, broken)
+            state.failures += 1
+            wait_s = self.backoff.wait_s(state.failures, self.runtime.random)
+            self._refresh_later(wait_s, self.request_refresh)
+        elif state.again:
+            self._begin_refreshing()
+        else:
+            self._plan_next_refresh()
 
     async def _ask_metadata(self) -> KafkaError | None:
         try:
@@ -302,7 +336,8 @@ class Cluster:
         if self._ids and connection.version_of(MetadataRequest) >= _TOPICS_BY_ID:
             topics += [MetadataRequestTopic(topic_id=each, name=None) for each in sorted(self._ids)]
         self._ids = frozenset()
-        creates = self._creates_topics and not self.watches_all and not self._only_looks
+        is_named = not self.watches_all and not self.follows_pattern
+        creates = self._creates_topics and is_named and not self._only_looks
         self._only_looks = False
         return MetadataRequest(
             topics=None if self.watches_all else topics, allow_auto_topic_creation=creates
@@ -320,19 +355,19 @@ class Cluster:
                 link.connection.close()
 
     def _plan_next_refresh(self) -> None:
+        age_ms = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN)
+        again = self.request_refresh
+        missing = map(self.metadata.refused.get, self._topics if self.awaits_topics else ())
+        if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in missing:
+            soon_ms = max(self.settings[rows.retry_backoff_max_ms], _REFRESH_FIRST_MS_MIN)
+            if soon_ms < age_ms:
+                age_ms, again = soon_ms, self._look_again
+        self._refresh_later(age_ms / 1000, again)
+
+    def _refresh_later(self, delay_s: float, again: Callable[[], None]) -> None:
         if self._refresh_timer is not None:
             self._refresh_timer.cancel()
-            self._refresh_timer = None
-        if not self.is_closed:
-            age_ms = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN)
-            again = self.request_refresh
-            missing = map(self.metadata.refused.get, self._topics if self.awaits_topics else ())
-            if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in missing:
-                soon_ms = max(self.settings[rows.retry_backoff_max_ms], _REFRESH_FIRST_MS_MIN)
-                if soon_ms < age_ms:
-                    age_ms, again = soon_ms, self._look_again
-            loop = asyncio.get_running_loop()
-            self._refresh_timer = loop.call_later(age_ms / 1000, again)
+        self._refresh_timer = asyncio.get_running_loop().call_later(delay_s, again)
 
     def _look_again(self) -> None:
         """Whether somebody has made what was missing. It is not made by asking: a topic that was
@@ -399,8 +434,10 @@ class Cluster:
     async def retry(self, attempt: Attempt[T], *, timeout_s: float | None = None) -> T:
         """`attempt()` until it succeeds, fails for good, or the time is over.
 
-        Then the last error is raised, as what it is, with how often and how long it was tried.
+        Then the last error is raised, as what it is, with how often and how long it was tried. When
+        the client is closed meanwhile, that is the error, at once.
         """
+        self._check_open()
         if timeout_s is None:
             timeout_s = self.settings[rows.default_api_timeout_ms] / 1000
         clock = self.runtime.clock
@@ -413,13 +450,14 @@ class Cluster:
                     try:
                         return await attempt()
                     except KafkaError as error:
-                        if not _may_work_later(error):
+                        if not may_work_later(error):
                             raise
                         last = error
                     failures += 1
                     if last.code.refreshes_metadata or last.code is ErrorCode.NOT_CONTROLLER:
                         self.request_refresh()
-                    await asyncio.sleep(self.backoff.wait_s(failures, self.runtime.random))
+                    await self._pause(failures)
+                    self._check_open()
         except TimeoutError:
             seconds = round(clock.monotonic() - start, 3)
             if last is None:
@@ -433,6 +471,12 @@ class Cluster:
             facts |= {"attempts": failures, "seconds": seconds}
             raise KafkaError(last.code, last.reason, **facts) from None
 
+    async def _pause(self, failures: int) -> None:
+        """Between two tries; over at once when the client is closed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.backoff.wait_s(failures, self.runtime.random)):
+                await self._closing.wait()
+
     def _check_open(self) -> None:
         if self.is_closed:
             raise _closed_error()
@@ -441,11 +485,10 @@ class Cluster:
         """Closes all connections; calls under way fail. May be called again."""
         if self.is_closed:
             return
-        self.is_closed = True
+        self._closing.set()
         if self._refresh_timer is not None:
             self._refresh_timer.cancel()
-        waiting, self._refresh.waiting = self._refresh.waiting, []
-        _settle(waiting, _closed_error())
+        _settle((*self._refresh.asked, *self._refresh.waiting), _closed_error())
         ending: list[asyncio.Task[Any]] = [
             link.opening for link in self._links.values() if link.opening is not None
         ]
@@ -466,15 +509,11 @@ def _look_at(task: asyncio.Task[Connection]) -> None:
         task.exception()
 
 
-def _may_work_later(error: KafkaError) -> bool:
-    return error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
-
-
 def _closed_error() -> KafkaError:
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client is closed")
 
 
-def _settle(waiting: Iterable[asyncio.Future[None]], error: KafkaError | None) -> None:
+def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None) -> None:
     for future in waiting:
         if future.done():
             continue

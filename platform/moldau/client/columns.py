@@ -9,16 +9,19 @@ somebody hands in Arrow data, and not before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from itertools import pairwise, repeat
+from typing import Any, Final, NamedTuple, cast
 
-from moldau.client.runs import InBuffers, Run
+from moldau.client.arguments import check_number, told
+from moldau.client.runs import InBuffers, Rows, Run, Values
 from moldau.errors import ConfigError
-from moldau.records import Headers, Spans
+from moldau.records import Headers, Row, Spans
 
 _KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")
+_OF_ALL: Final = ("timestamps_ms", "partition")
+_NO_HEADERS: Final[Headers] = ()
 _ARROW_MARKS: Final = ("__arrow_c_stream__", "__arrow_c_array__")
 
 
@@ -66,6 +69,18 @@ class Columns(NamedTuple):
     timestamps_ms: int | Sequence[int | None] | None = None
     partition: int | Sequence[int | None] | None = None
 
+    def check(self) -> None:
+        """TypeError for what is no column, ValueError for one of another length; by its name."""
+        count = _length("values", self.values)
+        for name, column in zip(self._fields[1:], self[1:], strict=True):
+            if column is None or (name in _OF_ALL and isinstance(column, int)):
+                continue
+            length = _length(name, column)
+            if length != count:
+                raise ValueError(
+                    f"values and {name} must be of one length, not {count} and {length}"
+                )
+
     @property
     def is_even(self) -> bool:
         """Whether values (and keys) are all that the records do not have in common."""
@@ -95,10 +110,64 @@ class Columns(NamedTuple):
             return None
         return [InBuffers(stamp, *each) for each in zip(values, keys, strict=True)]
 
+    @property
+    def partition_max(self) -> int:
+        """The highest partition that is named; 0 where none is."""
+        if isinstance(self.partition, int):
+            return self.partition
+        chosen = [each for each in self.partition or () if each is not None]
+        for each in chosen:
+            check_number(each)
+        return max(chosen, default=0)
+
+    def runs(self, now_ms: int) -> Sequence[Run]:
+        """The records in the order given, however they are held."""
+        runs = self.in_buffers(now_ms)
+        if runs is not None:
+            return runs
+        columns = self.as_lists()
+        if columns.keys is None and columns.is_even:
+            stamp = columns.timestamps_ms if isinstance(columns.timestamps_ms, int) else now_ms
+            return [Values(stamp, cast("Sequence[Any]", columns.values))]
+        return [Rows(columns.rows(now_ms))]
+
+    def rows(self, now_ms: int) -> list[Row]:
+        """Of lists: timestamp, key, value and headers of each record."""
+        stamps: Iterable[int | None] = _each(self.timestamps_ms, len(self.values))
+        if self.timestamps_ms is None:
+            stamps = repeat(now_ms, len(self.values))
+        elif not isinstance(self.timestamps_ms, int):
+            stamps = [now_ms if each is None else each for each in stamps]
+        return list(self._zipped(stamps))
+
+    def each(self) -> Iterable[Any]:
+        """Of lists: timestamp (None for now), key, value, headers and partition of each record."""
+        count = len(self.values)
+        stamps = _each(self.timestamps_ms, count)
+        return self._zipped(stamps, _each(self.partition, count))
+
+    def _zipped(self, stamps: Iterable[Any], *more: Iterable[Any]) -> Iterable[Any]:
+        count = len(self.values)
+        keys = repeat(None, count) if self.keys is None else self.keys
+        headers = repeat(_NO_HEADERS, count) if self.headers is None else self.headers
+        return zip(stamps, keys, self.values, headers, *more, strict=True)
+
+
+def _length(name: str, column: Any) -> int:
+    if isinstance(column, str | bytes | bytearray | memoryview) or not hasattr(column, "__len__"):
+        of_all = "one for all records, or " if name in _OF_ALL else ""
+        raise TypeError(f"{name} must be {of_all}a list with one for each, not {told(column)}")
+    return len(column)
+
 
 def is_arrow(values: object) -> bool:
     """Whether it offers Arrow's C interface."""
     return any(hasattr(values, mark) for mark in _ARROW_MARKS)
+
+
+def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int | None]:
+    """One a record."""
+    return repeat(given, count) if given is None or isinstance(given, int) else given
 
 
 def from_arrow(given: Columns) -> Columns:

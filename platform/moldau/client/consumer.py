@@ -25,9 +25,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Self
+from functools import partial
+from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
+from moldau.client.arguments import partitions_in
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
@@ -39,7 +41,7 @@ from moldau.client.common_settings import (
 from moldau.client.consumer_groups import ConsumerGroup, GroupMetadata, OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor, Interceptors
 from moldau.client.consumer_metrics import ConsumerMetrics
-from moldau.client.consumer_positions import ConsumerPositions, Partitions, where_of
+from moldau.client.consumer_positions import ConsumerPositions, Partitions
 from moldau.client.fetched import PartitionRecords
 from moldau.client.fetcher import Fetcher
 from moldau.client.foreign import LOG
@@ -49,14 +51,16 @@ from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
+from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.positions import Bounds, Positions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.reset import parse_reset
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
-from moldau.client.world import World, closing_unless_ready
+from moldau.client.streams_out import PartStream, RecordStream
+from moldau.client.world import World, closing_unless_ready, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.runtime import Runtime
+from moldau.runtime import Clock, Runtime
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
@@ -67,6 +71,8 @@ class Consumer(ConsumerPositions):
     """Reads records. Belongs to the event loop that it was started in, and to one task at a time
     that polls."""
 
+    _clock: Clock = comes_with_start("consumer")
+
     def __init__(
         self,
         settings: Mapping[str, object] | None = None,
@@ -75,7 +81,7 @@ class Consumer(ConsumerPositions):
         interceptors: Sequence[ConsumerInterceptor] = (),
         key_deserializer: DeserializerGiven = None,
         value_deserializer: DeserializerGiven = None,
-        **options: object,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win.
 
@@ -143,7 +149,7 @@ class Consumer(ConsumerPositions):
         if settings[rows.group_id] is not None:
             self._cluster.awaits_topics = True
             self._group = ConsumerGroup(runtime, self._cluster, settings, self)
-            self._fetcher.committed = self._group.committed
+            self._fetcher.committed = self._group.look_up
         async with closing_unless_ready(self.aclose):
             named = self._given.of(interceptor_classes, settings)
             self._interceptors = Interceptors([*named, *self._given_interceptors])
@@ -163,7 +169,7 @@ class Consumer(ConsumerPositions):
         if self._is_closing:
             return
         self._is_closing = True
-        if hasattr(self, "_fetcher"):
+        if "_fetcher" in vars(self):
             self._fetcher.news.set()  # a poll that waits has to hear of it
         try:
             if self._group is not None:
@@ -172,7 +178,7 @@ class Consumer(ConsumerPositions):
                 )
         finally:
             self._is_closed = True
-            if hasattr(self, "_fetcher"):
+            if "_fetcher" in vars(self):
                 self._fetcher.close()
                 await self._cluster.aclose()
             self._interceptors.close()
@@ -199,13 +205,14 @@ class Consumer(ConsumerPositions):
         group = self._require_group("subscribe")
         if self._interest.is_by_hand:
             raise ValueError("partitions are assigned by hand: unsubscribe first")
-        self._interest = interest(
-            topics,
-            pattern,
-            is_remote=coordinator_decides(self.settings),
-            excludes_internal=self.settings[rows.exclude_internal_topics],
+        self._follow(
+            interest(
+                topics,
+                pattern,
+                is_remote=coordinator_decides(self.settings),
+                excludes_internal=self.settings[rows.exclude_internal_topics],
+            )
         )
-        self._cluster.watches_all = self._interest.pattern is not None
         self._cluster.watch(self._interest.names)
         group.listen(listener)
         if self._interest.pattern is not None:
@@ -214,12 +221,16 @@ class Consumer(ConsumerPositions):
             self._cluster.request_refresh()
         group.subscribe(self._interest.wanted(self._cluster.metadata))
 
+    def _follow(self, interest: Interest) -> None:
+        self._interest = interest
+        self._cluster.watches_all = interest.pattern is not None
+        self._cluster.follows_pattern = interest.is_pattern
+
     async def unsubscribe(self) -> None:
         """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
         self._check_open()
         was_subscribed = bool(self._interest) and not self._interest.is_by_hand
-        self._interest = Interest()
-        self._cluster.watches_all = False
+        self._follow(Interest())
         if was_subscribed and self._group is not None:
             await self._group.unsubscribe()
         self._read([])
@@ -238,8 +249,8 @@ class Consumer(ConsumerPositions):
         self._check_open()
         if self._interest and not self._interest.is_by_hand:
             raise ValueError("topics are subscribed to: unsubscribe first")
-        wanted = where_of(partitions)
-        self._interest = Interest(is_by_hand=bool(wanted))
+        wanted = partitions_in(partitions)
+        self._follow(Interest(is_by_hand=bool(wanted)))
         self._read(wanted)
 
     def _read(self, wanted: Sequence[TopicPartition]) -> None:
@@ -300,8 +311,8 @@ class Consumer(ConsumerPositions):
             max_records = self.settings[rows.max_poll_records]
         self._check_may_poll()
         _refuse_two(self._poller)
-        self._poller = task = asyncio.current_task()
         began = self._clock.monotonic()
+        self._poller = task = asyncio.current_task()
         self._metrics.poll_began(began)
         try:
             return await self._next(max_records, began + timeout_s)
@@ -379,19 +390,19 @@ class Consumer(ConsumerPositions):
                 position.take_error()
                 raise error
 
-    async def batches(self, *, max_records: int | None = None) -> AsyncIterator[PartitionRecords]:
+    def batches(self, *, max_records: int | None = None) -> AsyncIterator[PartitionRecords]:
         """Records by partition for as long as the consumer is open."""
-        while not self._is_closing:
-            for part in await self.poll(_ITERATION_S, max_records=max_records):
-                yield part
+        return PartStream(partial(self._poll_on, max_records))
 
-    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
-        while not self._is_closing:
-            for record in self._out.records():
-                yield record
-            self._out.add(await self.poll(_ITERATION_S))
+        return RecordStream(self._out, self._poll_on)
+
+    async def _poll_on(self, max_records: int | None = None) -> list[PartitionRecords] | None:
+        if self._is_closing:
+            return None
+        return await self.poll(_ITERATION_S, max_records=max_records)
 
     # Offsets
 
@@ -478,7 +489,7 @@ class Consumer(ConsumerPositions):
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the consumer is closed")
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self._is_closed or self._cluster.is_closed:  # which it has from its start on
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the consumer is closed")
 
 

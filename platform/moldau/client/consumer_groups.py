@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from moldau.client import settings as rows
+from moldau.client.arguments import offsets_to_store
 from moldau.client.assignors import load_assignors
 from moldau.client.cluster import Cluster
 from moldau.client.group.classic import ClassicMember
@@ -273,11 +274,21 @@ class ConsumerGroup:
         before: asyncio.Task[None] | None,
         timeout_s: float | None = None,
     ) -> None:
+        began = self._clock.monotonic()
         if before is not None and not before.done():
-            await asyncio.wait([before])
+            await asyncio.wait([before], timeout=timeout_s)
+            if not before.done():
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "not committed: the commit before this one has no answer yet",
+                    group=self._coordinator.group_id,
+                    timeout_s=timeout_s,
+                )
         if offsets:
-            began = self._clock.monotonic()
-            storing = self._offsets.commit(offsets, ids, timeout_s=timeout_s)
+            now = self._clock.monotonic()
+            left_s = None if timeout_s is None else max(0.0, timeout_s - (now - began))
+            began = now
+            storing = self._offsets.commit(offsets, ids, timeout_s=left_s)
             await self._told_of(storing, offsets)
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
 
@@ -287,7 +298,7 @@ class ConsumerGroup:
     def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
             return self._reader.consumed()
-        return {TopicPartition(*where): _offset(each) for where, each in offsets.items()}
+        return offsets_to_store(offsets)
 
     def commit_if_due(self, now: float) -> None:
         """The user is done with what the last poll gave: commits that, when it is time to."""
@@ -335,27 +346,37 @@ class ConsumerGroup:
         found = self._offsets.committed(wanted, require_stable=stable, timeout_s=timeout_s)
         return await self._told_of(found, dict.fromkeys(wanted)) if wanted else await found
 
+    async def look_up(
+        self, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+        """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
+        stable = self._settings[rows.isolation_level] == "read_committed"
+        return await self._offsets.look_up(partitions, require_stable=stable)
+
     # The end
 
     async def aclose(
         self, timeout_s: float, *, leave_group: bool | None = None, commits: bool = True
     ) -> None:
-        """Commits if it may, says goodbye, leaves, unless it is to stay."""
+        """Commits if it may, says goodbye, leaves, unless it is to stay. All of it has this time,
+        but for what the user's listener does with it."""
         self._commits_by_itself &= commits
         if leave_group is not None:
             self._member.terms = replace(self._member.terms, leaves_when_closed=leave_group)
+        until = self._clock.monotonic() + timeout_s
         try:
-            await self._session.aclose(timeout_s, partial(self._say_goodbye, timeout_s))
+            await self._session.aclose(timeout_s, partial(self._say_goodbye, until))
         finally:
             if self._last_commit is not None and not self._last_commit.done():
                 self._last_commit.cancel()
             await self._coordinator.aclose()
 
-    async def _say_goodbye(self, timeout_s: float) -> None:
+    async def _say_goodbye(self, until: float) -> None:
         if self._commits_by_itself and not (
             self._is_subscribed and self._member.identity == NOBODY
         ):
-            await self._commit_by_itself(self._reader.consumed(), timeout_s)
+            left_s = max(0.0, until - self._clock.monotonic())
+            await self._commit_by_itself(self._reader.consumed(), left_s)
         owned = self._member.owned
         if self._is_subscribed and owned:
             kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
@@ -377,13 +398,6 @@ def _member(runtime: Runtime, settings: Settings) -> Member:
         return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
     assignors = load_assignors(settings[rows.partition_assignment_strategy])
     return ClassicMember(terms, assignors, runtime.random)
-
-
-def _offset(given: int | OffsetAndMetadata) -> OffsetAndMetadata:
-    whole = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-    if whole.offset < 0:
-        raise ValueError("an offset to commit is not negative")
-    return whole
 
 
 def _look_at(task: asyncio.Task[None]) -> None:

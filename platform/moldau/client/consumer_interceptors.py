@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from moldau.client.arguments import told
 from moldau.client.common_settings import interceptor_classes
 from moldau.client.fetched import PartitionRecords
-from moldau.client.foreign import guarded, made_from
+from moldau.client.foreign import guarded, made_from, refuse_coroutines
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
 from moldau.errors import ConfigError
@@ -25,7 +26,8 @@ _METHODS: Final = ("on_consume", "on_commit", "close")
 class ConsumerInterceptor:
     """Sees what goes through a consumer; what is not overridden changes nothing.
 
-    Whatever it raises is logged and otherwise passed over.
+    Whatever it raises is logged and otherwise passed over; so is what it returns, if that is no
+    list of records. Its methods are called and not awaited.
     """
 
     def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
@@ -52,7 +54,7 @@ class Interceptors:
     def consumed(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
         """What they make of what a poll has found."""
         for each in self._all:
-            made = guarded(f"{type(each).__name__}.on_consume", each.on_consume, parts)
+            made = guarded(f"{type(each).__name__}.on_consume", _on_consume, each, parts)
             if made is not None:
                 parts = [part for part in made if part.records]
         return parts
@@ -69,6 +71,19 @@ class Interceptors:
             guarded(f"{type(each).__name__}.close", each.close)
 
 
+def _on_consume(
+    interceptor: ConsumerInterceptor, parts: list[PartitionRecords]
+) -> list[PartitionRecords] | None:
+    """What it makes of the records; what are none counts as a failure of its own."""
+    made: object = interceptor.on_consume(parts)
+    if made is None:
+        return None
+    if isinstance(made, list | tuple) and all(isinstance(each, PartitionRecords) for each in made):
+        return list(made)
+    what = f"{type(interceptor).__name__}.on_consume"
+    raise TypeError(f"{what} must return a list of PartitionRecords, not {told(made)}")
+
+
 def _made(given: object, plugins: Plugins | None) -> ConsumerInterceptor:
     setting = interceptor_classes.name
     made: ConsumerInterceptor = made_from(given, setting, _GROUP, {}, plugins)
@@ -80,4 +95,5 @@ def _made(given: object, plugins: Plugins | None) -> ConsumerInterceptor:
             type=type(made).__name__,
             missing=missing,
         )
+    refuse_coroutines(made, *_METHODS)
     return made

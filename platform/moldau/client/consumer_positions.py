@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from moldau.client.arguments import by_partition, names_of, partition_of, partitions_in, whole
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_metrics import ConsumerMetrics, Lag
 from moldau.client.fetcher import Fetcher
 from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets, partitions_of
+from moldau.client.position import Position
 from moldau.client.positions import Positions
 from moldau.client.records_out import RecordsOut
+from moldau.client.world import comes_with_start
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
 from moldau.metrics import Registry
@@ -19,26 +22,25 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 Partitions = Iterable[TopicPartition | tuple[str, int]]
 
 
-def where_of(partitions: Partitions) -> list[TopicPartition]:
-    """As partitions, whichever way they were written."""
-    return [TopicPartition(*each) for each in partitions]
-
-
 class ConsumerPositions:
     """What the user can say and ask of positions."""
 
-    _cluster: Cluster
-    _fetcher: Fetcher
-    _positions: Positions
+    _cluster: Cluster = comes_with_start("consumer")
+    _fetcher: Fetcher = comes_with_start("consumer")
+    _positions: Positions = comes_with_start("consumer")
+    _metrics: ConsumerMetrics = comes_with_start("consumer")
     _out: RecordsOut
-    _metrics: ConsumerMetrics
+
+    def _check_open(self) -> None:
+        raise AssertionError("the consumer knows")
 
     async def partitions(
         self, *topics: str, timeout_s: float | None = None
     ) -> list[TopicPartition]:
         """All partitions of these topics; KafkaError for one that the cluster does not know, after
         `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
-        return await partitions_of(self._cluster, topics, timeout_s=timeout_s)
+        self._check_open()
+        return await partitions_of(self._cluster, names_of(topics, "topic"), timeout_s=timeout_s)
 
     async def list_topics(
         self, *, internal: bool = False, timeout_s: float | None = None
@@ -70,9 +72,13 @@ class ConsumerPositions:
     def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
         """The next record of the partition is that of `offset`, or the first one behind it.
         `leader_epoch` of the record before it, if known, lets a truncation be noticed."""
+        self._check_open()
+        where = partition_of((topic, partition))
+        facts = {"topic": topic, "partition": partition}
+        offset = whole(offset, "an offset", facts)
+        leader_epoch = whole(leader_epoch, "leader_epoch")
         if offset < 0:
             raise ValueError("an offset is not negative; seek_to_end and others seek by name")
-        where = TopicPartition(topic, partition)
         self._positions.require(where).seek(offset, leader_epoch)
         self._out.drop([where])
         self._fetcher.soon()
@@ -87,6 +93,7 @@ class ConsumerPositions:
 
     async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
         """Goes to the first record that is not older; to the end where there is none."""
+        timestamp_ms = whole(timestamp_ms, "timestamp_ms")
         await self._seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
 
     async def _seek_by(self, wanted: dict[TopicPartition, int]) -> None:
@@ -108,8 +115,13 @@ class ConsumerPositions:
     ) -> dict[TopicPartition, FoundOffset]:
         """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
         like. Offset -1 where no record is as new."""
+        self._check_open()
+        asked = {
+            where: whole(each, f"the timestamp for {where}")
+            for where, each in by_partition(wanted).items()
+        }
         return await list_offsets(
-            self._cluster, wanted, is_committed=self._fetcher.is_committed_only
+            self._cluster, asked, is_committed=self._fetcher.is_committed_only
         )
 
     async def offsets_for_times(
@@ -130,12 +142,12 @@ class ConsumerPositions:
         return await self._ends(partitions, LATEST)
 
     async def _ends(self, partitions: Partitions, end: int) -> dict[TopicPartition, int]:
-        found = await self.offsets(dict.fromkeys(where_of(partitions), end))
+        found = await self.offsets(dict.fromkeys(partitions_in(partitions), end))
         return {where: each.offset for where, each in found.items()}
 
     def position(self, topic: str, partition: int) -> int | None:
         """The offset of the next record that a poll will give; None while it is not known."""
-        where = TopicPartition(topic, partition)
+        where = partition_of((topic, partition))
         found = self._positions.require(where)
         return None if found.position < 0 else self._out.consumed().get(where, found.position)
 
@@ -143,7 +155,7 @@ class ConsumerPositions:
         """How many offsets lie between what was given out and the end as of the last fetch; None
         before the first one. With read_committed the end is where the first open transaction
         begins."""
-        where = TopicPartition(topic, partition)
+        where = partition_of((topic, partition))
         self._positions.require(where)
         return self._lags()[where].lag
 
@@ -163,15 +175,19 @@ class ConsumerPositions:
 
     def pause(self, partitions: Partitions | None = None) -> None:
         """Gives nothing of these partitions and fetches no more of them; what is there is kept."""
-        for where in self._chosen(partitions):
-            self._positions.require(where).is_paused = True
+        for each in self._required(partitions):
+            each.is_paused = True
 
     def resume(self, partitions: Partitions | None = None) -> None:
         """Takes `pause` back."""
-        for where in self._chosen(partitions):
-            self._positions.require(where).is_paused = False
+        for each in self._required(partitions):
+            each.is_paused = False
         self._fetcher.news.set()
         self._fetcher.soon()
+
+    def _required(self, partitions: Partitions | None) -> list[Position]:
+        self._check_open()
+        return [self._positions.require(where) for where in self._chosen(partitions)]
 
     @property
     def paused(self) -> list[TopicPartition]:
@@ -196,4 +212,4 @@ class ConsumerPositions:
         return self._metrics.registry
 
     def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
-        return self.assignment if partitions is None else where_of(partitions)
+        return self.assignment if partitions is None else partitions_in(partitions)

@@ -11,14 +11,15 @@ import asyncio
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.client.batches import NO_OFFSET, Batch
+from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.errors.codes import KafkaError
 from moldau.records import Slot
 
 
 class Sent(NamedTuple):
     """Where a record is. The offset is -1 if the broker did not say it (acks=0, or the record had
-    been stored at an earlier try); the timestamp is -1 unless the broker set it."""
+    been stored at an earlier try). The timestamp is the broker's where the topic goes by that, else
+    the record's own."""
 
     topic: str
     partition: int
@@ -58,12 +59,14 @@ def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
     return next((each for each in errors if each is not None), None)
 
 
-def sent_of(batch: Batch, index: int) -> Sent:
-    """Where a record is that was acknowledged with its batch."""
+def sent_of(batch: Batch, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
+    """Where a record of that time is that was acknowledged with its batch."""
     if batch.parts is not None:
         batch, index, _ = next(batch.pieces(index, 1))
     offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + index
-    return Sent(batch.where.topic, batch.where.partition, offset, batch.timestamp)
+    if batch.timestamp != NO_TIMESTAMP:
+        timestamp_ms = batch.timestamp
+    return Sent(batch.where.topic, batch.where.partition, offset, timestamp_ms)
 
 
 def ranges_of(batch: Batch, first: int, count: int) -> Iterator[SentRange]:
@@ -78,14 +81,14 @@ class AwaitedBatch(Batch):
 
     __slots__ = ()
 
-    async def outcome(self, index: int) -> Sent:
+    async def outcome(self, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
         """Where a record is, as soon as that is decided; KafkaError when it has failed."""
         await decided(self, 1)
         if self.error is not None:
             error = error_of(self, index)
             if error is not None:
                 raise error
-        return sent_of(self, index)
+        return sent_of(self, index, timestamp_ms)
 
 
 if TYPE_CHECKING:
@@ -98,8 +101,9 @@ if TYPE_CHECKING:
 
         batch: AwaitedBatch
         index: int
+        timestamp: int
 
-        def __init__(self, batch: Batch, index: int) -> None: ...
+        def __init__(self, batch: Batch, index: int, timestamp: int = -1) -> None: ...
 
         @property
         def is_done(self) -> bool:

@@ -14,7 +14,8 @@ from moldau.client import settings as rows
 from moldau.client.addresses import Address
 from moldau.client.fetch_session import SESSION_ERRORS, FetchSession, Wish
 from moldau.client.metadata import Metadata, TopicPartition
-from moldau.client.positions import Asked, Position, Positions
+from moldau.client.position import Asked, Position
+from moldau.client.positions import Positions
 from moldau.client.produce_requests import Listener, Speaker
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -4,7 +4,8 @@ Invariants: records come in the order of the log, none below the position that w
 twice; control batches are never given out; with read_committed neither are records of aborted
 transactions. What is damaged is CorruptRecord that names topic, partition and offset, and nothing
 behind it is given out. `leader_epoch` is that of the last batch that was opened, `end_epoch` that
-of the last one that is there.
+of the last one that is there. The records of a part have one `origin`: where that changes another
+part begins, which is seldom (an election), and so it costs nothing a record.
 
 Aborted transactions are told by the broker as (producer, first offset), ordered by offset: from
 that offset on the producer's batches are skipped until its abort marker.
@@ -14,18 +15,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from moldau.client.metadata import NO_EPOCH, TopicPartition
 from moldau.errors import CorruptRecord
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.records import Batch, Buffer, ControlType, Record, control_records, walk
+from moldau.records.header import LOG_APPEND_TIME
 
 _NO_RECORDS: Final[list[Record]] = []
 
 
+class TimestampType(IntEnum):
+    """Whose time a record's timestamp is, with Kafka's numbers; as text Kafka's names."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    def __str__(self) -> str:
+        return self.name.title().replace("_", "")
+
+
+class Origin(NamedTuple):
+    """What records share with their batch: whose time their timestamps are, and under which epoch
+    a leader took them, which is -1 if nobody knows."""
+
+    timestamp_type: TimestampType = TimestampType.NO_TIMESTAMP_TYPE
+    leader_epoch: int = NO_EPOCH
+
+
+UNKNOWN: Final = Origin()
+
+
 class PartitionRecords(NamedTuple):
-    """Records of one partition that follow one another; never empty.
+    """Records of one partition and one `origin` that follow one another; never empty.
 
     `next_offset` is where to go on, `high_watermark` the end of what may be read.
     """
@@ -35,6 +60,17 @@ class PartitionRecords(NamedTuple):
     records: list[Record]
     next_offset: int
     high_watermark: int
+    origin: Origin = UNKNOWN
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the timestamps are the producer's (CreateTime) or the broker's."""
+        return self.origin.timestamp_type
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that took the records; -1 if nobody knows."""
+        return self.origin.leader_epoch
 
     def offsets(self) -> list[int]:
         """Of each record."""
@@ -84,6 +120,8 @@ class Fetched:
         self._records = _NO_RECORDS
         self._next = 0
         self._next_offset = position
+        self._origin = UNKNOWN
+        self._stamped = -1
         self._batches = self._walk(data)
 
     def _walk(self, data: Buffer) -> Iterator[Batch]:
@@ -103,12 +141,17 @@ class Fetched:
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
         """Up to so many of the records that are left; None when nothing is."""
         found: list[Record] = []
+        origin = self._origin
         while len(found) < count_max:
             left = len(self._records) - self._next
             if not left:
                 if not self._open_next(check_crc=check_crc, keep=not found):
                     break
                 continue
+            if origin is not self._origin:
+                if found:
+                    break
+                origin = self._origin
             room = count_max - len(found)
             if not self._next and left <= room:
                 found = found + self._records if found else self._records
@@ -123,7 +166,7 @@ class Fetched:
         if not found:
             return None
         topic, partition = self.where
-        return PartitionRecords(topic, partition, found, self.position, self.high_watermark)
+        return PartitionRecords(topic, partition, found, self.position, self.high_watermark, origin)
 
     def _open_next(self, *, check_crc: bool, keep: bool) -> bool:
         """Opens the next batch that has records for us. With `keep` false, what was found so far is
@@ -147,6 +190,11 @@ class Fetched:
             self.leader_epoch = header.partition_leader_epoch
             if records:
                 self._records, self._next = records, 0
+                stamped = header.attributes & LOG_APPEND_TIME
+                if stamped != self._stamped or self.leader_epoch != self._origin.leader_epoch:
+                    self._stamped = stamped
+                    kind = TimestampType(bool(stamped))
+                    self._origin = Origin(kind, self.leader_epoch)
                 return True
             self.position = header.next_offset
         return False

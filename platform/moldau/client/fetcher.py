@@ -5,8 +5,12 @@ there. Otherwise: 1. one partition's records lie here, the others are at their e
 these others waits; 3. the user takes what lies here, and nobody fetches more of it for half a
 second.
 
+Positions are looked up broker by broker too, and what one broker says is applied when it comes: one
+that is away, or a partition that nobody leads, holds up no other.
+
 Invariants: at most one fetch a broker is under way, and one look-up of each kind; what fails and
-may work later is tried again after the backoff; what does not is the position's error. What to
+may work later is tried again after the backoff; what does not is the position's error, and it is
+nobody else's. What to
 fetch and what to give is decided in `positions`; this shell has the clock, the connections and the
 waiting.
 """
@@ -14,7 +18,7 @@ waiting.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, cast
 
@@ -24,25 +28,26 @@ from moldau.client.fetch_requests import Told, fetch_request, settle_fetch
 from moldau.client.fetch_room import FetchRoom
 from moldau.client.fetch_session import FetchSession
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.leader_epochs import ends_by_leader
+from moldau.client.leader_epochs import ends_of_epochs
 from moldau.client.metadata import NO_LEADER, TopicPartition
 from moldau.client.notices import tell as tell_notices
-from moldau.client.offsets import LATEST, FoundOffset, list_offsets
-from moldau.client.positions import Asked, Position, Positions, State
+from moldau.client.offsets import LATEST, FoundOffset, ask_leader
+from moldau.client.position import Asked, Position, State
+from moldau.client.positions import Positions
 from moldau.config import Settings
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.fetch import FetchResponse
 from moldau.runtime import Runtime
 
 _SHORTEST_WAIT_S: Final = 0.001
-# After this long a user hears of a topic or partition that there is not; it is looked for on.
-_LOOK_UP_S: Final = 5.0
-_MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 Committed = Callable[
-    [list[TopicPartition]], Awaitable["dict[TopicPartition, OffsetAndMetadata | None]"]
+    [list[TopicPartition]],
+    Awaitable[Mapping[TopicPartition, "OffsetAndMetadata | KafkaError | None"]],
 ]
+"""One try: for each partition what is committed, or what it is refused with."""
+Find = Callable[[list[Asked]], Awaitable[None]]
 
 
 class Fetcher:
@@ -65,7 +70,7 @@ class Fetcher:
         self._fetching: set[int] = set()
         # Brokers that had nothing new of the partitions which had room for more.
         self._had_nothing: set[int] = set()
-        self._looking: dict[State, asyncio.Task[None]] = {}
+        self._looking: dict[tuple[State, int], asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False
         self._is_closed = False
@@ -109,7 +114,8 @@ class Fetcher:
         self._look_things_up(now)
         full = self._positions.full_at(metadata, now)
         wanted = self._positions.to_fetch(now, metadata)
-        brokers = len(wanted.keys() - {NO_LEADER} | self._fetching)
+        awaited = self._positions.awaited_at(metadata)
+        brokers = len(wanted.keys() - {NO_LEADER} | self._fetching | awaited)
         for node_id, positions in wanted.items():
             if node_id == NO_LEADER:
                 self._check_partitions(positions)
@@ -224,21 +230,39 @@ class Fetcher:
 
     def _look_things_up(self, now: float) -> None:
         if self.committed is not None:
-            waiting = self._positions.waiting(State.COMMITTED, now)
-            self._look(State.COMMITTED, waiting, self._look_committed_up)
+            # Not of a topic that is unknown: its id must stand before what is committed of it is
+            # asked for. 1. It is deleted. 2. An offset of it is found all the same. 3. Another one
+            # has its name now, and is read and committed from there.
+            led = self._led(self._positions.waiting(State.COMMITTED, now)).values()
+            known = [each for chosen in led for each in chosen]
+            self._look((State.COMMITTED, NO_LEADER), known, self._look_committed_up)
         wanted = self._positions.to_look_up(now, self._clock.wall_ms())
-        chosen = [self._positions.require(where) for where in wanted]
-        self._look(State.UNKNOWN, chosen, partial(self._look_offsets_up, wanted))
+        unknown = [self._positions.require(where) for where in wanted]
+        self._look_at_leaders(
+            State.UNKNOWN, unknown, lambda leader: partial(self._look_offsets_up, leader, wanted)
+        )
         waiting = self._positions.waiting(State.VALIDATING, now)
-        self._look(State.VALIDATING, waiting, self._validate)
+        self._look_at_leaders(
+            State.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
+        )
 
-    def _look(
-        self,
-        state: State,
-        waiting: list[Position],
-        find: Callable[[list[Asked]], Awaitable[None]],
+    def _look_at_leaders(
+        self, state: State, waiting: list[Position], at: Callable[[int], Find]
     ) -> None:
-        if not waiting or state in self._looking:
+        """`at` that leader."""
+        for leader, chosen in self._led(waiting).items():
+            self._look((state, leader), chosen, at(leader))
+
+    def _led(self, waiting: list[Position]) -> dict[int, list[Position]]:
+        """Those that somebody leads, by who; the others are put off."""
+        cluster, now = self._cluster, self._clock.monotonic()
+        found = self._positions.by_leader(waiting, cluster.metadata, now, cluster.blind_for)
+        if found.pop(NO_LEADER, None) is not None and not cluster.is_refreshing:
+            cluster.request_refresh()
+        return found
+
+    def _look(self, what: tuple[State, int], waiting: list[Position], find: Find) -> None:
+        if not waiting or what in self._looking:
             return
         asked = [each.asked() for each in waiting]
 
@@ -246,80 +270,71 @@ class Fetcher:
             try:
                 await find(asked)
             except KafkaError as error:
-                self._could_not_look_up(asked, error)
+                # Nothing else may talk to that broker, and find out that another one leads.
+                self._cluster.request_refresh()
+                for each in asked:
+                    self._positions.could_not_look_up(each, error, self._clock.monotonic())
             finally:
-                del self._looking[state]
+                del self._looking[what]
                 self.soon()
 
-        name = f"look positions up: {state.value}"
-        self._looking[state] = self._runtime.spawn(look(), name=name, reported=False)
+        name = f"look positions up: {what[0].value}"
+        self._looking[what] = self._runtime.spawn(look(), name=name)
 
     async def _look_committed_up(self, asked: list[Asked]) -> None:
         assert self.committed is not None
         found = await self.committed([each.where for each in asked])
         for each in asked:
-            committed = found.get(each.where)
-            if committed is None:
+            committed = found[each.where]
+            if isinstance(committed, KafkaError):
+                self._cluster.note(committed)
+                self._positions.could_not_look_up(each, committed, self._clock.monotonic())
+            elif committed is None:
                 self._positions.found_committed(each, None, -1)
             else:
                 self._positions.found_committed(each, committed.offset, committed.leader_epoch)
 
-    async def _look_offsets_up(self, wanted: dict[TopicPartition, int], asked: list[Asked]) -> None:
-        """By time where nothing is as new: the end, unless something came meanwhile."""
-        find = partial(
-            list_offsets, self._cluster, is_committed=self.is_committed_only, timeout_s=_LOOK_UP_S
-        )
-        found = await find(wanted)
-        late = {where: wanted[where] for where, each in found.items() if each.offset < 0}
-        if late:
-            ends = await find(dict.fromkeys(late, LATEST))
-            again = await find(late)
-            found |= {
-                where: ends[where] if each.offset < 0 else each for where, each in again.items()
-            }
-        self._found(asked, found)
-
-    def _found(self, asked: list[Asked], found: dict[TopicPartition, FoundOffset]) -> None:
+    async def _look_offsets_up(
+        self, leader: int, wanted: Mapping[TopicPartition, int], asked: list[Asked]
+    ) -> None:
+        found = await self._offsets_at(leader, {each.where: wanted[each.where] for each in asked})
         for each in asked:
             answer = found[each.where]
-            self._positions.found(each, max(0, answer.offset), answer.leader_epoch)
+            if isinstance(answer, KafkaError):
+                self._positions.could_not_look_up(each, answer, self._clock.monotonic())
+            else:
+                self._positions.found(each, max(0, answer.offset), answer.leader_epoch)
         tell_notices(self._positions.notices)
 
-    async def _validate(self, asked: list[Asked]) -> None:
-        now = self._clock.monotonic()
+    async def _offsets_at(
+        self, leader: int, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | KafkaError]:
+        """By time where nothing is as new: the end, unless something came meanwhile."""
+        ask = partial(ask_leader, self._cluster, leader, is_committed=self.is_committed_only)
+        found = await ask(wanted)
+        late = {
+            where: wanted[where]
+            for where, each in found.items()
+            if not isinstance(each, KafkaError) and each.offset < 0
+        }
+        if late:
+            ends = await ask(dict.fromkeys(late, LATEST))
+            for where, each in (await ask(late)).items():
+                is_late = not isinstance(each, KafkaError) and each.offset < 0
+                found[where] = ends[where] if is_late else each
+        return found
+
+    async def _validate(self, leader: int, asked: list[Asked]) -> None:
         epochs = {
             position.where: position.fetch_epoch
             for each in asked
             if (position := self._positions.current(each)) is not None
         }
-        ends = await ends_by_leader(self._cluster, epochs)
+        ends = await ends_of_epochs(self._cluster, leader, epochs)
         for each in asked:
-            end = ends.get(each.where)
-            position = self._positions.current(each)
-            if end is None or position is None:
-                continue
+            end = ends[each.where] if each.where in epochs else None
             if isinstance(end, KafkaError):
-                if end.retriable or end.code is ErrorCode.BROKER_NOT_AVAILABLE:
-                    position.in_trouble(end, now)
-                    self._positions.put_off(position, now)
-                else:
-                    position.fail(end)
-            else:
-                position.well()
+                self._positions.could_not_look_up(each, end, self._clock.monotonic())
+            elif end is not None:
                 self._positions.validated(each, end.end_offset, end.epoch)
         tell_notices(self._positions.notices)
-
-    def _could_not_look_up(self, asked: Iterable[Asked], error: KafkaError) -> None:
-        now = self._clock.monotonic()
-        for each in asked:
-            position = self._positions.current(each)
-            if position is None:
-                continue
-            is_told = not error.retriable or error.code in _MISSING
-            topic = error.context.get("topic", each.where.topic)
-            partition = error.context.get("partition", each.where.partition)
-            if is_told and each.where == (topic, partition):
-                position.fail(error)
-            else:
-                position.in_trouble(error, now)
-                self._positions.put_off(position, now)

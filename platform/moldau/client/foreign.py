@@ -10,6 +10,7 @@ somebody else, over the network say, must not reach a client unseen.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -27,6 +28,18 @@ def guarded(what: str, call: Callable[..., Any], *arguments: object) -> Any:
     except Exception:
         LOG.exception("%s failed; the record goes on", what)
         return None
+
+
+def refuse_coroutines(interceptor: object, *methods: str) -> None:
+    """ConfigError where one of these is a coroutine function: they are called and not awaited."""
+    for name in methods:
+        if inspect.iscoroutinefunction(getattr(interceptor, name)):
+            raise ConfigError(
+                "interceptor.classes names one whose methods wait: they are called, not awaited",
+                setting="interceptor.classes",
+                type=type(interceptor).__name__,
+                method=name,
+            )
 
 
 def made_from(

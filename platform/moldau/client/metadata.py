@@ -8,7 +8,7 @@ kept, so that waiting for it can end with that reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -182,12 +182,27 @@ class Metadata:
             for each in topic.partitions
         ]
 
-    def by_leader(self, wanted: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them; those without a leader under -1."""
+    def by_leader(self, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by the broker that leads them and is alive; those without one under -1."""
         found: dict[int, list[TopicPartition]] = {}
         for where in wanted:
-            found.setdefault(self.leader_of(where), []).append(where)
+            leader = self.leader_of(where)
+            found.setdefault(leader if leader in self.brokers else NO_LEADER, []).append(where)
         return found
+
+    def why_not_led(self, where: TopicPartition) -> KafkaError:
+        """What keeps a partition that `by_leader` has under -1 from being led."""
+        facts = {"topic": where.topic, "partition": where.partition}
+        try:
+            self.check(where)
+        except KafkaError as error:
+            return KafkaError(error.code, error.reason, **{**error.context, **facts})
+        known = self.partition(where)
+        if known is not None and known.leader != NO_LEADER:
+            reason = "the broker that leads the partition is not among those that are alive"
+            return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, reason, **facts, leader=known.leader)
+        code = known.error if known is not None and known.error else ErrorCode.LEADER_NOT_AVAILABLE
+        return KafkaError(code, "no broker is known that leads the partition", **facts)
 
     def check(self, where: TopicPartition) -> None:
         """KafkaError when it is certain that there is no such partition."""

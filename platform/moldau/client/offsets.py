@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from moldau.client.addresses import Address
+from moldau.client.backoff import may_work_later
 from moldau.client.cluster import Cluster
-from moldau.client.metadata import TopicPartition
+from moldau.client.metadata import NO_LEADER, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -63,33 +65,38 @@ async def list_offsets(
 
     async def attempt() -> Found:
         missing = [where for where in wanted if where not in found]
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for where in missing:
-            by_leader.setdefault(await cluster.leader(where), []).append(where)
+        if NO_LEADER in cluster.metadata.by_leader(missing):
+            await cluster.refresh()
+        by_leader = cluster.metadata.by_leader(missing)
+        problems = [cluster.metadata.why_not_led(each) for each in by_leader.pop(NO_LEADER, ())]
         asked = [
-            _ask(cluster, leader, {where: wanted[where] for where in chosen}, is_committed)
+            ask_leader(cluster, leader, {where: wanted[where] for where in chosen}, is_committed)
             for leader, chosen in by_leader.items()
         ]
-        problems = []
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(answer, KafkaError):
                 problems.append(answer)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                found.update(answer[0])
-                problems += answer[1]
+                for where, each in answer.items():
+                    if isinstance(each, KafkaError):
+                        problems.append(each)
+                    else:
+                        found[where] = each
         if problems:
-            fatal = [each for each in problems if not each.retriable]
+            fatal = [each for each in problems if not may_work_later(each)]
             raise (fatal or problems)[0]
         return found
 
     return await cluster.retry(attempt, timeout_s=timeout_s)
 
 
-async def _ask(
+async def ask_leader(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], is_committed: bool
-) -> tuple[Found, list[KafkaError]]:
+) -> dict[TopicPartition, FoundOffset | KafkaError]:
+    """One try, of one broker: for each partition its offset, or what the broker refuses it with.
+    KafkaError when the broker gives no answer at all."""
     connection = await cluster.connection(leader)
     version = connection.version_of(ListOffsetsRequest)
     for timestamp in wanted.values():
@@ -107,17 +114,19 @@ async def _ask(
         timeout_ms=int(connection.options.request_timeout_s * 1000),
     )
     answer = await cluster.call(request, ListOffsetsResponse, node_id=leader)
-    found: Found = {}
-    problems = []
+    found: dict[TopicPartition, FoundOffset | KafkaError] = {
+        where: left_out(where, connection.address) for where in wanted
+    }
     for topic in answer.topics:
         for each in topic.partitions:
             where = TopicPartition(topic.name, each.partition_index)
             if each.error_code:
-                problems.append(_problem(where, each))
-                cluster.note(problems[-1])
+                problem = _problem(where, each)
+                cluster.note(problem)
+                found[where] = problem
             else:
                 found[where] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
-    return found, problems
+    return found
 
 
 def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[ListOffsetsTopic]:
@@ -135,6 +144,17 @@ def _topics(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> list[List
 
 def _problem(where: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
     return KafkaError(answer.error_code, topic=where.topic, partition=where.partition)
+
+
+def left_out(where: TopicPartition, address: Address) -> KafkaError:
+    """What stands for an answer that does not come with the others."""
+    return KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "the broker's answer leaves the partition out",
+        topic=where.topic,
+        partition=where.partition,
+        broker=str(address),
+    )
 
 
 async def partitions_of(

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
-from moldau.client.delivery import Sent, error_of, sent_of
-from moldau.client.foreign import guarded, made_from
+from moldau.client.arguments import told
+from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP
+from moldau.client.delivery import Delivery, Sent, error_of, sent_of
+from moldau.client.foreign import guarded, made_from, refuse_coroutines
 from moldau.client.producer_record import OnDelivery, ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import (
     BatchSerializer,
@@ -71,7 +72,7 @@ class Pipeline:
     ) -> Prepared | Awaitable[Prepared]:
         """The record as it is to be sent. SerializationFailed if that cannot be."""
         for each in self.interceptors:
-            changed = guarded(f"{type(each).__name__}.on_send", each.on_send, record)
+            changed = guarded(f"{type(each).__name__}.on_send", _on_send, each, record)
             record = record if changed is None else changed
         key: Any = None
         try:
@@ -149,19 +150,21 @@ class Pipeline:
 
     # Who is told
 
-    def watch(self, prepared: Prepared, batch: Batch, index: int) -> None:
+    def watch(self, prepared: Prepared, delivery: Delivery) -> None:
         """Tells those who want to hear of a record when its batch is decided."""
+        batch = delivery.batch
         if prepared.on_delivery is not None:
-            batch.when_done(partial(_deliver, prepared.on_delivery, batch, index), 1)
+            batch.when_done(partial(_deliver, prepared.on_delivery, delivery), 1)
         if self.interceptors:
-            batch.when_done(partial(self._acknowledge, batch, index), 0)
+            batch.when_done(partial(self._acknowledge, delivery), 0)
 
-    def _acknowledge(self, batch: Batch, index: int) -> None:
+    def _acknowledge(self, delivery: Delivery) -> None:
+        batch, index = delivery.batch, delivery.index
         where = batch.where
         sent = Sent(where.topic, where.partition, NO_OFFSET, NO_TIMESTAMP)
         error = error_of(batch, index)
         if error is None:
-            sent = sent_of(batch, index)
+            sent = sent_of(batch, index, delivery.timestamp)
         self._tell(sent, error)
 
     def failed(self, record: ProducerRecord, error: BaseException) -> None:
@@ -182,6 +185,17 @@ class Pipeline:
         """Ends the interceptors."""
         for each in self.interceptors:
             guarded(f"{type(each).__name__}.close", each.close)
+
+
+def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> ProducerRecord | None:
+    """What it makes of the record; what is no record counts as a failure of its own."""
+    changed: object = interceptor.on_send(record)
+    if changed is None or isinstance(changed, ProducerRecord):
+        return changed
+    what = f"{type(interceptor).__name__}.on_send"
+    raise TypeError(
+        f"{what} must return a ProducerRecord, or None to change nothing, not {told(changed)}"
+    )
 
 
 class Telling:
@@ -217,9 +231,11 @@ def _leave(made: object) -> None:
         end()
 
 
-def _deliver(on_delivery: OnDelivery, batch: Batch, index: int) -> None:
+def _deliver(on_delivery: OnDelivery, delivery: Delivery) -> None:
+    batch, index = delivery.batch, delivery.index
     error = error_of(batch, index)
-    guarded("on_delivery", on_delivery, None if error else sent_of(batch, index), error)
+    sent = None if error else sent_of(batch, index, delivery.timestamp)
+    guarded("on_delivery", on_delivery, sent, error)
 
 
 _OURS: Final[Mapping[str, Any]] = {}
@@ -245,5 +261,6 @@ def load_interceptors(
                 type=type(made).__name__,
                 missing=missing,
             )
+        refuse_coroutines(made, "on_send", "on_acknowledgement", "close")
         found.append(made)
     return found

@@ -1,41 +1,28 @@
-"""Where a consumer stands in each of its partitions, what it has of them, and what to fetch. No IO.
+"""All partitions of a consumer: which positions to find, what to fetch, what to give out. No IO.
 
-    COMMITTED  -> the group's committed offset has to be asked for; if there is none: UNKNOWN
-    UNKNOWN    -> nobody said where to begin: an end of the log or a time has to be looked up
-    READING    -> the position is known, and fetches go on from `fetch_offset`
-    VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
-    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING
-    GONE       -> the topic was deleted, and one of its name is another one, which the group has not
-                  given to this consumer
+What one of them can be in is `position`'s.
 
 A topic that comes back under its old name is another one, by its id: an offset of the old one says
 nothing of it. So its partitions begin anew, as if they had just been assigned, or wait (GONE) until
 they are.
 
-Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
-the next one to be fetched, and between them lies what is buffered; a seek, or to be assigned anew,
-makes answers to earlier fetches and look-ups void (`generation`, never given twice); a partition
-with `fetch_bytes` or more in its buffer is not fetched, and nothing is while all buffers together
-hold `memory_bytes`, so that a consumer which is not read has a bounded memory. Paused partitions
-keep what they have, and others are fetched on.
-
-A partition is fetched from its leader, or from the replica near by that the leader has named
-(KIP-392), until that one fails or `replica_s` are over; what a follower does not have yet or any
-more is asked of the leader before it counts as out of range.
+Invariants: a partition with `fetch_bytes` or more in its buffer is not fetched, and nothing is
+while all buffers together hold `memory_bytes`, so that a consumer which is not read has a bounded
+memory. Paused partitions keep what they have, and others are fetched on. What a replica near by
+does not have yet or any more is asked of the leader before it counts as out of range.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from moldau.client.backoff import Backoff
+from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.fetched import Fetched, PartitionRecords
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
+from moldau.client.position import Asked, Position, State
 from moldau.client.reset import Reset
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -48,25 +35,10 @@ if TYPE_CHECKING:
 
 _LONG_S: Final = 10.0
 """After this long a partition that cannot be read is told of."""
-
-
-class State(Enum):
-    """What can be done for a partition; see above."""
-
-    COMMITTED = "committed"
-    UNKNOWN = "unknown"
-    READING = "reading"
-    VALIDATING = "validating"
-    FAILED = "failed"
-    GONE = "gone"
-
-
-class Asked(NamedTuple):
-    """One partition of a fetch or a look-up that is under way."""
-
-    where: TopicPartition
-    generation: int
-    offset: int
+_MISSING_S: Final = 5.0
+"""After this long a user hears of a topic or partition that there is not; it is looked for on."""
+_LOOKED_UP: Final = (State.COMMITTED, State.UNKNOWN, State.VALIDATING)
+_MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,150 +49,6 @@ class Bounds:
     memory_bytes: int
     replica_s: float = 300.0
     check_crcs: bool = True
-
-
-class Position:
-    """One partition of a consumer."""
-
-    __slots__ = (
-        "_generations",
-        "buffered",
-        "buffered_bytes",
-        "epoch",
-        "error",
-        "failures",
-        "fetch_epoch",
-        "fetch_offset",
-        "generation",
-        "high_watermark",
-        "is_paused",
-        "leader_epoch",
-        "log_start_offset",
-        "look_up",
-        "not_before",
-        "position",
-        "readable_end",
-        "replica",
-        "replica_until",
-        "state",
-        "topic_id",
-        "trouble",
-        "trouble_since",
-        "was",
-        "where",
-    )
-
-    def __init__(
-        self, where: TopicPartition, look_up: Reset, state: State, generations: Iterator[int]
-    ) -> None:
-        self.where = where
-        self.topic_id = ZERO_UUID
-        self.state = state
-        self.position = -1
-        self.fetch_offset = -1
-        self.epoch = NO_EPOCH
-        self.fetch_epoch = NO_EPOCH
-        self.leader_epoch = NO_EPOCH
-        self.generation = next(generations)
-        self._generations = generations
-        self.look_up = look_up
-        self.is_paused = False
-        self.buffered: deque[Fetched] = deque()
-        self.buffered_bytes = 0
-        self.high_watermark = -1
-        self.readable_end = -1
-        """Where what may be read ends: with read_committed at the last stable offset."""
-        self.log_start_offset = -1
-        self.was: tuple[int, str] | None = None
-        """Before it is reset: at which offset, and why."""
-        self.trouble: KafkaError | None = None
-        """What keeps it from being read at present."""
-        self.trouble_since: float | None = None
-        """None when its user knows already."""
-        self.error: KafkaError | BadData | None = None
-        self.failures = 0
-        self.not_before = 0.0
-        self.replica = NO_LEADER
-        self.replica_until = 0.0
-
-    def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Goes on from that offset; `epoch` is that of the record before it, if known."""
-        self._drop()
-        self.state = State.READING
-        self.position = self.fetch_offset = offset
-        self.epoch = self.fetch_epoch = epoch
-        self.leader_epoch = NO_EPOCH
-
-    def forget(self, look_up: Reset) -> None:
-        """Goes on from what `look_up` will be found to be."""
-        self._drop()
-        self.state = State.UNKNOWN
-        self.position = self.fetch_offset = -1
-        self.epoch = self.fetch_epoch = NO_EPOCH
-        self.look_up = look_up
-
-    def reset(self, look_up: Reset, why: str) -> None:
-        """As `forget`, for a reason that its user shall hear."""
-        was = self.position
-        self.forget(look_up)
-        self.was = (was, why)
-
-    def begin_anew(self, look_up: Reset, state: State) -> None:
-        """In another topic of the same name."""
-        self.forget(look_up)
-        self.state = state
-        self.leader_epoch = NO_EPOCH
-        self.replica = NO_LEADER
-        self.high_watermark = self.readable_end = self.log_start_offset = -1
-
-    def in_trouble(self, error: KafkaError, now: float) -> None:
-        """This keeps it from being read; it goes on being tried."""
-        if self.trouble is None:
-            self.trouble_since = now
-        self.trouble = error
-
-    def well(self) -> None:
-        """Its broker has answered."""
-        self.trouble = self.trouble_since = None
-
-    def make_void(self) -> None:
-        """Answers to what was asked before count no more."""
-        self.generation = next(self._generations)
-
-    def _drop(self) -> None:
-        self.make_void()
-        self.buffered.clear()
-        self.buffered_bytes = 0
-        self.error = None
-        self.failures = 0
-        self.not_before = 0.0
-        self.was = None
-
-    def fail(self, error: KafkaError | BadData) -> None:
-        """What the next poll has to raise."""
-        self.state = State.FAILED
-        self.error = error
-
-    def take_error(self) -> KafkaError | BadData | None:
-        """The error, once; then it goes on, or a position has to be found."""
-        error, self.error = self.error, None
-        self.state = State.READING if self.position >= 0 else State.UNKNOWN
-        return error
-
-    def source(self, metadata: Metadata, now: float) -> int:
-        """The broker to fetch from; -1 while there is none."""
-        leader = metadata.leader_of(self.where)
-        if self.replica != NO_LEADER:
-            partition = metadata.partition(self.where)
-            is_there = partition is not None and self.replica not in partition.offline
-            if now < self.replica_until and is_there and self.replica in metadata.brokers:
-                return self.replica
-            self.replica = NO_LEADER
-        return leader if leader in metadata.brokers else NO_LEADER
-
-    def asked(self) -> Asked:
-        """To be compared when the answer comes."""
-        return Asked(self.where, self.generation, self.fetch_offset)
 
 
 class Positions:
@@ -349,6 +177,53 @@ class Positions:
             )
         return wanted
 
+    def by_leader(
+        self,
+        wanted: Iterable[Position],
+        metadata: Metadata,
+        now: float,
+        blind_for: KafkaError | None,
+    ) -> dict[int, list[Position]]:
+        """Whom to ask about these. Those that nobody leads are put off and under -1; `blind_for` is
+        why nothing newer is known, if so."""
+        by_where = {each.where: each for each in wanted}
+        found = metadata.by_leader(by_where)
+        for where in found.get(NO_LEADER, ()):
+            position = by_where[where]
+            is_unheard_of = where.topic not in metadata.topics.keys() | metadata.refused.keys()
+            if not is_unheard_of:
+                self.not_found(position, metadata.why_not_led(where), now)
+            elif blind_for is not None:
+                self.not_found(position, blind_for, now)
+            else:
+                self.put_off(position, now)  # the first metadata of it are on their way
+            position.waits_for_leader = position.state is not State.FAILED
+        return {leader: [by_where[each] for each in chosen] for leader, chosen in found.items()}
+
+    def not_found(self, position: Position, error: KafkaError, now: float) -> None:
+        """Nobody could tell where it begins, or whether it is still in the log. It is tried again,
+        unless that cannot help; of what there is not, its user hears after a while (one that is to
+        be held against its log is never let off that)."""
+        facts = {"topic": position.where.topic, "partition": position.where.partition}
+        error = KafkaError(error.code, error.reason, **{**error.context, **facts})
+        is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        if error.code in _MISSING and position.state is not State.VALIDATING:
+            if position.missing_since is None:
+                position.missing_since = now
+            is_passing = now - position.missing_since < _MISSING_S
+        if is_passing:
+            position.in_trouble(error, now)
+            self.put_off(position, now)
+        else:
+            position.missing_since = None
+            position.fail(error)
+
+    def could_not_look_up(self, asked: Asked, error: KafkaError, now: float) -> None:
+        """As `not_found`, unless it has gone on elsewhere since."""
+        position = self.current(asked)
+        if position is not None:
+            self.not_found(position, error, now)
+
     def found_committed(self, asked: Asked, offset: int | None, epoch: int) -> None:
         """What the group has committed; None if nothing."""
         position = self.current(asked)
@@ -361,9 +236,13 @@ class Positions:
             position.seek(offset, epoch)
 
     def leaders_changed(self, metadata: Metadata) -> None:
-        """Positions of which an epoch is known are held against a new leader's log first."""
+        """Positions of which an epoch is known are held against a new leader's log first; those
+        that waited for a leader wait no more when they have one."""
         for each in self:
             known = metadata.partition(each.where)
+            if each.waits_for_leader and known is not None and known.leader in metadata.brokers:
+                each.waits_for_leader = False
+                each.not_before = 0.0
             if known is None or each.state not in (State.READING, State.VALIDATING):
                 continue
             if known.leader_epoch <= each.leader_epoch:
@@ -384,6 +263,7 @@ class Positions:
         if position is None or position.state is not State.VALIDATING:
             return
         position.failures = 0
+        position.well()
         position.state = State.READING
         if end_offset >= position.fetch_offset:
             return
@@ -427,8 +307,8 @@ class Positions:
             ):
                 found.setdefault(each.source(metadata, now), []).append(each)
         for each in found.get(NO_LEADER, ()):
-            each.in_trouble(_leaderless(each.where, metadata), now)
-            self.put_off(each, now)
+            each.in_trouble(metadata.why_not_led(each.where), now)
+            self._wait_for_leader(each, now)
         return found
 
     @property
@@ -454,6 +334,12 @@ class Positions:
             for each in self
             if each.buffered_bytes >= self._bounds.fetch_bytes and not each.is_paused
         }
+
+    def awaited_at(self, metadata: Metadata) -> set[int]:
+        """The brokers of partitions that will want something as soon as they are looked up: room is
+        to be left for them."""
+        awaited = [each.where for each in self if each.state in _LOOKED_UP and not each.is_paused]
+        return metadata.by_leader(awaited).keys() - {NO_LEADER}
 
     def _note_truncated(self, position: Position, end: int) -> None:
         self._note(
@@ -483,8 +369,13 @@ class Positions:
                 setting="auto.offset.reset",
             )
 
+    def _wait_for_leader(self, position: Position, now: float) -> None:
+        self.put_off(position, now)
+        position.waits_for_leader = True
+
     def put_off(self, position: Position, now: float) -> None:
         """It failed now; later, then."""
+        position.waits_for_leader = False
         position.failures += 1
         position.not_before = now + self._backoff.wait_s(position.failures, self._random)
 
@@ -598,11 +489,3 @@ class Positions:
                 error = each.take_error()
                 if error is not None:
                     raise error
-
-
-def _leaderless(where: TopicPartition, metadata: Metadata) -> KafkaError:
-    known = metadata.partition(where)
-    code = metadata.refused.get(where.topic, ErrorCode.LEADER_NOT_AVAILABLE)
-    if known is not None and known.error:
-        code = known.error
-    return KafkaError(code, "no broker is known that leads the partition")

@@ -21,36 +21,40 @@ which do the same in pieces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from itertools import repeat
-from typing import Any, Final, Self, Unpack, cast
+from typing import Any, Final, Self, SupportsIndex, Unpack, cast
 
 from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Clocks, Options
+from moldau.client.arguments import name_of, told
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.columns import Columns, from_arrow, is_arrow
 from moldau.client.common_settings import Given
 from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.metadata import TopicPartition
+from moldau.client.options.producer import ProducerOptions
 from moldau.client.outgoing import OutgoingTopic
-from moldau.client.partitioner import Loads, Partitioner, RecordPartitioner, load_partitioner
+from moldau.client.partitioner import RecordPartitioner, load_partitioner
 from moldau.client.pipeline import Pipeline, Prepared, Telling, load_interceptors
-from moldau.client.producer_metrics import METADATA_WAIT, ProducerMetrics
+from moldau.client.producer_metrics import ProducerMetrics
 from moldau.client.producer_record import (
     OnDelivery,
     ProducerInterceptor,
     ProducerRecord,
     SendOptions,
+    no_record,
+    record_of,
 )
-from moldau.client.runs import Rows, Run, Values
+from moldau.client.producer_topics import ProducerTopics
+from moldau.client.runs import Rows, Run
 from moldau.client.sender import Sender, Turn
 from moldau.client.serdes import settings as serde_rows
-from moldau.client.world import World, closing_unless_ready
+from moldau.client.world import World, closing_unless_ready, comes_with_start
 from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -59,14 +63,18 @@ from moldau.records import Codec, Headers, Row
 from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[Headers] = ()
+_MIXED: Final = 500
 _Parts = list[tuple[Batch, int, int]]
 
 
-class Producer:
+class Producer(ProducerTopics):
     """Writes records to topics. Belongs to the event loop that it was started in."""
 
     accumulator_type: type[Accumulator] = Accumulator
     sender_type: type[Sender] = Sender
+
+    _metrics: ProducerMetrics = comes_with_start("producer")
+    _sender: Sender = comes_with_start("producer")
 
     def __init__(
         self,
@@ -74,7 +82,7 @@ class Producer:
         *,
         runtime: Runtime | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
-        **options: object,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
         `partitioner.class` and `interceptor.classes` may be objects as well as names."""
@@ -110,7 +118,6 @@ class Producer:
         settings = self.settings
         self._runtime = runtime
         self._clock = runtime.clock
-        self._monotonic_ns = runtime.clock.monotonic_ns
         self._metadata_at = runtime.clock.monotonic()
         self._metrics = ProducerMetrics(
             runtime.clock,
@@ -124,7 +131,7 @@ class Producer:
         )
         self._accumulator.batch_type = AwaitedBatch
         self._accumulator.on_sealed = self._sealed
-        self._accumulator.clocks = Clocks(self._monotonic_ns, runtime.clock.wall_ms)
+        self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
         self._sender = self.sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
@@ -173,9 +180,9 @@ class Producer:
         KafkaError when it cannot be sent: no such topic or partition, too large, no memory within
         `max.block.ms`. SerializationFailed when a serializer refuses it.
         """
-        known = self._usual.get(topic)
-        if known is not None and partition is None and not options:
-            try:
+        try:
+            known = self._usual.get(topic)
+            if known is not None and partition is None and not options:
                 if key is None:
                     queue = known.sticky
                 else:
@@ -188,10 +195,10 @@ class Producer:
                     self._accumulator.seal(queue)
                     if self._sender.filled():
                         await asyncio.sleep(0)
-            except TypeError as error:
-                raise no_bytes(error) from None
-        record = ProducerRecord(topic, value, key, headers, options.get("timestamp_ms"), partition)
-        return await self._send(record, options.get("on_delivery"))
+        except TypeError as error:
+            name_of(topic, "topic")
+            raise no_record(error, (0, key, value, headers)) from None
+        return await self._send(*record_of(topic, value, key, headers, partition, options))
 
     async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
         """The long way, for any record."""
@@ -214,15 +221,6 @@ class Producer:
             await asyncio.sleep(0)
         return delivery
 
-    def _taken(self, topic: str, partition: int | None) -> OutgoingTopic | None:
-        """The topic if it is known, with that partition. To be asked for again after each wait: an
-        idle one is forgotten."""
-        known = self._topics.get(topic)
-        if known is None or (partition or 0) >= len(known.queues):
-            return None
-        known.used_at = self._clock.monotonic()
-        return known
-
     def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
         """With the partition that `partitioner.class` chooses, if it is to choose."""
         if self._partitioner is None or prepared.partition is not None:
@@ -230,6 +228,11 @@ class Producer:
         topic = self._cluster.metadata.topics[known.name]
         record, key, value = prepared.record, prepared.key, prepared.value
         chosen = self._partitioner.partition(record, key, value, topic)
+        if not isinstance(chosen, SupportsIndex):
+            raise TypeError(
+                f"{type(self._partitioner).__name__}.partition must give the number of a "
+                f"partition, an int, not {told(chosen)}"
+            )
         if not 0 <= chosen < len(topic.partitions):
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -269,32 +272,14 @@ class Producer:
                 self._begun(known, queue, now)
                 break
         except TypeError as error:
-            raise no_bytes(error) from None
-        self._pipeline.watch(prepared, batch, index)
-        return Delivery(batch, index)
-
-    def _choose(
-        self, known: OutgoingTopic, key: bytes | None, partition: int | None
-    ) -> PartitionQueue:
-        if partition is None:
-            if key is None or self._ignores_keys:
-                return known.sticky
-            partition = known.partitioner.of_key(key)
-        elif not 0 <= partition < len(known.queues):
-            self._cluster.metadata.check(TopicPartition(known.name, partition))
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=known.name, partition=partition
-            )
-        return known.queues[partition]
+            raise no_record(error, (stamp, key, value, headers)) from None
+        delivery = Delivery(batch, index, stamp)
+        self._pipeline.watch(prepared, delivery)
+        return delivery
 
     def _begun(self, known: OutgoingTopic, queue: PartitionQueue, now: float) -> None:
         known.used_at = now
         self._sender.begun(queue)
-
-    def _sealed(self, queue: PartitionQueue, batch: Batch) -> None:
-        known = self._topics.get(queue.where.topic)
-        if known is not None:
-            known.sealed(queue, batch)
 
     # Many records in
 
@@ -315,9 +300,11 @@ class Producer:
         A KafkaError says in `accepted` how many of them are on their way all the same, a TypeError
         in a note.
         """
+        name_of(topic, "topic")
         columns = Columns(values, keys, headers, timestamps_ms, partition)
         if is_arrow(values) or is_arrow(keys):
             columns = from_arrow(columns)
+        columns.check()
         parts: _Parts = []
         try:
             if self._partitioner is not None or self._pipeline.interceptors:
@@ -339,11 +326,7 @@ class Producer:
 
     async def _send_each(self, topic: str, columns: Columns, parts: _Parts) -> None:
         """For interceptors and partitioners, which want to see every record."""
-        columns = columns.as_lists()
-        count = len(columns.values)
-        rows_ = _zipped(columns, _each(columns.timestamps_ms, count))
-        partitions = _each(columns.partition, count)
-        for (stamp, key, value, its_headers), partition in zip(rows_, partitions, strict=True):
+        for stamp, key, value, its_headers, partition in columns.as_lists().each():
             record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
             delivery = await self._send(record, None)
             batch, index = delivery.batch, delivery.index
@@ -364,7 +347,7 @@ class Producer:
     async def _send_columns(self, topic: str, columns: Columns, parts: _Parts) -> None:
         partition = columns.partition
         known = self._topics.get(topic)
-        wanted = partition if isinstance(partition, int) else _largest(partition)
+        wanted = columns.partition_max
         if known is None or wanted >= len(known.queues):
             known = await self._learn(topic, wanted)
         now_ms = self._clock.wall_ms()
@@ -372,14 +355,30 @@ class Producer:
             partition is None and (columns.keys is None or self._ignores_keys)
         ):
             queue = None if partition is None else self._choose(known, None, partition)
-            for run in _runs(columns, now_ms):
+            for run in columns.runs(now_ms):
                 await self._send_run(known, queue, run, parts)
             return
-        rows_ = _rows(columns.as_lists(), now_ms)
+        records = columns.as_lists().rows(now_ms)
         if partition is None:
-            await self._send_keyed(known, rows_, parts)
+            await self._send_keyed(known, records, parts)
         else:
-            await self._send_placed(known, rows_, partition, parts)
+            await self._send_placed(known, records, partition, parts)
+
+    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], parts: _Parts) -> None:
+        of_key = topic.partitioner.of_key
+        by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
+        try:
+            for row in records:
+                key = row[1]
+                if key is None:
+                    nowhere = [None] * len(records)
+                    await self._send_placed(topic, records, nowhere, parts)
+                    return
+                by_partition[of_key(key)].append(row)
+        except TypeError as error:
+            raise no_record(error, row) from None
+        for queue, chosen in zip(topic.queues, by_partition, strict=False):
+            await self._send_run(topic, queue, Rows(chosen), parts)
 
     async def _send_placed(
         self,
@@ -388,42 +387,32 @@ class Producer:
         partitions: Sequence[int | None],
         parts: _Parts,
     ) -> None:
-        of_key = topic.partitioner.of_key
-        by_partition: dict[int, list[Row]] = {}
-        free = []
+        """By partition, in the order of each. Those without partition and key go where such records
+        go at the time; so that they keep their order among others, that is asked once for some of
+        them and not for each."""
+        for index in {each for each in partitions if each is not None}:
+            self._choose(topic, None, index)  # all of them are there before the first is used
+        at_once = _MIXED if None in partitions else max(1, len(records))
+        for start in range(0, len(records), at_once):
+            chosen = partitions[start : start + at_once]
+            by_partition = self._by_partition(topic, records[start : start + at_once], chosen)
+            for index, its_records in by_partition.items():
+                await self._send_run(topic, topic.queues[index], Rows(its_records), parts)
+
+    def _by_partition(
+        self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]
+    ) -> dict[int, list[Row]]:
+        of_key, sticky = topic.partitioner.of_key, topic.sticky.where.partition
+        found: dict[int, list[Row]] = {}
         try:
             for row, partition in zip(records, partitions, strict=True):
                 key = row[1]
-                if partition is not None:
-                    by_partition.setdefault(partition, []).append(row)
-                elif key is None or self._ignores_keys:
-                    free.append(row)
-                else:
-                    by_partition.setdefault(of_key(key), []).append(row)
+                if partition is None:
+                    partition = sticky if key is None or self._ignores_keys else of_key(key)
+                found.setdefault(partition, []).append(row)
         except TypeError as error:
-            raise no_bytes(error) from None
-        for index in by_partition:  # all of them are there before the first is used
-            self._choose(topic, None, index)
-        for index, chosen in by_partition.items():
-            await self._send_run(topic, topic.queues[index], Rows(chosen), parts)
-        await self._send_run(topic, None, Rows(free), parts)
-
-    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], parts: _Parts) -> None:
-        of_key = topic.partitioner.of_key
-        by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
-        keyless = []
-        try:
-            for row in records:
-                key = row[1]
-                if key is None or self._ignores_keys:
-                    keyless.append(row)
-                else:
-                    by_partition[of_key(key)].append(row)
-        except TypeError as error:
-            raise no_bytes(error) from None
-        for queue, chosen in zip(topic.queues, by_partition, strict=False):
-            await self._send_run(topic, queue, Rows(chosen), parts)
-        await self._send_run(topic, None, Rows(keyless), parts)
+            raise no_record(error, row) from None
+        return found
 
     async def _send_run(
         self, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: _Parts
@@ -462,74 +451,7 @@ class Producer:
         try:
             return self._accumulator.extend(queue, now, run, start)
         except TypeError as error:
-            raise no_bytes(error) from None
-
-    # Topics
-
-    async def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions that the topic has now; KafkaError if there is no such topic within
-        `max.block.ms`."""
-        known = await self._learn(topic)
-        return [queue.where for queue in known.queues]
-
-    async def _learn(self, name: str, partition: int | None = None) -> OutgoingTopic:
-        """The topic, with that partition if it has come into being lately."""
-        self._sender.check_open()
-        start_ns = self._monotonic_ns()
-        try:
-            found = await self._cluster.topic(
-                name, timeout_s=self.settings[rows.max_block_ms] / 1000
-            )
-            if partition is not None and partition >= len(found.partitions):
-                await self._cluster.refresh()
-                found = self._cluster.metadata.topics.get(name, found)
-        except KafkaError as error:
-            context = {"topic": name, **error.context, "setting": "max.block.ms"}
-            raise KafkaError(error.code, error.reason, **context) from error
-        finally:
-            self._metrics.spent(METADATA_WAIT, start_ns)
-        known = self._topics.get(name)
-        if known is None:
-            known = OutgoingTopic(found, self._accumulator)
-            known.choose_by(
-                Partitioner(
-                    found,
-                    max(1, self._options.batch_bytes),
-                    self._runtime.random,
-                    Loads(known.waiting, self._is_stuck if self._minds_stuck else None),
-                    is_adaptive=self.settings[own_rows.partitioner_adaptive],
-                )
-            )
-            self._topics[name] = known
-            if self._pipeline.is_empty and self._partitioner is None and not self._ignores_keys:
-                self._usual[name] = known
-        elif len(known.queues) < len(found.partitions):
-            known.update(found)
-        known.used_at = self._clock.monotonic()
-        return known
-
-    @property
-    def _minds_stuck(self) -> bool:
-        return self.settings[own_rows.partitioner_availability_timeout_ms] > 0
-
-    def _is_stuck(self, node_id: int) -> bool:
-        after_ms = self.settings[own_rows.partitioner_availability_timeout_ms]
-        now = self._clock.monotonic()
-        return self._accumulator.is_stuck(node_id, now, after_ms / 1000)
-
-    def _metadata_came(self) -> None:
-        self._metadata_at = self._clock.monotonic()
-        idle_since = self._metadata_at - self.settings[own_rows.metadata_max_idle_ms] / 1000
-        for known in list(self._topics.values()):
-            found = self._cluster.metadata.topics.get(known.name)
-            is_idle = known.used_at < idle_since and not self._sender.waiting
-            if is_idle and all(queue.is_empty for queue in known.queues):
-                del self._topics[known.name]
-                self._usual.pop(known.name, None)
-                self._cluster.unwatch([known.name])
-            elif found is not None:
-                known.update(found)
-        self._sender.drain_soon()
+            raise no_record(error, run.row(start)) from None
 
     # What is going on
 
@@ -571,19 +493,24 @@ class Producer:
 
     # The end
 
-    async def flush(self) -> None:
+    async def flush(self, timeout_s: float | None = None) -> None:
         """Returns when everything sent before is acknowledged. KafkaError for the first record
-        that failed since the last flush and whose delivery nobody awaits."""
-        await self._sender.flush()
+        that failed since the last flush and whose delivery nobody awaits; and when that takes
+        longer than `timeout_s`: it says how many records are left, which stay on their way."""
+        await self._sender.flush(timeout_s)
 
-    async def aclose(self, *, abort: bool = False) -> None:
-        """Flushes (with `abort`: fails what is not sent) and closes. May be called again."""
-        if not hasattr(self, "_sender") or self._sender.is_closed:
+    async def aclose(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
+        """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
+
+        `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
+        error that says so, and the log tells how many.
+        """
+        if "_sender" not in vars(self) or self._sender.is_closed:
             return
         try:
             self._sender.is_closing = True
             if not abort:
-                await self.flush()
+                await self._sender.flush_or_give_up(timeout_s)
         finally:
             self._sender.close()
             self._pipeline.close()
@@ -595,51 +522,6 @@ class Producer:
             await self._world.aclose()
         if not abort:
             self._sender.raise_failure()
-
-
-def no_bytes(error: TypeError) -> TypeError:
-    """Says what would help."""
-    return TypeError(
-        f"{error}: give bytes, or set key.serializer and value.serializer (string, json, ...)"
-    )
-
-
-def _largest(partitions: Sequence[int | None] | None) -> int:
-    return max((each for each in partitions or () if each is not None), default=0)
-
-
-def _runs(columns: Columns, now_ms: int) -> Sequence[Run]:
-    """The records in the order given, however they are held."""
-    runs = columns.in_buffers(now_ms)
-    if runs is not None:
-        return runs
-    columns = columns.as_lists()
-    if columns.keys is None and columns.is_even:
-        stamp = columns.timestamps_ms if isinstance(columns.timestamps_ms, int) else now_ms
-        return [Values(stamp, cast("Sequence[Any]", columns.values))]
-    return [Rows(_rows(columns, now_ms))]
-
-
-def _rows(columns: Columns, now_ms: int) -> list[Row]:
-    stamps: Iterable[int | None] = _each(columns.timestamps_ms, len(columns.values))
-    if columns.timestamps_ms is None:
-        stamps = repeat(now_ms, len(columns.values))
-    elif not isinstance(columns.timestamps_ms, int):
-        stamps = [now_ms if each is None else each for each in stamps]
-    return list(_zipped(columns, stamps))
-
-
-def _zipped(columns: Columns, stamps: Iterable[Any]) -> Iterable[Any]:
-    """Timestamp, key, value and headers of each record."""
-    count = len(columns.values)
-    keys = repeat(None, count) if columns.keys is None else cast("Sequence[Any]", columns.keys)
-    headers = repeat(_NO_HEADERS, count) if columns.headers is None else columns.headers
-    return zip(stamps, keys, cast("Sequence[Any]", columns.values), headers, strict=True)
-
-
-def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int | None]:
-    """One a record."""
-    return repeat(given, count) if given is None or isinstance(given, int) else given
 
 
 def _accumulator_options(settings: Settings) -> Options:

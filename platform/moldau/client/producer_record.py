@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
+from moldau.client.arguments import check_number, name_of, told
 from moldau.client.delivery import Sent
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
@@ -36,10 +38,85 @@ class ProducerRecord:
     partition: int | None = None
 
 
+_PAIR: Final = 2
+_ARGUMENTS: Final = ("key", "headers", "partition", "timestamp_ms", "on_delivery")
+
+
+def record_of(
+    topic: str,
+    value: Any,
+    key: Any,
+    headers: Headers,
+    partition: int | None,
+    options: SendOptions,
+) -> tuple[ProducerRecord, OnDelivery | None]:
+    """What `send` was given; TypeError for what nobody could send. What is usual is looked at here,
+    because a call for each would be felt."""
+    if type(topic) is not str:
+        name_of(topic, "topic")
+    if partition is not None and type(partition) is not int:
+        check_number(partition)
+    if not options:
+        return ProducerRecord(topic, value, key, headers, None, partition), None
+    on_delivery, stamp = options.get("on_delivery"), options.get("timestamp_ms")
+    if len(options) != (on_delivery is not None) + (stamp is not None):
+        _check_names(options)
+    if on_delivery is not None:
+        code = getattr(on_delivery, "__code__", None)
+        if code is None or code.co_flags & inspect.CO_COROUTINE:
+            _check_callback(on_delivery)
+    return ProducerRecord(topic, value, key, headers, stamp, partition), on_delivery
+
+
+def _check_names(options: SendOptions) -> None:
+    unknown = options.keys() - SendOptions.__optional_keys__
+    if unknown:
+        raise TypeError(f"send has no argument {min(unknown)!r}: it has {', '.join(_ARGUMENTS)}")
+
+
+def _check_callback(on_delivery: object) -> None:
+    if not callable(on_delivery):
+        raise TypeError(
+            f"on_delivery is called with (sent, error): a function, not {told(on_delivery)}"
+        )
+    if inspect.iscoroutinefunction(on_delivery):
+        raise TypeError(
+            "on_delivery is called and not awaited, so it cannot be a coroutine function: await "
+            "what send gives instead, in a task of its own if need be"
+        )
+
+
+def no_record(error: TypeError, row: tuple[object, object, object, object]) -> TypeError:
+    """Says what would help where the kernel could not write a record: its timestamp, key, value
+    and headers."""
+    timestamp_ms, key, value, headers = row
+    if any(each is not None and not isinstance(each, bytes) for each in (key, value)):
+        advice = "give bytes, or set key.serializer and value.serializer (string, json, ...)"
+        return TypeError(f"{error}: {advice}")
+    if not isinstance(timestamp_ms, int):
+        kind = "an int, milliseconds since 1970"
+        return TypeError(f"timestamp_ms must be {kind}, not {told(timestamp_ms)}")
+    if _are_headers(headers):
+        return error
+    pairs = "a list or tuple of pairs of str and bytes, as [('trace', b'1')]"
+    return TypeError(f"{error}: headers must be {pairs}, not {told(headers)}")
+
+
+def _are_headers(given: object) -> bool:
+    return isinstance(given, list | tuple) and all(
+        isinstance(each, tuple)
+        and len(each) == _PAIR
+        and isinstance(each[0], str)
+        and (each[1] is None or isinstance(each[1], bytes))
+        for each in given
+    )
+
+
 class ProducerInterceptor:
     """Sees what goes through a producer; what is not overridden changes nothing.
 
-    Whatever it raises is logged and otherwise passed over.
+    Whatever it raises is logged and otherwise passed over; so is what it returns, if that is no
+    record. Its methods are called and not awaited.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:

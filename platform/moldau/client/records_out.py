@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, cast
 
-from moldau.client.fetched import PartitionRecords
+from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, TimestampType
 from moldau.client.metadata import TopicPartition
 from moldau.records import Headers, Record
 
@@ -35,6 +35,17 @@ class ConsumerRecord(NamedTuple):
     key: Any
     value: Any
     headers: Headers = ()
+    origin: Origin = UNKNOWN
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the timestamp is the producer's (CreateTime) or the broker's."""
+        return self.origin.timestamp_type
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that took the record; -1 if nobody knows."""
+        return self.origin.leader_epoch
 
 
 _new: Final = tuple.__new__
@@ -89,8 +100,9 @@ class RecordsOut:
         """One by one; may be left at any time, and goes on from there when it is called again."""
         begun = self._begun or self._begin(None)
         while begun is not None:
-            topic, partition = begun.part.topic, begun.part.partition
-            first: object = begun.part.records[0]
+            part = begun.part
+            topic, partition, origin = part.topic, part.partition, part.origin
+            first: object = part.records[0]
             if isinstance(first, ConsumerRecord):  # they were deserialized
                 for whole in cast("Iterator[ConsumerRecord]", begun.rest):
                     begun.given = whole
@@ -106,6 +118,7 @@ class RecordsOut:
                         record.key,
                         record.value,
                         record.headers,
+                        origin,
                     ),
                 )
                 yield given

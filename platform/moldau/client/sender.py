@@ -19,6 +19,7 @@ from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.connection import Connection
 from moldau.client.delivery import decided
+from moldau.client.foreign import LOG
 from moldau.client.metadata import TopicPartition
 from moldau.client.produce_requests import produce_request, settle_response
 from moldau.client.producer_metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
@@ -144,16 +145,19 @@ class Sender:
             "buffer_memory": self._accumulator.options.memory_bytes,
             "used_bytes": self._accumulator.used_bytes,
         }
-        troubles = self._accumulator.troubles()
-        if troubles:
-            where, error = next(iter(troubles.items()))
-            context |= {"topic": where.topic, "partition": where.partition, "why": str(error)}
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
             "no room for a record within max.block.ms: records come faster than they leave "
             "buffer.memory",
             **context,
+            **self._why(),
         )
+
+    def _why(self) -> dict[str, object]:
+        """What keeps records from leaving, if anything is known to."""
+        for where, error in self._accumulator.troubles().items():
+            return {"topic": where.topic, "partition": where.partition, "why": str(error)}
+        return {}
 
     @property
     def waiting(self) -> int:
@@ -321,23 +325,50 @@ class Sender:
         """What keeps batches from being acknowledged at present, by partition."""
         return self._accumulator.troubles()
 
-    async def flush(self) -> None:
+    async def flush(self, timeout_s: float | None = None) -> None:
         """Returns when everything accepted before is decided; KafkaError for the first record that
-        failed since the last flush and of which nobody heard."""
+        failed since the last flush and of which nobody heard, and when the time is over before."""
         start_ns = self._clock.monotonic_ns()
         waiting = self._accumulator.unfinished()
         self._flushes += 1
         self._accumulator.is_flushing = True
         try:
             self.drain_soon()
-            for batch in waiting:
-                await decided(batch)
+            async with asyncio.timeout(timeout_s):
+                for batch in waiting:
+                    await decided(batch)
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "not all records that were sent before are delivered yet",
+                records=_records(waiting),
+                timeout_s=timeout_s,
+                **self._why(),
+            ) from None
         finally:
             self._flushes -= 1
             self._accumulator.is_flushing = self._flushes > 0
             self._metrics.spent(FLUSH, start_ns)
         self._note_untold(self._accumulator.take_untold())
         self.raise_failure()
+
+    async def flush_or_give_up(self, timeout_s: float | None) -> None:
+        """The last flush: what takes longer fails, and the log says how much it is."""
+        try:
+            await self.flush(timeout_s)
+        except KafkaError:
+            left = _records(self._accumulator.unfinished())
+            if not left:
+                raise
+            error = KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "the producer was closed, and the time that it had for that was over before the "
+                "record was delivered",
+                timeout_s=timeout_s,
+                **self._why(),
+            )
+            LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
+            self.close(error)
 
     def raise_failure(self) -> None:
         """KafkaError if a record has failed of which nobody has heard."""
@@ -348,14 +379,25 @@ class Sender:
                 failure.code, failure.reason, **{**failure.context, "failed_records": records}
             )
 
-    def close(self) -> None:
+    def close(self, error: KafkaError | None = None) -> None:
         """Fails what is not decided and whoever waits. May be called again."""
         self.is_closing = self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
+        if error is None:
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
         self._note_untold(self._accumulator.fail_all(error))
         for _, future in self._room:
             if not future.done():
                 future.set_exception(error)
+
+
+def _records(batches: list[Batch]) -> int:
+    """How many of their records are not decided."""
+    counts = (
+        each.count if each.builder is None or each.count else each.builder.count
+        for each in batches
+        if not each.is_done
+    )
+    return sum(counts)

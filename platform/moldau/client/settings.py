@@ -81,6 +81,7 @@ from moldau.config import (
     REQUIRED,
     STRING,
     Check,
+    Secret,
     Setting,
     Settings,
     SettingTable,
@@ -475,6 +476,8 @@ def resolve(
 def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, Secret):
+        return value.reveal()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Iterable):

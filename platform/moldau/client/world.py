@@ -1,11 +1,40 @@
-"""The runtime of a client: the one it was given, or a real one of its own while it lives."""
+"""The runtime of a client: the one it was given, or a real one of its own while it lives; and what
+a client has only from its `start` on."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any, NoReturn
 
+from moldau.errors import MoldauError
 from moldau.runtime import Runtime
+
+
+class ClientNotStarted(MoldauError):
+    """A client was used before it was started."""
+
+
+def comes_with_start(kind: str) -> Any:
+    """Of an attribute that `start` sets: whoever asks for it before hears ClientNotStarted. Costs
+    nothing afterwards, for the client's own attribute hides it; so no method has to check."""
+    return _NotThereYet(kind)
+
+
+class _NotThereYet:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __get__(self, client: object, owner: type[object]) -> NoReturn:
+        raise not_started(self._kind, is_blocking=False)
+
+
+def not_started(kind: str, *, is_blocking: bool) -> ClientNotStarted:
+    """What helps, in the words of the form that the client has."""
+    helps = "a `with` block, or call start()"
+    if not is_blocking:
+        helps = "an `async with` block, or await start()"
+    return ClientNotStarted(f"the {kind} is not started: use it in {helps}")
 
 
 @asynccontextmanager

@@ -158,14 +158,15 @@ def _record(row: Row, delta: bytes, base: int) -> tuple[bytes, ...]:
 
 
 class Slot:
-    """One record of a batch that is being written: whose it is and which. Awaiting it asks the
-    batch, which alone knows what becomes of its records."""
+    """One record of a batch that is being written: whose it is, which, and of what time. Awaiting
+    it asks the batch, which alone knows what becomes of its records."""
 
-    __slots__ = ("batch", "index")
+    __slots__ = ("batch", "index", "timestamp")
 
-    def __init__(self, batch: Any, index: int) -> None:
+    def __init__(self, batch: Any, index: int, timestamp: int = -1) -> None:
         self.batch = batch
         self.index = index
+        self.timestamp = timestamp
 
     @property
     def is_done(self) -> bool:
@@ -173,8 +174,9 @@ class Slot:
         return bool(self.batch.is_done)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        outcome: Generator[Any, None, Any] = self.batch.outcome(self.index).__await__()
-        return outcome
+        outcome = self.batch.outcome(self.index, self.timestamp)
+        waiting: Generator[Any, None, Any] = outcome.__await__()
+        return waiting
 
     def __repr__(self) -> str:
         return f"<Slot {self.index} of {self.batch!r}>"
@@ -251,7 +253,8 @@ class Appender:
             raise ValueError("the records have been taken, or nobody opened this")
         index = self.count
         stamp = (clock_ns() + self._wall_from_ns) // 1_000_000
-        return Slot(owner, index) if self.extend(((stamp, key, value, headers),)) else None
+        fits = self.extend(((stamp, key, value, headers),))
+        return Slot(owner, index, stamp) if fits else None
 
     def extend_values(self, timestamp: int, values: Sequence[bytes | None], start: int = 0) -> int:
         """Append values without keys and headers, from `start` on; how many fitted."""

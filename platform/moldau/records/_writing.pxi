@@ -88,14 +88,15 @@ def varint(long long number):
 @cython.final
 @cython.freelist(1024)
 cdef class Slot:
-    """One record of a batch that is being written: whose it is and which. Awaiting it asks the
-    batch, which alone knows what becomes of its records."""
+    """One record of a batch that is being written: whose it is, which, and of what time. Awaiting
+    it asks the batch, which alone knows what becomes of its records."""
 
     cdef readonly object batch
     cdef readonly Py_ssize_t index
+    cdef readonly int64_t timestamp
 
-    def __init__(self, batch, Py_ssize_t index):
-        self.batch, self.index = batch, index
+    def __init__(self, batch, Py_ssize_t index, int64_t timestamp=-1):
+        self.batch, self.index, self.timestamp = batch, index, timestamp
 
     @property
     def is_done(self):
@@ -103,7 +104,7 @@ cdef class Slot:
         return self.batch.is_done
 
     def __await__(self):
-        return self.batch.outcome(self.index).__await__()
+        return self.batch.outcome(self.index, self.timestamp).__await__()
 
     def __repr__(self):
         return f"<Slot {self.index} of {self.batch!r}>"
@@ -220,17 +221,17 @@ cdef class Appender:
         if self.owner is None:
             raise ValueError("the records have been taken, or nobody opened this")
         cdef object owner = self.owner
-        cdef int64_t now = self.clock_ns()
+        cdef int64_t now = (<int64_t> self.clock_ns() + self.wall_from_ns) // 1000000
         cdef Py_ssize_t index = self.count
         if self.buffer is None:  # Python code ran
             raise ValueError("the records have been taken")
         if not self.write(
-            (now + self.wall_from_ns) // 1000000,
+            now,
             <PyObject*> key, <PyObject*> value, <PyObject*> headers, 1,
         ):
             return None
         cdef Slot slot = Slot.__new__(Slot)
-        slot.batch, slot.index = owner, index
+        slot.batch, slot.index, slot.timestamp = owner, index, now
         return slot
 
     def extend_values(self, timestamp, values, Py_ssize_t start=0):

@@ -379,6 +379,20 @@ def test_a_topic_made_again_is_lost_under_its_old_id_and_assigned_under_the_new_
     assert [(each.topic_id, each.partitions) for each in request.topic_partitions] == [(NEW, [0])]
 
 
+def test_a_name_that_comes_while_a_change_runs_is_not_asked_for_again() -> None:
+    """Metadata have it: to ask is to be answered at once, so who asks on would do nothing else."""
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {OLD: [0], NEW: [0]}), 1.0)
+    assert member.begin_change() is not None
+    assert member.ready(1.0).ids == frozenset([NEW])
+    member.on_names({NEW: "u"}, 1.0)
+    assert member.ready(1.0).ids is None
+    member.end_change(1.0)
+    assert change(member, 1.0) == (Kind.ASSIGNED, ()), "as it was planned before"
+    assert change(member, 1.0) == (Kind.ASSIGNED, (TopicPartition("u", 0),))
+
+
 def test_until_the_user_has_given_the_old_topic_up_the_old_id_is_what_is_owned() -> None:
     member = modern()
     asked(member, 1.0)

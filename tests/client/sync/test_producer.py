@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,9 +102,10 @@ def test_a_delivery_tells_where_the_record_is(bootstrap: str, moldau_topic: str)
     create(bootstrap, moldau_topic)
     with Producer(bootstrap_servers=bootstrap) as producer:
         deliveries = [producer.send(moldau_topic, b"%d" % number) for number in range(3)]
-        assert [each.result(10.0) for each in deliveries] == [
-            Sent(moldau_topic, 0, offset, -1) for offset in range(3)
-        ]
+        begun = int(time.time() * 1000) - 60_000
+        sent = [each.result(10.0) for each in deliveries]
+        assert [each[:3] for each in sent] == [(moldau_topic, 0, offset) for offset in range(3)]
+        assert all(begun < each.timestamp < begun + 120_000 for each in sent)
         assert deliveries[0].is_done
         assert deliveries[0].exception() is None
         assert "done" in repr(deliveries[0])
@@ -110,7 +113,7 @@ def test_a_delivery_tells_where_the_record_is(bootstrap: str, moldau_topic: str)
         assert many.count == 2
         assert many.result(10.0) == [SentRange(moldau_topic, 0, 3, 2)]
         assert many.is_done
-    assert deliveries[2].result() == Sent(moldau_topic, 0, 2, -1)
+    assert deliveries[2].result() == sent[2]
     assert many.result() == [SentRange(moldau_topic, 0, 3, 2)]
     assert read(bootstrap, moldau_topic) == {0: [b"0", b"1", b"2", b"a", b"b"]}
 
@@ -299,25 +302,25 @@ def test_callbacks_are_called_and_may_send_but_not_wait(bootstrap: str, moldau_t
                     wait()
                 except WrongThread as caught:
                     outcomes.append(type(caught))
-            producer.send(moldau_topic, b"answer").add_done_callback(done)
+            producer.send(moldau_topic, b"answer", timestamp_ms=8).add_done_callback(done)
 
         def done(delivery: Delivery) -> None:
             outcomes.append(delivery.result())
             told.release()
 
-        producer.send(moldau_topic, b"question", on_delivery=on_delivery)
+        producer.send(moldau_topic, b"question", timestamp_ms=7, on_delivery=on_delivery)
         assert told.acquire(timeout=30)
-        late = producer.send(moldau_topic, b"late")
+        late = producer.send(moldau_topic, b"late", timestamp_ms=9)
         late.result(30)
         late.add_done_callback(done)
         assert told.acquire(timeout=30)
 
     assert outcomes == [
-        (Sent(moldau_topic, 0, 0, -1), None),
+        (Sent(moldau_topic, 0, 0, 7), None),
         WrongThread,
         WrongThread,
-        Sent(moldau_topic, 0, 1, -1),
-        Sent(moldau_topic, 0, 2, -1),
+        Sent(moldau_topic, 0, 1, 8),
+        Sent(moldau_topic, 0, 2, 9),
     ]
 
 
@@ -382,6 +385,18 @@ def test_what_cannot_be_sent_is_refused_at_once(bootstrap: str, moldau_topic: st
             producer.send(moldau_topic, "text")
         with pytest.raises(KafkaError) as no_topic:
             producer.send("not a name", b"")
+        unknown: Any = {"partion": 2}
+        with pytest.raises(TypeError, match="send has no argument 'partion': it has key"):
+            producer.send(moldau_topic, b"", **unknown)
+        for odd, told in (({"headers": {"a": b"b"}}, "headers must"), ({"partition": "0"}, "str")):
+            with pytest.raises(TypeError, match=told):
+                producer.send(moldau_topic, b"", **odd)
+        names: list[Any] = [moldau_topic.encode(), None, [moldau_topic]]
+        for name in names:
+            with pytest.raises(TypeError, match="a topic's name is a str"):
+                producer.send(name, b"")
+            with pytest.raises(TypeError, match="a topic's name is a str"):
+                producer.send_many(name, [b""])
     assert too_large.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert too_large.value.context["topic"] == moldau_topic
     assert no_partition.value.context["partition"] == 7
@@ -403,6 +418,23 @@ def test_a_producer_that_is_not_open_says_so(bootstrap: str, moldau_topic: str) 
         producer.send_many(moldau_topic, [b""])
     with pytest.raises(KafkaError, match="the producer is closed"):
         producer.flush()
+
+
+def test_a_flush_and_a_close_take_no_longer_than_one_wants() -> None:
+    with SyncEmbeddedBroker() as broker:
+        create(broker.bootstrap_servers, "t")
+        producer = Producer(bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=900_000)
+        producer.start()
+        producer.send("t", b"there").result(10)
+    delivery = producer.send("t", b"too late")
+    with pytest.raises(KafkaError, match="not all records") as caught:
+        producer.flush(0.05)
+    assert caught.value.context["records"] == 1
+    with pytest.raises(KafkaError, match="the time that it had"):
+        producer.close(0.05)
+    failure = delivery.exception()
+    assert failure is not None
+    assert failure.context["timeout_s"] == 0.05
 
 
 def test_results_can_be_waited_for_no_longer_than_one_wants(

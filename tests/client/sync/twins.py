@@ -126,7 +126,7 @@ class {twin.name}Calls(BlockingClient):
 
 {textwrap.indent(chr(10).join(body), "    ")}
 '''
-    return _tidy(text)
+    return tidy(text)
 
 
 def _method(method: Method, imports: dict[str, set[str]]) -> str:
@@ -233,10 +233,11 @@ def render_names() -> str:
         text,
         flags=re.DOTALL,
     )
-    return _tidy(text)
+    return tidy(text)
 
 
-def _tidy(text: str) -> str:
+def tidy(text: str) -> str:
+    """Formatted, with the imports in order that are needed."""
     for arguments in (["check", "--quiet", "--select=I,F401", "--fix"], ["format", "--quiet"]):
         done = subprocess.run(  # noqa: S603
             [

@@ -35,7 +35,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan: why it was not begun, or which groups were not changed, and why."""
+    """What became of a plan: why it was not begun, and which groups were not changed, or cannot
+    be, and why."""
 
     obstacles: Sequence[str] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -142,7 +143,7 @@ def tell_plan(
     problems = outcome.problems
     if arguments.json:
         is_begun = arguments.execute and not outcome.obstacles
-        groups = dict.fromkeys(each.group for each in steps)
+        groups = dict.fromkeys([*(each.group for each in steps), *outcome.failures])
         facts = {
             "executed": is_begun and not outcome.failures,
             "obstacles": problems,

@@ -123,7 +123,7 @@ def _add_reset(parser: ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """What the arguments say: which partitions, how to choose, and a time or an age to ask for."""
 
     scope: Scope
@@ -139,21 +139,22 @@ def _reset(arguments: Namespace, context: Context) -> int:
     """Shows the plan, and carries it out if told to."""
     wanted = _checked(arguments)
     with opened_admin(arguments, context) as admin:
-        steps = _plan(arguments, context, admin, wanted)
+        steps, failures = _plan(arguments, context, admin, wanted)
         groups = list(dict.fromkeys(each.group for each in steps))
         members = admin.run(lambda client: members_of(client, groups))
-        outcome = Outcome(obstacles(steps, members))
+        outcome = Outcome(obstacles(steps, members), failures)
         if arguments.execute and not outcome.obstacles:
-            outcome = Outcome(failures=admin.run(lambda client: carry_out(client, steps)))
+            failed = admin.run(lambda client: carry_out(client, steps))
+            outcome = Outcome(failures={**failures, **failed})
     if arguments.export:
-        _export(context, steps, len(groups) > 1)
+        _export(context, steps, len(groups) + len(failures) > 1)
         write_lines(context.err, (f"moldau: {each}" for each in outcome.problems))
     else:
         tell_plan(arguments, context, steps, outcome)
     return exit_code(arguments, outcome.problems)
 
 
-def _checked(arguments: Namespace) -> _Wanted:
+def _checked(arguments: Namespace) -> Wanted:
     if arguments.all and arguments.groups:
         raise UsageError("name groups, or give --all")
     if not (arguments.all or arguments.groups or arguments.from_file):
@@ -164,44 +165,63 @@ def _checked(arguments: Namespace) -> _Wanted:
         raise UsageError("the file says which groups and topics: not with --topic or --all")
     scope = parse_scope(arguments.topic)
     if arguments.to_datetime is not None:
-        return _Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
+        return Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
     if arguments.by_duration is not None:
-        return _Wanted(scope, to_time, age_ms=_duration_ms(arguments.by_duration))
+        return Wanted(scope, to_time, age_ms=_duration_ms(arguments.by_duration))
     if arguments.to_offset is not None:
         if arguments.to_offset < 0:
             raise UsageError("--to-offset cannot be negative")
-        return _Wanted(scope, to_offset(arguments.to_offset))
+        return Wanted(scope, to_offset(arguments.to_offset))
     if arguments.shift_by is not None:
-        return _Wanted(scope, shift_by(arguments.shift_by))
+        return Wanted(scope, shift_by(arguments.shift_by))
     if arguments.to_earliest:
-        return _Wanted(scope, to_earliest)
-    return _Wanted(scope, to_latest if arguments.to_latest else to_current)
+        return Wanted(scope, to_earliest)
+    return Wanted(scope, to_latest if arguments.to_latest else to_current)
 
 
 def _plan(
-    arguments: Namespace, context: Context, admin: Opened[Admin], wanted: _Wanted
-) -> list[Step]:
+    arguments: Namespace, context: Context, admin: Opened[Admin], wanted: Wanted
+) -> tuple[list[Step], dict[str, str]]:
+    """The steps, and which groups have none, and why."""
     if arguments.from_file is not None:
         given = parse_offsets_file(_file(arguments, context, admin), arguments.groups)
-        return admin.run(lambda client: _plan_from_file(client, given))
+        return admin.run(lambda client: _plan_from_file(client, given)), {}
     timestamp = wanted.time(admin.runtime.clock.wall_ms())
-    scope = wanted.scope
 
-    async def plan(client: Admin) -> list[Step]:
-        groups = await idle_groups(client) if arguments.all else dict.fromkeys(arguments.groups)
-        steps: list[Step] = []
-        for group in groups:
-            committed = await client.group_offsets(group)
-            chosen = await partitions_in(client, scope) if scope else sorted(committed)
-            if arguments.all:
-                chosen = [where for where in chosen if where in committed]
-            elif not chosen:
-                raise UsageError(f"group {group} has committed nothing: name a --topic")
-            rules = dict.fromkeys(chosen, wanted.rule)
-            steps += await _plan_group(client, group, committed, rules, timestamp)
-        return steps
+    async def plan(client: Admin) -> tuple[list[Step], dict[str, str]]:
+        if arguments.all:
+            groups = await idle_groups(client)
+            return await plan_groups(client, groups, wanted, timestamp, only_committed=True)
+        return await plan_groups(client, arguments.groups, wanted, timestamp)
 
     return admin.run(plan)
+
+
+async def plan_groups(
+    client: Admin,
+    groups: Iterable[str],
+    wanted: Wanted,
+    timestamp: int | None,
+    *,
+    only_committed: bool = False,
+) -> tuple[list[Step], dict[str, str]]:
+    """The steps for these groups, and which have none, and why: a misspelled name costs the others
+    nothing. `only_committed`: a group is left alone where it has committed nothing."""
+    scope = wanted.scope
+    steps: list[Step] = []
+    failures = {}
+    for group in dict.fromkeys(groups):
+        committed = await client.group_offsets(group)
+        chosen = await partitions_in(client, scope) if scope else sorted(committed)
+        if only_committed:
+            chosen = [where for where in chosen if where in committed]
+        elif not chosen:
+            failures[group] = f"group {group} has committed nothing: name a --topic"
+        if not chosen:
+            continue
+        rules = dict.fromkeys(chosen, wanted.rule)
+        steps += await _plan_group(client, group, committed, rules, timestamp)
+    return steps, failures
 
 
 def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:

@@ -18,9 +18,9 @@ member had wanted and owned when it joined last, and may have given to others wh
 What the next share takes from it is lost, and until it is gone the member commits nothing.
 
 A static member (KIP-345) does not leave, so that it finds its share again under a new member id;
-FENCED_INSTANCE_ID tells it that another one has its name, and it gives up. A static leader that is
-back is not to share anything out (KIP-814). Partitions may have come while nobody watched, so it
-asks once who has what, and has all join again if something is nobody's.
+FENCED_INSTANCE_ID tells it that another one has its name, and it gives up for good. A static leader
+that is back is not to share anything out (KIP-814). Partitions may have come while nobody watched,
+so it asks once who has what, and has all join again if something is nobody's.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from moldau.client.assignors import (
 )
 from moldau.client.group.classic_requests import describe, heartbeat, join, leave, sync
 from moldau.client.group.member import (
+    FENCED,
     NOBODY,
     Ask,
     Change,
@@ -541,7 +542,7 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
     "another one in partition.assignment.strategy, or the group has another protocol type",
     ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside of what the broker allows, "
     "see group.min.session.timeout.ms and group.max.session.timeout.ms there",
-    ErrorCode.FENCED_INSTANCE_ID: "another consumer has joined with this group.instance.id",
+    ErrorCode.FENCED_INSTANCE_ID: FENCED,
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as group.max.size allows",
     ErrorCode.INVALID_GROUP_ID: "group.id must not be empty",
 }

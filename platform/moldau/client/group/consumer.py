@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.client.assignors import Topics
 from moldau.client.group.member import (
+    FENCED,
     NOBODY,
     Ask,
     Change,
@@ -280,6 +281,9 @@ class ConsumerMember(Membership):
         """Names of topics; may be more or fewer than were asked for."""
         self._names |= names
         if self._unknown & names.keys():
+            # Now, though a change may run, and what follows must wait for it: to ask again for what
+            # is known is answered at once, and for ever.
+            self._unknown -= names.keys()
             self._reconcile()
         elif self._unknown:
             self._put_off(now)
@@ -404,7 +408,7 @@ def _request(
 _HINTS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not speak the consumer group protocol (or no "
     "patterns in it): set group.protocol=classic",
-    ErrorCode.FENCED_INSTANCE_ID: "another consumer has joined with this group.instance.id",
+    ErrorCode.FENCED_INSTANCE_ID: FENCED,
     ErrorCode.UNRELEASED_INSTANCE_ID: "group.instance.id is in use by a member that has not left; "
     "it is free when that one's session ends",
     ErrorCode.UNSUPPORTED_ASSIGNOR: "the broker has no assignor of the name in "

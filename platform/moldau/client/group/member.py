@@ -13,7 +13,9 @@ Invariants:
   replaced; one that has begun is finished first.
 - A member that does not poll for `poll_interval_s` leaves by itself, and what it owned is lost.
 - An error that trying again does not heal is given out by `take_error` once. The member is out
-  of the group then, and the next poll tries to join anew.
+  of the group then, and the next poll tries to join anew. Unless another member has its
+  `group.instance.id` (FENCED_INSTANCE_ID): to join anew would throw that one out, which would do
+  the same in turn. So that error stays, and the member out, until the user unsubscribes.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
     from random import Random
 
 NO_EPOCH: Final = -1
+FENCED: Final = (
+    "another consumer has joined with this group.instance.id, so this one stays out of the group. "
+    "Give each its own; to join all the same, and throw the other out, unsubscribe and subscribe"
+)
+_OF_INSTANCE: Final = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
 LATE_ANSWER_S: Final = 5.0
 """How much longer than a rebalance may take its answer is waited for."""
 
@@ -159,6 +166,8 @@ class Member(Protocol):
     def end_change(self, now: float) -> None: ...
 
     def take_error(self) -> KafkaError | BadData | None: ...
+
+    def forgive(self) -> None: ...
 
     def leave(self, *, is_closing: bool) -> None: ...
 
@@ -291,9 +300,15 @@ class Membership:
     # Failing
 
     def take_error(self) -> KafkaError | BadData | None:
-        """What the user has to hear, once."""
-        error, self._error = self._error, None
+        """What the user has to hear, once, or whenever he polls."""
+        error = self._error
+        if not (isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID):
+            self._error = None
         return error
+
+    def forgive(self) -> None:
+        """The user has unsubscribed: what he had to hear is over, and he may begin anew."""
+        self._error = None
 
     def _put_off(self, now: float) -> None:
         self._failures += 1
@@ -304,9 +319,10 @@ class Membership:
         self._not_before = 0.0
 
     def _in_words(self, error: KafkaError, hint: str = "") -> KafkaError:
-        return KafkaError(
-            error.code, hint or error.reason, **{**error.context, "group": self.terms.group_id}
-        )
+        facts = {**error.context, "group": self.terms.group_id}
+        if error.code in _OF_INSTANCE:
+            facts["instance"] = self.terms.instance_id
+        return KafkaError(error.code, hint or error.reason, **facts)
 
 
 def reassigned(

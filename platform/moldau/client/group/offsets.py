@@ -17,6 +17,7 @@ from moldau.client.group.member import Identity
 from moldau.client.group.offset_requests import (
     MANY_GROUPS,
     NEWEST_WITH_NAMES,
+    Fetched,
     OffsetAndMetadata,
     commit_codes,
     commit_request,
@@ -165,12 +166,30 @@ class GroupOffsets:
         wanted = list(dict.fromkeys(partitions))
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
-            found = await self._fetch_once(wanted, require_stable=require_stable)
-            return {where: found.get(where) for where in wanted}
+            answer = await self._fetch_once(wanted, require_stable=require_stable)
+            for problem in self._refused(answer).values():
+                raise problem
+            return {where: answer.offsets.get(where) for where in wanted}
 
         if not wanted:
             return {}
         return await self._cluster.retry(attempt, timeout_s=timeout_s)
+
+    async def look_up(
+        self, wanted: list[TopicPartition], *, require_stable: bool = False
+    ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+        """As `committed`, asked once: what the coordinator refuses is that partition's alone.
+        KafkaError when it gives no answer, or refuses the group."""
+        answer = await self._fetch_once(wanted, require_stable=require_stable)
+        refused = self._refused(answer)
+        return {where: refused.get(where) or answer.offsets.get(where) for where in wanted}
+
+    def _refused(self, answer: Fetched) -> dict[TopicPartition, KafkaError]:
+        group = self._coordinator.group_id
+        return {
+            where: KafkaError(code, group=group, topic=where.topic, partition=where.partition)
+            for where, code in answer.errors.items()
+        }
 
     def _ids(self, topics: set[str]) -> dict[str, Uuid] | None:
         """As known now, if all are."""
@@ -178,9 +197,7 @@ class GroupOffsets:
         ids = {name: known[name].topic_id for name in topics if name in known}
         return ids if len(ids) == len(topics) and ZERO_UUID not in ids.values() else None
 
-    async def _fetch_once(
-        self, wanted: list[TopicPartition], *, require_stable: bool
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def _fetch_once(self, wanted: list[TopicPartition], *, require_stable: bool) -> Fetched:
         # By id where that can be: what was committed of a deleted topic says nothing of another one
         # that has its name.
         ids = self._ids({where.topic for where in wanted})
@@ -197,14 +214,7 @@ class GroupOffsets:
         if answer.error_code:
             self._coordinator.note(answer.error_code)
             raise KafkaError(answer.error_code, group=self._coordinator.group_id)
-        for where, code in answer.errors.items():
-            raise KafkaError(
-                code,
-                group=self._coordinator.group_id,
-                topic=where.topic,
-                partition=where.partition,
-            )
-        return answer.offsets
+        return answer
 
 
 class AutoCommit:

@@ -33,6 +33,8 @@ from moldau.runtime import Runtime
 
 _LONG_S: Final = 10.0
 """After this long without an answer of the coordinator its absence is told of."""
+_LEAVE_S_MIN: Final = 0.05
+"""Enough to write the request, when a last commit took all the time that closing had."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 
 
@@ -85,7 +87,8 @@ class GroupSession:
     # The user's side
 
     async def on_poll(self) -> None:
-        """The user polls: hears of errors, and runs what a rebalance wants of him."""
+        """The user polls: runs what a rebalance wants of him, and hears of errors: what they made
+        him lose is told to his listener before."""
         self.member.on_poll(self._clock.monotonic())
         if self._task is None:
             self._task = self._runtime.spawn(
@@ -96,13 +99,13 @@ class GroupSession:
             ended, self._task = self._task, None
             ended.result()
         self.poke()
-        error = self.member.take_error()
-        if error is not None:
-            raise error
         while self.is_attentive:
             await self._change()
             self.member.on_poll(self._clock.monotonic())
             self.poke()
+        error = self.member.take_error()
+        if error is not None:
+            raise error
 
     @property
     def is_attentive(self) -> bool:
@@ -238,12 +241,16 @@ class GroupSession:
     # The end
 
     async def run_changes(self) -> None:
-        """Runs what is still to be run, as a poll would, without staying in the group for it."""
+        """Runs what is still to be run, as a poll would, without staying in the group for it. What
+        kept the user out of it is over then."""
         while self.is_attentive:
             await self._change()
+        self.member.forgive()
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
-        """Ends a change that runs, lets the user say goodbye to what he owns, and leaves."""
+        """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
+        is left of the time then."""
+        until = self._clock.monotonic() + timeout_s
         if self._changing is not None:
             await asyncio.wait([self._changing])
             self._changing = None
@@ -254,7 +261,7 @@ class GroupSession:
             self.member.leave(is_closing=True)
             if self._asking is not None and isinstance(self._asking.request, _PARKED):
                 self.coordinator.hang_up(MEMBERSHIP)
-            await self._end(timeout_s)
+            await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
 
     async def _end(self, timeout_s: float) -> None:
         """Waits until the coordinator was told; if that takes too long it finds out by itself."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from moldau.client.arguments import names_of
 from moldau.client.group.member import Wanted
 from moldau.client.metadata import Metadata
 
@@ -26,8 +28,12 @@ class Interest:
     """Partitions were assigned: there is no subscription at all."""
 
     def __bool__(self) -> bool:
-        is_pattern = self.pattern is not None or self.remote_pattern is not None
-        return bool(self.names) or is_pattern or self.is_by_hand
+        return bool(self.names) or self.is_pattern or self.is_by_hand
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether names decide, whoever matches them."""
+        return self.pattern is not None or self.remote_pattern is not None
 
     def wanted(self, metadata: Metadata) -> Wanted:
         """What the member has to say of it, as topics are now."""
@@ -50,8 +56,9 @@ def interest(
     is_remote: bool,
     excludes_internal: bool,
 ) -> Interest:
-    """Of the arguments of `subscribe`; ValueError if they make no sense together."""
-    names = frozenset((topics,) if isinstance(topics, str) else topics)
+    """Of the arguments of `subscribe`; ValueError if they make no sense together, TypeError if one
+    is of the wrong kind."""
+    names = frozenset((topics,) if isinstance(topics, str) else names_of(topics, "topic"))
     if (pattern is None) == (not names):
         raise ValueError("subscribe to names of topics or to a pattern, one of both")
     if "" in names:
@@ -60,4 +67,7 @@ def interest(
         return Interest(names)
     if isinstance(pattern, str) and is_remote:
         return Interest(remote_pattern=pattern)
-    return Interest(pattern=re.compile(pattern), excludes_internal=excludes_internal)
+    compiled: re.Pattern[Any] = re.compile(pattern)
+    if not isinstance(compiled.pattern, str):
+        raise TypeError(f"a pattern is of str, as names of topics are, not {compiled.pattern!r}")
+    return Interest(pattern=compiled, excludes_internal=excludes_internal)

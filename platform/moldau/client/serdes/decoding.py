@@ -165,6 +165,7 @@ class Decoding:
             keys,
             values,
             headers,
+            repeat(part.origin),
             strict=False,
         )
         return _with(part, list(map(_new, repeat(ConsumerRecord), columns)))
@@ -186,7 +187,13 @@ class Decoding:
                 row.append(decoded)
             good.append(
                 ConsumerRecord(
-                    *where, record.offset, record.timestamp, row[0], row[1], record.headers
+                    *where,
+                    record.offset,
+                    record.timestamp,
+                    row[0],
+                    row[1],
+                    record.headers,
+                    part.origin,
                 )
             )
         return [_with(part, good)], None

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.client import (
+        AdminOptions,
         Broker,
+        ClientNotStarted,
         ClusterDescription,
         ConfigEntry,
         ConfigSource,
         ConsumerInterceptor,
+        ConsumerOptions,
         ConsumerRecord,
         CreatedTopic,
         DeserializationFailed,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
         PartitionProgress,
         PartitionRecords,
         ProducerInterceptor,
+        ProducerOptions,
         ProducerRecord,
         Quorum,
         Reassignment,
@@ -50,11 +54,12 @@ if TYPE_CHECKING:
         Sent,
         SentRange,
         SerializationFailed,
+        TimestampType,
         Topic,
         TopicPartition,
     )
     from moldau.client.sync.admin import Admin
-    from moldau.client.sync.client import ClientNotStarted, WrongProcess
+    from moldau.client.sync.client import WrongProcess
     from moldau.client.sync.configuration import Configuration
     from moldau.client.sync.consumer import Consumer
     from moldau.client.sync.delivery import Deliveries, Delivery
@@ -63,7 +68,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Admin": "moldau.client.sync.admin",
-    "ClientNotStarted": "moldau.client.sync.client",
     "Configuration": "moldau.client.sync.configuration",
     "Consumer": "moldau.client.sync.consumer",
     "Deliveries": "moldau.client.sync.delivery",
@@ -75,6 +79,7 @@ _HOMES = {
 
 __all__ = [
     "Admin",
+    "AdminOptions",
     "Broker",
     "ClientNotStarted",
     "ClusterDescription",
@@ -83,6 +88,7 @@ __all__ = [
     "Configuration",
     "Consumer",
     "ConsumerInterceptor",
+    "ConsumerOptions",
     "ConsumerRecord",
     "CreatedTopic",
     "Deliveries",
@@ -104,6 +110,7 @@ __all__ = [
     "PartitionRecords",
     "Producer",
     "ProducerInterceptor",
+    "ProducerOptions",
     "ProducerRecord",
     "Quorum",
     "Reassignment",
@@ -115,6 +122,7 @@ __all__ = [
     "Sent",
     "SentRange",
     "SerializationFailed",
+    "TimestampType",
     "Topic",
     "TopicPartition",
     "WrongProcess",

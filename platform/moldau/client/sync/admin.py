@@ -10,8 +10,10 @@ Any number of threads may use one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
 from moldau.client.admin import Admin as AsyncAdmin
+from moldau.client.options.admin import AdminOptions
 from moldau.client.sync.admin_calls import AdminCalls
 from moldau.runtime import Runtime
 
@@ -21,7 +23,9 @@ class Admin(AdminCalls):
 
     kind = "admin client"
 
-    def __init__(self, settings: Mapping[str, object] | None = None, **options: object) -> None:
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, **options: Unpack[AdminOptions]
+    ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win."""
         super().__init__(settings, options)
         self._client = self._make()

@@ -276,8 +276,11 @@ class AdminCalls(BlockingClient):
         `moldau.client.offsets`."""
         return self._call(self._client.list_offsets(wanted, is_committed=is_committed))
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Deletes the records below an offset (`TO_THE_END`: all); where each log begins then."""
+    def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
+        begins then, or why nothing was deleted there: what fails for one is done for the others."""
         return self._call(self._client.delete_records(before))
 
     def group_progress(self, group: str) -> GroupProgress:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from moldau.client.world import not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.loop_thread import Errands, LoopStopped, LoopThread, enter, leave, new_lock
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 T = TypeVar("T")
-
-
-class ClientNotStarted(MoldauError):
-    """A client was used before it was started."""
 
 
 class WrongProcess(MoldauError):
@@ -181,9 +178,7 @@ class BlockingClient:
 
     def _refusal(self) -> Exception:
         if self._state is State.NEW:
-            return ClientNotStarted(
-                f"the {self.kind} is not started: use it in a `with` block, or call start()"
-            )
+            return not_started(self.kind, is_blocking=True)
         if self._thread is not None and not self._thread.is_alive():
             return KafkaError(
                 ErrorCode.NETWORK_EXCEPTION,

@@ -19,7 +19,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import OffsetsGiven
@@ -28,6 +28,7 @@ from moldau.client.fetched import PartitionRecords
 from moldau.client.group.listener import RebalanceListener
 from moldau.client.group.subscription import Pattern
 from moldau.client.metadata import TopicPartition
+from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.sync.client import State
@@ -106,7 +107,7 @@ class Consumer(ConsumerCalls):
         interceptors: Sequence[ConsumerInterceptor] = (),
         key_deserializer: DeserializerGiven = None,
         value_deserializer: DeserializerGiven = None,
-        **options: object,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win.
 

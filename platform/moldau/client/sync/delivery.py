@@ -42,7 +42,7 @@ class Delivery:
         error = self.exception(timeout_s)
         if error is not None:
             raise copy(error)
-        return sent_of(self.place.batch, self.place.index)
+        return sent_of(self.place.batch, self.place.index, self.place.timestamp)
 
     def exception(self, timeout_s: float | None = None) -> KafkaError | None:
         """What it failed with; None when the cluster has it."""

@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from moldau.client.delivery import Delivery as Place
-from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, SendOptions
+from moldau.client.options.producer import ProducerOptions
+from moldau.client.producer_record import ProducerInterceptor, SendOptions, record_of
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer
@@ -44,7 +45,7 @@ class Producer(ProducerCalls):
         settings: Mapping[str, object] | None = None,
         *,
         interceptors: Sequence[ProducerInterceptor] = (),
-        **options: object,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """`settings` by Kafka's names, `options` the same with underscores: these win. Serializers,
         `partitioner.class` and `interceptor.classes` may be objects as well as names. They are
@@ -66,13 +67,17 @@ class Producer(ProducerCalls):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(abort=kind is not None)
 
-    def close(self, *, abort: bool = False) -> None:
-        """Flushes (with `abort`: fails what is not sent) and closes. May be called again."""
+    def close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
+        """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
+
+        `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
+        error that says so, and the log tells how many.
+        """
         if self._thread is not None:
             self._thread.check_may_wait()
             self._client.stop_taking()
         self._append = _nothing
-        self._end(self._client.aclose(abort=abort))
+        self._end(self._client.aclose(timeout_s, abort=abort))
 
     def finish(self) -> None:
         """The program ends: what was accepted goes out."""
@@ -117,9 +122,8 @@ class Producer(ProducerCalls):
         if placed is None:
             if self._thread is None:
                 raise self._refusal()
-            stamp = options.get("timestamp_ms")
-            record = ProducerRecord(topic, value, key, headers, stamp, partition)
-            placed = self._client.send_here(record, options.get("on_delivery"), self._call)
+            given = record_of(topic, value, key, headers, partition, options)
+            placed = self._client.send_here(*given, self._call)
         delivery = Delivery()
         delivery.place = placed
         delivery.producer = self

@@ -38,7 +38,8 @@ class ProducerCalls(BlockingClient):
         """The same for exporters (`moldau.metrics.render_prometheus`)."""
         return self._run(lambda: self._client.registry)
 
-    def flush(self) -> None:
+    def flush(self, timeout_s: float | None = None) -> None:
         """Returns when everything sent before is acknowledged. KafkaError for the first record
-        that failed since the last flush and whose delivery nobody awaits."""
-        self._call(self._client.flush())
+        that failed since the last flush and whose delivery nobody awaits; and when that takes
+        longer than `timeout_s`: it says how many records are left, which stay on their way."""
+        self._call(self._client.flush(timeout_s))

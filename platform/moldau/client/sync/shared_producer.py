@@ -164,7 +164,10 @@ class SharedProducer(Producer):
     def append(self, topic: str, value: Any, key: Any, headers: Headers) -> Delivery | None:
         """Puts the usual record into the batch that is open, and does nothing else; None if that
         is not all that is to be done."""
-        known = self._usual.get(topic)
+        try:
+            known = self._usual.get(topic)
+        except TypeError:
+            return None
         if known is None:
             return None
         with self._accumulator.lock:

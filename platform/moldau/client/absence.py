@@ -1,0 +1,33 @@
+"""What is asked for by its name and is not there: told at once, not waited for.
+
+Most requests try an unknown topic again, as it may have been made a moment ago. Who describes,
+changes or deletes a thing by its name has most likely mistaken the name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.errors.codes import ErrorCode, KafkaError
+
+_NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class _Final(KafkaError):
+    """An error that is not to be tried again, whatever its code allows."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+def final(error: KafkaError) -> KafkaError:
+    """The same, and final if it says that something is not there."""
+    if error.code not in _NOT_THERE:
+        return error
+    return _Final(error.code, error.reason, **error.context)
+
+
+def maybe_final(error: KafkaError | None) -> KafkaError | None:
+    """As `final`, where there may be none."""
+    return None if error is None else final(error)

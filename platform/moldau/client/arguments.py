@@ -1,0 +1,125 @@
+"""What callers give, looked at where it comes in. No IO.
+
+Invariant: what is of the wrong kind is refused before anything is sent or changed, by a TypeError
+or ValueError that names the argument, what it has to be and what came instead. Each function gives
+back what it was given, in the form that the rest of the client works with.
+
+Type checkers find most of this; a notebook has none, and a `str` passes wherever many `str` are
+wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Final, SupportsIndex, TypeVar, cast
+
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.metadata import TopicPartition
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+Partition = TopicPartition | tuple[str, int]
+"""A partition as callers may write it."""
+
+_PAIR: Final = 2
+_NO_FACTS: Final[Mapping[str, object]] = {}
+
+
+def name_of(given: object, what: str) -> str:
+    """The name of a topic, a group, ...; nothing else passes for one, for the broker would take
+    None for all there are."""
+    if not isinstance(given, str):
+        raise TypeError(f"a {what}'s name is a str, not {told(given)}")
+    return given
+
+
+def several(given: Iterable[T], what: str, *, one: str = "") -> list[T]:
+    """Many of something. A str is not many of anything, though Python takes it for its letters;
+    `one` is the method that wants a single one."""
+    instead = f"; for one alone there is {one}" if one else ""
+    if isinstance(given, str | bytes):
+        raise TypeError(f"{what}s are given as a list, [{given!r}], not as {told(given)}{instead}")
+    try:
+        return list(given)
+    except TypeError:
+        if isinstance(given, Iterable):
+            raise  # by what makes them
+    raise TypeError(f"{what}s are given as a list, not as {told(given)}{instead}")
+
+
+def names_of(given: Iterable[str], what: str, *, one: str = "") -> list[str]:
+    """See `several` and `name_of`."""
+    return [name_of(each, what) for each in several(given, what, one=one)]
+
+
+def partition_of(given: Partition) -> TopicPartition:
+    """A partition, also from a plain pair."""
+    pair: object = given
+    if not isinstance(pair, tuple) or len(pair) != _PAIR:
+        raise TypeError(f"a partition is a TopicPartition, or (topic, number), not {told(given)}")
+    topic, partition = pair
+    return TopicPartition(name_of(topic, "topic"), whole(partition, "a partition's number"))
+
+
+def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
+    """Many of them."""
+    return [partition_of(each) for each in several(given, "partition")]
+
+
+def check_number(partition: object) -> None:
+    """TypeError unless it is a partition's number, or None."""
+    if partition is None or isinstance(partition, int | SupportsIndex):
+        return
+    raise TypeError(f"partition must be an int or None, not {told(partition)}")
+
+
+def by_partition(
+    given: Mapping[Partition, V] | Mapping[TopicPartition, V],
+) -> dict[TopicPartition, V]:
+    """Something for each of many partitions."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"partitions with their values are given as a dict, not as {told(given)}")
+    return {partition_of(each): value for each, value in given.items()}
+
+
+def offsets_to_store(
+    given: Mapping[Partition, int | OffsetAndMetadata]
+    | Mapping[TopicPartition, int | OffsetAndMetadata],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Where a group is to go on. An offset below 0 is refused here because brokers do not: -1 would
+    wipe out what is stored, and another one be stored."""
+    return {where: _offset_to_store(where, each) for where, each in by_partition(given).items()}
+
+
+def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    stored = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    facts = {"topic": where.topic, "partition": where.partition}
+    offset = whole(stored.offset, "an offset to commit", facts)
+    if offset < 0:
+        raise ValueError(f"an offset to commit is not negative ({_written(facts, offset)})")
+    return stored._replace(offset=offset)
+
+
+def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> int:
+    """A whole number, of any type that Python takes for one; `facts` say where it was given."""
+    try:
+        return index(cast("SupportsIndex", given))
+    except TypeError:
+        where = f" ({_written(facts, given)})" if facts else ""
+        raise TypeError(f"{what} is an int, not {told(given)}{where}") from None
+
+
+def _written(facts: Mapping[str, object], offset: object) -> str:
+    all_facts = {**facts, "offset": offset}
+    return ", ".join(f"{name}={value!r}" for name, value in all_facts.items())
+
+
+def told(given: object) -> str:
+    """A value with its type, short enough for a line of an error."""
+    if given is None:
+        return "None"
+    text = repr(given)
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{type(given).__name__} {shown}"

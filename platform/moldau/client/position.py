@@ -1,0 +1,200 @@
+"""Where a consumer stands in one of its partitions, and what it has of it. No IO.
+
+    COMMITTED  -> the group's committed offset has to be asked for; if there is none: UNKNOWN
+    UNKNOWN    -> nobody said where to begin: an end of the log or a time has to be looked up
+    READING    -> the position is known, and fetches go on from `fetch_offset`
+    VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
+    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING
+    GONE       -> the topic was deleted, and one of its name is another one, which the group has not
+                  given to this consumer
+
+Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
+the next one to be fetched, and between them lies what is buffered; a seek, or to be assigned anew,
+makes answers to earlier fetches and look-ups void (`generation`, never given twice).
+
+A partition is fetched from its leader, or from the replica near by that the leader has named
+(KIP-392), until that one fails or `replica_until`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from moldau.client.fetched import Fetched
+from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
+from moldau.client.reset import Reset
+from moldau.errors import BadData
+from moldau.errors.codes import KafkaError
+from moldau.ids import ZERO_UUID
+
+
+class State(Enum):
+    """What can be done for a partition; see above."""
+
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+    READING = "reading"
+    VALIDATING = "validating"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+class Asked(NamedTuple):
+    """One partition of a fetch or a look-up that is under way."""
+
+    where: TopicPartition
+    generation: int
+    offset: int
+
+
+class Position:
+    """One partition of a consumer."""
+
+    __slots__ = (
+        "_generations",
+        "buffered",
+        "buffered_bytes",
+        "epoch",
+        "error",
+        "failures",
+        "fetch_epoch",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "is_paused",
+        "leader_epoch",
+        "log_start_offset",
+        "look_up",
+        "missing_since",
+        "not_before",
+        "position",
+        "readable_end",
+        "replica",
+        "replica_until",
+        "state",
+        "topic_id",
+        "trouble",
+        "trouble_since",
+        "waits_for_leader",
+        "was",
+        "where",
+    )
+
+    def __init__(
+        self, where: TopicPartition, look_up: Reset, state: State, generations: Iterator[int]
+    ) -> None:
+        self.where = where
+        self.topic_id = ZERO_UUID
+        self.state = state
+        self.position = -1
+        self.fetch_offset = -1
+        self.epoch = NO_EPOCH
+        self.fetch_epoch = NO_EPOCH
+        self.leader_epoch = NO_EPOCH
+        self.generation = next(generations)
+        self._generations = generations
+        self.look_up = look_up
+        self.is_paused = False
+        self.buffered: deque[Fetched] = deque()
+        self.buffered_bytes = 0
+        self.high_watermark = -1
+        self.readable_end = -1
+        """Where what may be read ends: with read_committed at the last stable offset."""
+        self.log_start_offset = -1
+        self.was: tuple[int, str] | None = None
+        """Before it is reset: at which offset, and why."""
+        self.trouble: KafkaError | None = None
+        """What keeps it from being read at present."""
+        self.trouble_since: float | None = None
+        """None when its user knows already."""
+        self.missing_since: float | None = None
+        """Since when it is known that there is no such topic or partition."""
+        self.waits_for_leader = False
+        """Whether it was put off for no more than that, so that it need not wait for longer."""
+        self.error: KafkaError | BadData | None = None
+        self.failures = 0
+        self.not_before = 0.0
+        self.replica = NO_LEADER
+        self.replica_until = 0.0
+
+    def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Goes on from that offset; `epoch` is that of the record before it, if known."""
+        self._drop()
+        self.state = State.READING
+        self.position = self.fetch_offset = offset
+        self.epoch = self.fetch_epoch = epoch
+        self.leader_epoch = NO_EPOCH
+
+    def forget(self, look_up: Reset) -> None:
+        """Goes on from what `look_up` will be found to be."""
+        self._drop()
+        self.state = State.UNKNOWN
+        self.position = self.fetch_offset = -1
+        self.epoch = self.fetch_epoch = NO_EPOCH
+        self.look_up = look_up
+
+    def reset(self, look_up: Reset, why: str) -> None:
+        """As `forget`, for a reason that its user shall hear."""
+        was = self.position
+        self.forget(look_up)
+        self.was = (was, why)
+
+    def begin_anew(self, look_up: Reset, state: State) -> None:
+        """In another topic of the same name."""
+        self.forget(look_up)
+        self.state = state
+        self.leader_epoch = NO_EPOCH
+        self.replica = NO_LEADER
+        self.high_watermark = self.readable_end = self.log_start_offset = -1
+
+    def in_trouble(self, error: KafkaError, now: float) -> None:
+        """This keeps it from being read; it goes on being tried."""
+        if self.trouble is None:
+            self.trouble_since = now
+        self.trouble = error
+
+    def well(self) -> None:
+        """Its broker has answered."""
+        self.trouble = self.trouble_since = self.missing_since = None
+
+    def make_void(self) -> None:
+        """Answers to what was asked before count no more."""
+        self.generation = next(self._generations)
+
+    def _drop(self) -> None:
+        self.make_void()
+        self.buffered.clear()
+        self.buffered_bytes = 0
+        self.error = None
+        self.failures = 0
+        self.not_before = 0.0
+        self.was = None
+
+    def fail(self, error: KafkaError | BadData) -> None:
+        """What the next poll has to raise."""
+        self.state = State.FAILED
+        self.error = error
+
+    def take_error(self) -> KafkaError | BadData | None:
+        """The error, once; then it goes on, or a position has to be found."""
+        error, self.error = self.error, None
+        self.state = State.READING if self.position >= 0 else State.UNKNOWN
+        return error
+
+    def source(self, metadata: Metadata, now: float) -> int:
+        """The broker to fetch from; -1 while there is none."""
+        leader = metadata.leader_of(self.where)
+        if self.replica != NO_LEADER:
+            partition = metadata.partition(self.where)
+            is_there = partition is not None and self.replica not in partition.offline
+            if now < self.replica_until and is_there and self.replica in metadata.brokers:
+                return self.replica
+            self.replica = NO_LEADER
+        return leader if leader in metadata.brokers else NO_LEADER
+
+    def asked(self) -> Asked:
+        """To be compared when the answer comes."""
+        return Asked(self.where, self.generation, self.fetch_offset)

@@ -1,0 +1,143 @@
+"""Two consumers with one group.instance.id: the later one has it, and the other one stays out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.member import Terms, Wanted
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.runtime import Runtime
+from tests.client.group.test_simulated_groups import OPTIONS, consumer
+from tests.client.test_consumer import fill, read_all
+from tests.client.world import ClientWorld
+
+KINDS = list(OPTIONS)
+
+
+class Twins(ClientWorld):
+    """The coordinator says FENCED_INSTANCE_ID to a static member that another one has replaced, as
+    Kafka's does; and, with `is_fencing`, to every member that is in its group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        fill(self.cluster.add_topic("t", [1])[0], 10)
+        self.is_fencing = False
+        self._handle = self.cluster.groups.handle
+        self.cluster.groups.handle = self._fence  # type: ignore[method-assign]
+
+    def _fence(self, node_id: int, request: Any, reply: Any) -> None:
+        def answered(response: Any) -> None:
+            replaced = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+            if self.is_fencing or response.error_code in replaced:
+                response.error_code = ErrorCode.FENCED_INSTANCE_ID
+            reply(response)
+
+        beats = isinstance(request, HeartbeatRequest) or (
+            isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch > 0
+        )
+        self._handle(node_id, request, answered if beats else reply)
+
+    def joins(self) -> int:
+        return sum(
+            isinstance(each, JoinGroupRequest)
+            or (isinstance(each, ConsumerGroupHeartbeatRequest) and each.member_epoch == 0)
+            for _, each in self.cluster.requests
+        )
+
+
+async def _fenced(reader: Consumer) -> None:
+    """A poll says so, in words that help."""
+    with pytest.raises(KafkaError, match=r"group\.instance\.id") as caught:
+        await reader.poll(5.0)
+    assert caught.value.code is ErrorCode.FENCED_INSTANCE_ID
+    assert (caught.value.context["group"], caught.value.context["instance"]) == ("g", "i")
+
+
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+def test_twins_do_not_throw_each_other_out_for_ever(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with (
+            consumer(runtime, kind, group_instance_id="i") as first,
+            consumer(runtime, kind, group_instance_id="i") as second,
+        ):
+            await first.subscribe("t")
+            await read_all(first, 10)
+            await second.subscribe("t")
+            await second.poll(1.0)
+            await _fenced(first)
+            joins = world.joins()
+            for _ in range(20):
+                await _fenced(first)
+                await second.poll(1.0)
+            assert second.assignment == [TopicPartition("t", 0)]
+            assert world.joins() == joins
+
+    with Twins() as world:
+        world.run_client(main)
+
+
+class _Told(RebalanceListener):
+    def __init__(self) -> None:
+        self.lost: list[TopicPartition] = []
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.lost += partitions
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_fenced_stays_out_until_it_subscribes_anew(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, kind, group_instance_id="i") as reader:
+            listener = _Told()
+            await reader.subscribe("t", listener=listener)
+            await read_all(reader, 10)
+            world.is_fencing = True
+            await asyncio.sleep(5)
+            await _fenced(reader)
+            assert listener.lost == [("t", 0)], "before the error"
+            assert reader.assignment == []
+            world.is_fencing = False
+            joins = world.joins()
+            await reader.subscribe(["t", "u"])
+            for _ in range(3):
+                await _fenced(reader)
+                await asyncio.sleep(5)
+            assert world.joins() == joins
+            await reader.unsubscribe()
+            await reader.subscribe("t")
+            assert len((await read_all(reader, 10))[0]) == 10
+
+    with Twins() as world:
+        world.run_client(main)
+
+
+def test_who_finds_its_name_in_use_may_try_again() -> None:
+    """With KIP-848 the newcomer is refused, and throws nobody out: as soon as the other's session
+    has ended, it is let in."""
+    member = ConsumerMember(Terms("g", instance_id="i"), "m", random.Random(1))
+    member.subscribe(Wanted(frozenset(["t"])))
+    for now in (0.0, 1.0):
+        member.on_poll(now)
+        assert member.ready(now).ask is not None
+        code = ErrorCode.UNRELEASED_INSTANCE_ID
+        refusal = ConsumerGroupHeartbeatResponse(
+            throttle_time_ms=0, error_code=code, member_epoch=0, heartbeat_interval_ms=0
+        )
+        member.on_answer(refusal, now)
+        error = member.take_error()
+        assert isinstance(error, KafkaError)
+        assert (error.context["group"], error.context["instance"]) == ("g", "i")
+        assert member.take_error() is None

@@ -1,0 +1,140 @@
+"""The keywords of the clients are typed, and their types are those of the settings' rows."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import pytest
+
+import moldau.client
+import moldau.client.sync
+from moldau.client import settings as rows
+from moldau.client.serdes.settings import basic_auth_user_info
+from moldau.config import Secret, SettingTable
+from moldau.config.setting import Absent
+from tests.client.options.__main__ import MODULES, Module, render
+
+ROOT: Final = Path(__file__).parents[3]
+CLIENTS: Final = {
+    "Admin": (rows.ADMIN_SETTINGS, moldau.client.AdminOptions),
+    "Consumer": (rows.CONSUMER_SETTINGS, moldau.client.ConsumerOptions),
+    "Producer": (rows.PRODUCER_SETTINGS, moldau.client.ProducerOptions),
+}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_the_modules_are_those_that_the_rows_make(module: Module) -> None:
+    assert module.path.read_text(encoding="utf-8") == render(module), (
+        "a row has changed: python -m tests.client.options"
+    )
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_each_setting_is_a_keyword_of_its_client_and_nothing_else_is(name: str) -> None:
+    table, options = CLIENTS[name]
+    expected = {each.replace(".", "_") for row in table for each in (row.name, *row.aliases)}
+    for client in (getattr(moldau.client, name), getattr(moldau.client.sync, name)):
+        parameters = inspect.signature(client.__init__).parameters
+        explicit = set(parameters) & expected
+        assert set(get_type_hints(options)) == expected - explicit
+        assert parameters["options"].annotation == f"Unpack[{options.__name__}]"
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_keyword_is_typed_as_what_its_setting_takes(name: str) -> None:
+    """As Python's value and as Kafka's text."""
+    table, options = CLIENTS[name]
+    hints = get_type_hints(options)
+    known = {row.name.replace(".", "_"): row for row in table}
+    for keyword, hint in hints.items():
+        row = known.get(keyword)
+        if row is None or isinstance(row.default, Absent):
+            continue
+        assert fits(row.default, hint), (keyword, row.default, hint)
+        if row.default not in (None, ()):
+            assert taken(table, keyword, row.default) == row.default
+        text = row.write(row.default)
+        if text is not None:
+            assert fits(text, hint), (keyword, text, hint)
+            assert taken(table, keyword, text) == row.default
+    assert not fits(1.5, hints["request_timeout_ms"])
+    assert not fits(5, hints["client_id"])
+
+
+def taken(table: SettingTable, keyword: str, value: object) -> Any:
+    """What the setting is when the keyword is given."""
+    settings = rows.resolve(table, {}, {"bootstrap_servers": "a:1", keyword: value})
+    row = table.find(keyword.replace("_", "."))
+    assert row is not None
+    return settings[row]
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a type checker lets the value through, as far as settings have types."""
+    return any(_is_a(value, each) for each in get_args(hint) or (hint,))
+
+
+def _is_a(value: object, hint: Any) -> bool:
+    if get_origin(hint) is Sequence or str(hint).startswith("collections.abc.Sequence"):
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if hint is None:
+        hint = NoneType
+    if hint is bool or isinstance(value, bool):
+        return hint is bool and isinstance(value, bool)
+    return hint in (int, float, str, NoneType) and isinstance(value, hint)
+
+
+def test_a_password_may_be_a_secret() -> None:
+    given = {
+        "bootstrap_servers": "a:1",
+        "basic_auth_credentials_source": "USER_INFO",
+        "basic_auth_user_info": Secret("me:hush"),
+    }
+    settings = rows.resolve(rows.CONSUMER_SETTINGS, {}, given)
+    assert settings[basic_auth_user_info] == Secret("me:hush")
+
+
+PROGRAM: Final = """
+from moldau.client import Admin, Consumer, Producer
+from moldau.client.sync import Producer as Blocking
+
+
+class First:
+    def partition(self, record: object, key: object, value: object, topic: object) -> int:
+        return 0
+
+
+Admin(bootstrap_servers=["a:1", "b:1"], request_timeout_ms="5000")
+Producer(linger_ms=5, acks=1, partitioner_class=First(), value_serializer=str.encode)
+Consumer(group_id=None, check_crcs=False, key_deserializer="string")
+Producer(linger=5)  # Unexpected keyword argument "linger" for "Producer"; did you mean "linger_ms"?
+Producer(linger_ms=0.5)  # incompatible type "float"; expected "int | str"
+Consumer(group_id=7)  # incompatible type "int"; expected "str | None"
+Consumer(linger_ms=5)  # Unexpected keyword argument "linger_ms"
+Blocking(batch_siz=5)  # did you mean "batch_size"?
+Admin(group_id="g")  # Unexpected keyword argument "group_id"
+"""
+
+
+def test_a_type_checker_knows_each_name_and_its_type(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--no-error-summary"]
+    command += ["--hide-error-context", str(tmp_path / "program.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    assert not done.stderr
+    told = dict(re.findall(r"program\.py:(\d+): error: (.*)", done.stdout))
+    expected = {
+        str(number): line.partition("  # ")[2]
+        for number, line in enumerate(PROGRAM.splitlines(), 1)
+        if "  # " in line
+    }
+    assert told.keys() == expected.keys(), done.stdout
+    for number, words in expected.items():
+        assert words in told[number]

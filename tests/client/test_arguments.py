@@ -1,0 +1,367 @@
+"""What is of the wrong kind is refused before anything happens, in words that lead on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource, TopicPartition
+from moldau.client.admin_configs import ResourceType
+from moldau.client.arguments import offsets_to_store, partition_of, several
+from moldau.client.metadata import Topic
+from moldau.client.producer_record import ProducerRecord
+from moldau.client.sync.shared_producer import SharedProducer
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.runtime import Runtime
+from tests.client.test_consumer import consumer
+from tests.client.world import BOOTSTRAP, ClientWorld
+
+T0 = TopicPartition("t", 0)
+
+
+async def refused(calls: dict[str, Awaitable[object]], kind: Any = TypeError) -> None:
+    """Each raises that, in these words."""
+    for words, call in calls.items():
+        with pytest.raises(kind, match=re.escape(words)):
+            await call
+
+
+def with_producer(main: Callable[[Any], Awaitable[None]], **options: Any) -> list[bytes | None]:
+    """Runs it with a producer, once before its topic is known and once after; what is stored."""
+
+    async def whole(runtime: Runtime) -> None:
+        async with Producer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options) as sender:
+            await main(sender)
+            await sender.send("t", b"the topic is known and a batch open", partition=0)
+            await main(sender)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(whole)
+        return log.values()[1:]
+
+
+# One record
+
+
+def test_what_send_does_not_know_is_refused_by_its_name() -> None:
+    async def main(sender: Any) -> None:
+        await refused(
+            {
+                "send has no argument 'partion': it has key, headers, partition, timestamp_ms, "
+                "on_delivery": sender.send("t", b"v", partion=2),
+                "no argument 'timestamp'": sender.send("t", b"v", timestamp=1),
+                "no argument 'callback'": sender.send("t", b"v", key=b"k", callback=print),
+                "'nope'": sender.send("t", b"v", timestamp_ms=1, nope=None),
+            }
+        )
+
+    assert with_producer(main) == []
+
+
+def test_what_cannot_be_in_a_record_is_named_with_what_came() -> None:
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def main(sender: Any) -> None:
+        for extra in ({}, {"partition": 0}):
+            await refused(
+                {
+                    "headers must be a list or tuple of pairs of str and bytes, as [('trace', b'1')"
+                    "], not dict {'a': b'b'}": sender.send("t", b"v", headers={"a": b"b"}, **extra),
+                    "header value must be bytes or None, not str: headers": sender.send(
+                        "t", b"v", headers=[("a", "b")], **extra
+                    ),
+                    "timestamp_ms must be an int, milliseconds since 1970, not float 1.5": (
+                        sender.send("t", b"v", timestamp_ms=1.5, **extra)
+                    ),
+                    "a topic's name is a str, not bytes b't'": sender.send(b"t", b"v", **extra),
+                    "a topic's name is a str, not None": sender.send(None, b"v", **extra),
+                    "a topic's name is a str, not list ['t']": sender.send(["t"], b"v", **extra),
+                    "on_delivery is called and not awaited": sender.send(
+                        "t", b"v", on_delivery=nothing, **extra
+                    ),
+                    "on_delivery is called with (sent, error): a function, not int 3": (
+                        sender.send("t", b"v", on_delivery=3, **extra)
+                    ),
+                }
+            )
+        await refused(
+            {
+                "partition must be an int or None, not str '0'": sender.send(
+                    "t", b"v", partition="0"
+                ),
+                "a topic's name is a str, not bytes": sender.partitions(b"t"),
+            }
+        )
+
+    assert with_producer(main) == []
+
+
+def test_advice_about_serializers_is_for_keys_and_values_alone() -> None:
+    async def main(sender: Any) -> None:
+        for given in ({"headers": {"a": b"b"}}, {"timestamp_ms": 1.5}):
+            with pytest.raises(TypeError) as caught:
+                await sender.send("t", b"v", **given)
+            assert "serializer" not in str(caught.value)
+        await refused({"value.serializer": sender.send("t", "text")})
+
+    assert with_producer(main) == []
+
+
+def test_threads_hear_the_same() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with SharedProducer(runtime=runtime, bootstrap_servers=BOOTSTRAP) as sender:
+            await sender.send("t", b"the topic is known")
+            assert sender.append(cast(Any, ["t"]), b"v", None, ()) is None
+            for record, words in (
+                (ProducerRecord("t", b"v", None, cast(Any, {"a": b"b"})), "headers must be a list"),
+                (
+                    ProducerRecord("t", b"v", None, (), cast(Any, 1.5)),
+                    "timestamp_ms must be an int",
+                ),
+            ):
+                with pytest.raises(TypeError, match=words):
+                    sender.send_here(record, None, cast(Any, None))
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+
+
+# Many records
+
+
+def test_columns_of_other_lengths_are_named() -> None:
+    async def main(sender: Any) -> None:
+        many = partial_many(sender)
+        await refused(
+            {
+                "values and keys must be of one length, not 2 and 1": many(keys=[b"a"]),
+                "values and headers must be of one length, not 2 and 3": many(headers=[(), (), ()]),
+                "values and timestamps_ms must be of one length, not 2 and 0": many(
+                    timestamps_ms=[]
+                ),
+                "values and partition must be of one length, not 2 and 1": many(partition=[0]),
+            },
+            ValueError,
+        )
+
+    assert with_producer(main) == []
+
+
+def partial_many(sender: Any) -> Callable[..., Awaitable[object]]:
+    return partial(sender.send_many, "t", [b"a", b"b"])
+
+
+def test_what_is_no_column_is_named() -> None:
+    async def main(sender: Any) -> None:
+        many = partial_many(sender)
+        await refused(
+            {
+                "a topic's name is a str, not bytes": sender.send_many(b"t", [b"v"]),
+                "a topic's name is a str, not list": sender.send_many(["t"], [b"v"]),
+                "values must be a list with one for each, not bytes b'ab'": (
+                    sender.send_many("t", b"ab")
+                ),
+                "values must be a list with one for each, not generator": (
+                    sender.send_many("t", (b"%d" % each for each in range(2)))
+                ),
+                "keys must be a list with one for each, not str 'ab'": many(keys="ab"),
+                "partition must be one for all records, or a list with one for each, not str '0'": (
+                    many(partition="0")
+                ),
+                "timestamps_ms must be one for all records, or a list with one for each, not "
+                "float": many(timestamps_ms=1.5),
+                "partition must be an int or None, not str '1'": many(partition=[0, "1"]),
+                "timestamp_ms must be an int, milliseconds since 1970, not float 1.5": many(
+                    timestamps_ms=[1.5, 2]
+                ),
+                "headers must be a list or tuple": many(headers=[{"a": b"b"}, ()]),
+            }
+        )
+
+    assert with_producer(main) == []
+
+
+# Partitioners
+
+
+class Odd:
+    """A partitioner with a bug."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def partition(
+        self, record: ProducerRecord, key: bytes | None, value: bytes | None, topic: Topic, /
+    ) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [None, "1"])
+def test_a_partitioner_that_gives_no_number_is_named(answer: object) -> None:
+    async def main(sender: Any) -> None:
+        words = "Odd.partition must give the number of a partition, an int, not"
+        await refused({words: sender.send("t", b"v")})
+
+    assert with_producer(main, partitioner_class=Odd(answer)) == []
+
+
+# Names, partitions and offsets that an admin takes
+
+
+def with_admin(main: Callable[[Any], Awaitable[None]]) -> ClientWorld:
+    async def whole(runtime: Runtime) -> None:
+        async with Admin(bootstrap_servers=BOOTSTRAP, runtime=runtime) as admin:
+            world.cluster.requests.clear()
+            await main(admin)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(whole)
+    return world
+
+
+def test_a_str_is_not_many_names() -> None:
+    async def main(admin: Any) -> None:
+        many = {
+            "topics": (admin.describe_topics, admin.delete_topics),
+            "new topics": (admin.create_topics,),
+            "topic ids": (admin.describe_topics_by_id, admin.delete_topics_by_id),
+            "groups": (admin.describe_groups, admin.delete_groups, admin.groups_progress),
+            "partitions": (
+                admin.elect_leaders,
+                admin.list_partition_reassignments,
+                admin.led_partitions,
+                lambda given: admin.group_offsets("g", given),
+                lambda given: admin.delete_group_offsets("g", given),
+            ),
+            "brokers": (admin.describe_log_dirs,),
+            "types": (
+                admin.list_config_resources,
+                lambda given: admin.list_groups(types=given),
+            ),
+            "states": (lambda given: admin.list_groups(states=given),),
+            "static members": (lambda given: admin.remove_members("g", instance_ids=given),),
+            "members": (lambda given: admin.remove_members("g", member_ids=given),),
+            "settings": (
+                lambda given: admin.describe_configs(
+                    Resource(ResourceType.TOPIC, "t"), names=given
+                ),
+                lambda given: admin.alter_configs(Resource(ResourceType.TOPIC, "t"), unset=given),
+            ),
+        }
+        for what, methods in many.items():
+            for method in methods:
+                words = f"{what} are given as a list, ['ab'], not as str 'ab'"
+                await refused({words: method("ab")})
+        await refused(
+            {
+                "there is delete_topic": admin.delete_topics("ab"),
+                "there is create_topic": admin.create_topics("ab"),
+                "there is delete_group": admin.delete_groups("ab"),
+                "there is describe_group": admin.describe_groups("ab"),
+                "topics are given as a list, not as None": admin.delete_topics(None),
+            }
+        )
+
+    assert with_admin(main).cluster.requests == []
+
+
+def test_names_are_str() -> None:
+    async def main(admin: Any) -> None:
+        names: list[Any] = [b"t", None, 3]
+        for name in names:
+            topic = (
+                f"a topic's name is a str, not {'None' if name is None else type(name).__name__}"
+            )
+            for call in (
+                admin.delete_topic(name),
+                admin.describe_topics([name]),
+                admin.create_topic(NewTopic(name)),
+                admin.create_partitions(name, 3),
+                admin.partitions(name),
+                admin.eligible_replicas(name),
+                admin.describe_producers(TopicPartition(name, 0)),
+                admin.delete_records({(name, 0): 1}),
+            ):
+                await refused({topic: call})
+            group = topic.replace("topic", "group")
+            for call in (
+                admin.describe_group(name),
+                admin.delete_group(name),
+                admin.group_offsets(name),
+                admin.group_progress(name),
+                admin.alter_group_offsets(name, {T0: 1}),
+                admin.remove_members(name, member_ids=["m"]),
+            ):
+                await refused({group: call})
+        resource = Resource(ResourceType.BROKER, cast(Any, 1))
+        await refused(
+            {
+                "a resource's name is a str, not int 1": admin.describe_configs(resource),
+                "a topic to be made is a NewTopic, not 't'": admin.create_topics(["t"]),
+            }
+        )
+
+    assert with_admin(main).cluster.requests == []
+
+
+def test_a_plain_pair_is_a_partition() -> None:
+    async def main(admin: Any) -> None:
+        await admin.alter_group_offsets("g", {("t", 0): 3})
+        assert await admin.group_offsets("g", [("t", 0)]) == {T0: OffsetAndMetadata(3)}
+        assert (await admin.list_offsets({("t", 0): -2}))[T0].offset == 0
+        assert await admin.led_partitions([("t", 0)]) == [T0]
+
+    assert with_admin(main).cluster.groups.offsets["g"] == {("t", 0): 3}
+
+
+@pytest.mark.parametrize("pair", ["t-0", ("t",), ("t", "0"), ("t", 0.0), (b"t", 0), 3, None])
+def test_what_is_no_partition_says_what_one_is(pair: Any) -> None:
+    with pytest.raises(TypeError, match=r"a partition|a topic's name"):
+        partition_of(pair)
+
+
+# Offsets
+
+
+@pytest.mark.parametrize("offset", [-1, -5, OffsetAndMetadata(-2)])
+def test_offsets_below_zero_are_refused_by_admin_and_consumer_alike(offset: Any) -> None:
+    number = offset if isinstance(offset, int) else offset.offset
+    words = f"an offset to commit is not negative (topic='t', partition=0, offset={number})"
+
+    async def main(admin: Any) -> None:
+        await admin.alter_group_offsets("g", {T0: 3})
+        await refused({words: admin.alter_group_offsets("g", {T0: offset})}, ValueError)
+        assert await admin.group_offsets("g", [T0]) == {T0: OffsetAndMetadata(3)}
+
+    async def read(runtime: Runtime) -> None:
+        async with consumer(runtime, group_id="g") as reader:
+            await refused({words: reader.commit({T0: offset})}, ValueError)
+
+    world = with_admin(main)
+    assert sum(isinstance(each, OffsetCommitRequest) for _, each in world.cluster.requests) == 1
+    with ClientWorld() as other:
+        other.run_client(read)
+
+
+@pytest.mark.parametrize("offset", ["3", 3.0, None, (3, "note")])
+def test_what_is_no_offset_is_named_with_its_partition(offset: Any) -> None:
+    words = r"an offset to commit is an int, not .*topic='t', partition=0"
+    with pytest.raises(TypeError, match=words):
+        offsets_to_store({T0: offset})
+
+
+def test_errors_of_what_makes_the_many_are_its_own() -> None:
+    class Fails:
+        def __iter__(self) -> Any:
+            raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        several(Fails(), "topic")
