@@ -18,6 +18,7 @@ ORDER: Final = "[order]"
 WAITED: Final = "[waited]"
 OUTCOME: Final = "[outcome]"
 ANY: Final = object()
+UNSAID: Final = object()
 _NAMING: Final = (
     *("name", "topic", "topic_name", "topic_id", "resource_type", "resource_name"),
     *("partition_index", "partition", "index", "node_id", "broker_id", "api_key", "feature"),
@@ -50,26 +51,42 @@ class Difference:
 class OnPurpose:
     """A difference that shall be, and why; it covers nothing but what it describes.
 
-    `cases` are `scenario/label` and `paths` paths of fields, both with `*`. A row without cases
-    tells the reader of docs/compatibility.md what no scenario can show.
+    `cases` are `scenario/label`, `paths` those of fields (or where exactly a value stands), all
+    with `*`. What is ours has to be said: a value, or a function of the difference, for a row that
+    takes any answer hides the next bug. A row without cases tells the reader of
+    docs/compatibility.md what no scenario can show.
     """
 
     what: str
     why: str
     area: str
     cases: Sequence[str] = ()
-    paths: Sequence[str] = ("*",)
+    paths: Sequence[str] = ()
     kafka: Any = ANY
-    ours: Any = ANY
+    ours: Any = UNSAID
+
+    def __post_init__(self) -> None:
+        is_said = self.ours is not UNSAID and self.ours is not ANY
+        assert is_said == bool(self.cases) == bool(self.paths), f"what is ours? {self.what}"
+        assert all(each.strip("*.") for each in self.paths), f"in which field? {self.what}"
 
     def covers(self, difference: Difference) -> bool:
         case = f"{difference.scenario}/{difference.label}"
+        places = (difference.path, difference.where)
         return (
             any(fnmatchcase(case, each) for each in self.cases)
-            and any(_matches(difference.path, each) for each in self.paths)
-            and (self.kafka is ANY or self.kafka == difference.kafka)
-            and (self.ours is ANY or self.ours == difference.ours)
+            and any(_matches(place, each) for place in places for each in self.paths)
+            and _is(self.kafka, difference.kafka, difference)
+            and _is(self.ours, difference.ours, difference)
         )
+
+
+def _is(said: Any, value: Any, difference: Difference) -> bool:
+    if said is ANY:
+        return True
+    if callable(said):
+        return bool(said(difference))
+    return bool(said == value and isinstance(said, bool) == isinstance(value, bool))
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -11,6 +11,7 @@ from moldau.broker.api.service import served_versions
 from moldau.protocol.messages import API
 from tests.differential.comparison import OnPurpose
 from tests.differential.explained import ON_PURPOSE
+from tests.differential.log_files import NOT_COMPARED
 
 PATH: Final = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 
@@ -24,8 +25,9 @@ writes. `tests/differential/README.md` says how, and how to add a case. Kafka's 
 data, so `make test` compares without Java; `make differential` asks a real Kafka again.
 
 What differs on purpose stands below, with the reason; the comparison passes over this and nothing
-else. Not compared are only what chance or the machine decides: ids, times of now, sizes of disks,
-addresses, and the wording of messages.
+else, and knows for each row what moldau answers instead. Of answers, not compared are only what
+chance or the machine decides: ids, times of now, sizes of disks, addresses, and the wording of
+messages. What is not compared of files stands at the end of this page.
 
 This page is made by `python -m tests.differential document`; do not edit it by hand.
 """
@@ -50,6 +52,9 @@ def _lines() -> Iterator[str]:
     for key, versions in sorted(served_versions().items()):
         yield f"| {key} | {API[key].name} | {versions.first}-{versions.last} |"
     yield from ("", "Produce is advertised from version 0 on, as Kafka does for old librdkafka.")
+    yield from ("", "## Files that are not compared", "", "| what | why |", "|-|-|")
+    for what, why in NOT_COMPARED.items():
+        yield f"| `{what.replace(': ', '`: ')}{'' if ': ' in what else '`'} | {why} |"
 
 
 def _area(row: OnPurpose) -> int:

@@ -150,9 +150,18 @@ def _batch(batch: Batch, symbols: Symbols) -> dict[str, Any]:
         "producer": f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}",
         "count": header.record_count,
         "bytes": len(batch.data),
-        "crc": NOW if NOW in times else f"{header.crc:08x}",
+        "crc": _crc(batch, is_chance=NOW in times),
         "holds": digest(batch, symbols),
     }
+
+
+def _crc(batch: Batch, *, is_chance: bool) -> str:
+    """Of what holds times of now it is told only whether it is right."""
+    try:
+        batch.check_crc()
+    except CorruptRecord:
+        return f"{batch.header.crc:08x}, which is wrong"
+    return NOW if is_chance else f"{batch.header.crc:08x}"
 
 
 def digest(batch: Batch, symbols: Symbols) -> str:

@@ -24,10 +24,16 @@ from typing import Any, Final, TypeVar
 from zlib import crc32
 
 from moldau.errors.codes import ErrorCode
+from moldau.ids import ZERO_UUID
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import API, response_class
 from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 from moldau.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -295,6 +301,18 @@ class Talk:
         for index in range(partitions):
             await self.until(partial(self.is_led, name, index))
         return bytes(made.topic_id)
+
+    async def delete(self, name: str) -> None:
+        """The topic is gone, and the broker knows, when this returns."""
+        state = DeleteTopicState(name=name, topic_id=ZERO_UUID)
+        request = DeleteTopicsRequest(topics=[state], timeout_ms=30_000)
+        (gone,) = (await self.send(request, DeleteTopicsResponse)).responses
+        assert gone.error_code == ErrorCode.NONE, (name, ErrorCode(gone.error_code))
+
+        async def is_gone() -> bool:
+            return not await self.is_led(name)
+
+        await self.until(is_gone)
 
     async def is_led(self, name: str, index: int = 0) -> bool:
         """Does the partition take records?"""

@@ -11,6 +11,7 @@ from moldau.protocol.messages.produce import ProduceResponse, TopicProduceRespon
 from tests.differential import kept
 from tests.differential.comparison import (
     ABSENT,
+    ANY,
     ORDER,
     OUTCOME,
     WAITED,
@@ -81,15 +82,24 @@ def test_other_cases_are_told_by_their_labels() -> None:
     assert not_the_same_cases(kafka, ours) == ["b", "c"]
 
 
+CODES = ("*.error_code",)
+
+
 @pytest.mark.parametrize(
     ("row", "covered"),
     [
-        (OnPurpose("", "", "", cases=("s/case",)), True),
-        (OnPurpose("", "", "", cases=("s/*",), paths=("*.error_code",), kafka=0, ours=3), True),
-        (OnPurpose("", "", "", cases=("s/other",)), False),
-        (OnPurpose("", "", "", cases=("s/*",), paths=("error_code",)), False),
-        (OnPurpose("", "", "", cases=("s/*",), kafka=1), False),
-        (OnPurpose("", "", "", cases=("s/*",), ours=4), False),
+        (OnPurpose("", "", "", ("s/case",), CODES, ours=3), True),
+        (OnPurpose("", "", "", ("s/*",), CODES, kafka=0, ours=3), True),
+        (OnPurpose("", "", "", ("s/*",), ("topics[name=t].error_code",), ours=3), True),
+        (OnPurpose("", "", "", ("s/*",), CODES, ours=lambda each: each.ours > each.kafka), True),
+        (OnPurpose("", "", "", ("s/*",), CODES, kafka=lambda each: each.kafka == 0, ours=3), True),
+        (OnPurpose("", "", "", ("s/other",), CODES, ours=3), False),
+        (OnPurpose("", "", "", ("s/*",), ("error_code",), ours=3), False),
+        (OnPurpose("", "", "", ("s/*",), ("topics[name=u].error_code",), ours=3), False),
+        (OnPurpose("", "", "", ("s/*",), CODES, kafka=1, ours=3), False),
+        (OnPurpose("", "", "", ("s/*",), CODES, ours=4), False),
+        (OnPurpose("", "", "", ("s/*",), CODES, ours=lambda each: each.ours < 3), False),
+        (OnPurpose("", "", "", ("s/*",), CODES, kafka=lambda each: False, ours=3), False),
         (OnPurpose("", "", ""), False),
     ],
 )
@@ -97,6 +107,27 @@ def test_a_row_covers_what_it_describes(row: OnPurpose, covered: bool) -> None:
     (one,) = differences("s", [entry(rows(("t", 0)))], [entry(rows(("t", 3)))])
 
     assert row.covers(one) is covered
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"cases": ("s/*",), "paths": CODES},
+        {"cases": ("s/*",), "paths": CODES, "ours": ANY},
+        {"cases": ("s/*",), "ours": 3},
+        {"cases": ("s/*",), "paths": ("*",), "ours": 3},
+        {"cases": ("s/*",), "paths": ("*.*",), "ours": 3},
+        {"paths": CODES, "ours": 3},
+    ],
+)
+def test_a_row_that_would_take_any_answer_cannot_be_written(given: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match=r"what is ours|in which field"):
+        OnPurpose("", "", "", **given)
+
+
+def test_true_is_not_one() -> None:
+    (one,) = differences("s", [entry({"a": 0})], [entry({"a": True})])
+    assert not OnPurpose("", "", "", ("s/*",), ("a",), ours=1).covers(one)
 
 
 def test_chance_gets_names_and_the_rest_stays() -> None:
@@ -141,6 +172,16 @@ def test_a_batch_is_told_by_its_header_and_content() -> None:
     assert one != other
     assert longer == [*one, {"offsets": "cut", "bytes": 9}]
     assert batches(b"\1" * 80, symbols)[0]["offsets"] == "none"
+
+
+@pytest.mark.parametrize("at", [THEN, NOW])
+def test_a_wrong_checksum_is_told(at: int) -> None:
+    symbols = Symbols(lambda: NOW)
+    (right,) = batches(batch(at=at), symbols)
+    (wrong,) = batches(bytes(batch(at=at)[:-1]) + b"\x02", symbols)
+
+    assert "wrong" not in right["crc"]
+    assert wrong["crc"].endswith(", which is wrong")
 
 
 def test_what_is_kept_comes_back(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

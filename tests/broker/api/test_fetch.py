@@ -677,8 +677,15 @@ async def test_a_topic_id_that_is_deleted_while_a_session_reads_it(at: Serving) 
     await reader.next((topic_id, want()))
     at.cluster.append(removed(at, "t"))
     at.replicas.remove("t", 0)
-    found = await reader.next()
-    assert found[topic_id, 0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    for _ in range(2):
+        found = await reader.next()
+        assert found[topic_id, 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert found[topic_id, 0].aborted_transactions == []
     at.create("t")
-    found = await reader.next()
-    assert found[topic_id, 0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    for _ in range(2):
+        found = await reader.next()
+        assert found[topic_id, 0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert found[topic_id, 0].aborted_transactions is None
+    anew = Session(at, 13)
+    found = await anew.next((topic_id, want()))
+    assert found[topic_id, 0].error_code == ErrorCode.UNKNOWN_TOPIC_ID, "this one never knew it"

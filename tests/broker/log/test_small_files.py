@@ -58,7 +58,7 @@ def test_a_missing_checkpoint_is_empty(disk: SimulatedDisk) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
+        b"\n",
         b"0\n",
         b"1\n0\n",
         b"0\n2\na 0 1\n",
@@ -75,6 +75,18 @@ def test_a_damaged_checkpoint_is_refused(disk: SimulatedDisk, text: bytes) -> No
     disk.put(PATH, text)
     with pytest.raises(CorruptLog):
         read_offsets(disk.files(Incarnation("node")), PATH)
+
+
+def test_offsets_in_a_file_without_a_byte_are_none(disk: SimulatedDisk) -> None:
+    """Kafka makes such files when it starts."""
+    disk.put(PATH, b"")
+    assert read_offsets(disk.files(Incarnation("node")), PATH) == {}
+
+
+def test_epochs_in_a_file_without_a_byte_are_not_known(disk: SimulatedDisk) -> None:
+    disk.put(PATH, b"")
+    with pytest.raises(CorruptLog, match="cut short"):
+        read_pairs(disk.files(Incarnation("node")), PATH)
 
 
 @pytest.mark.parametrize("seed", range(30))

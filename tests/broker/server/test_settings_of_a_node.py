@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.broker.controller.storage import format_storage
 from moldau.broker.network import NO_LIMIT
 from moldau.broker.server.channel import charter_of
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
@@ -14,6 +15,7 @@ from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
 from moldau.ids import format_uuid
 from moldau.runtime import Runtime
+from moldau.runtime.files import Files
 from tests.runtime.arena import play
 
 
@@ -161,7 +163,7 @@ def test_formatting_that_was_cut_short_is_done_again() -> None:
     play("simulated", scenario)
 
 
-def test_a_directory_more_joins_the_cluster_of_the_others() -> None:
+def test_formatting_that_was_cut_short_between_two_directories_is_done_again() -> None:
     async def scenario(runtime: Runtime) -> None:
         files = runtime.files
         assert format_if_empty(files, settings(log_dirs="/a"), runtime.random, 0, "here")
@@ -172,3 +174,65 @@ def test_a_directory_more_joins_the_cluster_of_the_others() -> None:
         assert cluster_of(files, settings(log_dirs="/b")) == cluster
 
     play("simulated", scenario)
+
+
+@pytest.mark.parametrize(
+    "traces",
+    [
+        "/a/orders-0/00000000000000000000.log",
+        "/a/.kafka_cleanshutdown",
+        "/a/__cluster_metadata-0/00000000000000000000.log",
+        "/a/__cluster_metadata-0/quorum-state",
+    ],
+)
+def test_an_empty_directory_beside_one_in_use_is_no_new_one(traces: str) -> None:
+    """Its disk may not be mounted; a person says which it is."""
+
+    async def scenario(runtime: Runtime) -> None:
+        files, random = runtime.files, runtime.random
+        assert format_if_empty(files, settings(log_dirs="/a"), random, 0, "here")
+        leave(files, traces)
+        two = settings(log_dirs="/a,/b")
+        with pytest.raises(ConfigError, match="is its disk mounted") as refused:
+            format_if_empty(files, two, random, 0, "here")
+        assert refused.value.context == {"directory": "/b", "in_use": "/a"}
+        assert "storage format --ignore-formatted" in refused.value.reason
+        assert not files.exists("/b/meta.properties")
+
+        # What the message says does it.
+        plan = plan_of(two, cluster_of(files, two), is_standalone=True, host_name="here")
+        assert format_storage(files, plan, random, 0, ignore_formatted=True) == ["/b"]
+        assert not format_if_empty(files, two, random, 0, "here")
+
+    play("simulated", scenario)
+
+
+def test_a_missing_directory_of_the_metadata_is_not_to_be_formatted_at_all() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        files, random = runtime.files, runtime.random
+        both = settings(log_dirs="/a,/b")
+        assert format_if_empty(files, both, random, 0, "here")
+        leave(files, "/b/orders-0/00000000000000000000.log")
+        files.remove_tree("/a")
+        with pytest.raises(ConfigError, match="is its disk mounted") as refused:
+            format_if_empty(files, both, random, 0, "here")
+        assert refused.value.context == {"directory": "/a", "in_use": "/b"}
+        assert "storage format" not in refused.value.reason
+
+    play("simulated", scenario)
+
+
+def test_metadata_without_a_word_whose_they_are_are_not_formatted_over() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        files = runtime.files
+        leave(files, "/data/__cluster_metadata-0/00000000000000000000.log")
+        with pytest.raises(ConfigError, match="holds other files"):
+            format_if_empty(files, settings(), runtime.random, 0, "here")
+
+    play("simulated", scenario)
+
+
+def leave(files: Files, path: str) -> None:
+    """As a broker did that was there before."""
+    files.make_dirs(path.rpartition("/")[0])
+    files.write_text_atomic(path, "x")

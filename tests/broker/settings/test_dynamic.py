@@ -8,13 +8,17 @@ from moldau.broker.settings import (
     BROKER_SETTINGS,
     broker_settings,
     dynamic_layers,
+    dynamic_notices,
     dynamic_refusals,
     log,
     network,
+    thread_refusals,
 )
 from moldau.broker.settings.dynamic import listener_row
 from tests.broker.settings.cases import BASE
 from tests.broker.settings.ours import file_layer
+
+OF_LISTENER = "listener.name.plaintext.num.network.threads"
 
 
 def test_one_broker_wins_over_all_and_all_over_the_file() -> None:
@@ -74,3 +78,60 @@ def test_a_refusal_shows_what_would_be_allowed() -> None:
 )
 def test_the_row_behind_a_listeners_setting(name: str, row: str | None) -> None:
     assert listener_row(name) is (None if row is None else BROKER_SETTINGS.find(row))
+
+
+def test_what_does_nothing_is_told_with_whose_it_is() -> None:
+    everybody, here = dynamic_notices(
+        {"num.network.threads": "4", "log.retention.ms": "5"},
+        {"listener.name.plaintext.num.network.threads": "4", "max.connections": "5"},
+    )
+
+    assert everybody.startswith("num.network.threads has no effect here: ")
+    assert everybody.endswith("(dynamic setting of all brokers)")
+    assert here.startswith("listener.name.plaintext.num.network.threads has no effect here: ")
+    assert here.endswith("(dynamic setting of this broker)")
+    assert dynamic_notices({}, {"metric.reporters": ""})[0].startswith("metric.reporters has no e")
+
+
+def test_what_is_left_out_is_told_without_secrets() -> None:
+    (reporters,) = dynamic_notices({"metric.reporters": "x.y"}, {})
+    assert "'x.y'" in reporters
+    assert "left out" in reporters
+
+    (secret,) = dynamic_notices({"listener.name.a.ssl.keystore.password": "hunter2"}, {})
+    assert "hunter2" not in secret
+
+
+def test_thousands_of_unknown_names_are_one_line() -> None:
+    (notice,) = dynamic_notices({f"own.{number}": "1" for number in range(10_000)}, {})
+
+    assert "own.0, own.1" in notice
+    assert len(notice) < 200
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "is_refused"),
+    [
+        ({}, {}, {"num.io.threads": "16"}, False),
+        ({}, {}, {"num.io.threads": "17"}, True),
+        ({"num.io.threads": "9"}, {}, {"num.io.threads": "18"}, False),
+        ({"num.io.threads": "9"}, {}, {"num.io.threads": " 19 "}, True),
+        ({"num.io.threads": "9"}, {}, {"num.io.threads": "3"}, True),
+        ({"num.io.threads": "9"}, {}, {"num.io.threads": "many"}, False),
+        ({"num.io.threads": "9"}, {"num.io.threads": "18"}, {"num.io.threads": "36"}, False),
+        ({"num.io.threads": "9"}, {"num.io.threads": "19"}, {}, False),
+        ({"num.io.threads": "9"}, {"num.io.threads": "20"}, {}, True),
+        ({OF_LISTENER: "8"}, {}, {OF_LISTENER: "16"}, False),
+        ({OF_LISTENER: "8"}, {}, {"num.network.threads": "100"}, False),
+        ({"num.network.threads": "8"}, {}, {OF_LISTENER: "17"}, True),
+        ({"num.network.threads": "8"}, {OF_LISTENER: "16"}, {OF_LISTENER: "32"}, False),
+    ],
+)
+def test_numbers_of_threads_are_halved_or_doubled_at_once(
+    file: dict[str, str], before: dict[str, str], after: dict[str, str], is_refused: bool
+) -> None:
+    started = broker_settings(file_layer({**BASE, **file}))
+    now = started.overlaid(*dynamic_layers({}, before))
+
+    for settings in (started, now):
+        assert bool(thread_refusals(settings, ({}, before), ({}, after))) is is_refused

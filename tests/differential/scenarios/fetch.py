@@ -15,6 +15,7 @@ BY_NAME = versions(FetchRequest, last=12)
 BY_ID = versions(FetchRequest, first=13)
 UNKNOWN_ID = b"\x07" * 16
 WAIT_MS = 400
+PATIENT_MS = 2500
 
 
 async def scenario(talk: Talk) -> None:
@@ -36,9 +37,10 @@ async def scenario(talk: Talk) -> None:
     await _limits(talk)
     await _waiting(talk)
     await _wrong_places(talk, topic_id, empty_id)
-    await _epochs(talk)
+    await _epochs(talk, topic_id)
     await _isolation(talk)
     await _replicas(talk)
+    await _gone(talk)
     await talk.send(delete_records("t", 4), DeleteRecordsResponse)
     for offset in (0, 3, 4, 9):
         await talk.ask(f"from {offset} after a cut at 4", fetch(("t", want(offset=offset))), 12)
@@ -137,13 +139,35 @@ async def _wrong_places(talk: Talk, topic_id: bytes, empty_id: bytes) -> None:
     await talk.ask("an offset out of range beside others", beside, BY_NAME)
 
 
-async def _epochs(talk: Talk) -> None:
+async def _gone(talk: Talk) -> None:
+    """A topic goes, and another one has its name, while a fetch waits and after it."""
+    for version in BY_ID:
+        topic = f"gone-{version}"
+        old_id = await talk.topic(topic)
+        goes = partial(talk.delete, topic)
+        waiting = fetch((old_id, want(0)), wait_ms=PATIENT_MS)
+        await talk.ask_while(
+            f"{topic} goes while a fetch waits", waiting, version, goes, PATIENT_MS
+        )
+        await talk.ask(f"{topic} is gone", fetch((old_id, want(0))), version)
+        new_id = await talk.topic(topic)
+        talk.symbols.call("id", new_id, f"id of {topic}, made again")
+        both = fetch((new_id, want(0)), (old_id, want(0)))
+        await talk.ask(f"{topic} is another one", both, version)
+
+
+async def _epochs(talk: Talk, topic_id: bytes) -> None:
     for epoch in (0, 5, -2):
         one = fetch(("t", want(1, current_leader_epoch=epoch)))
         await talk.ask(f"leader epoch {epoch}", one, versions(FetchRequest, 9, 12))
     for epoch, offset in ((0, 3), (0, 20), (7, 3), (-1, 3), (0, 0)):
         one = fetch(("t", want(1, offset=offset, last_fetched_epoch=epoch)))
         await talk.ask(f"last fetched epoch {epoch} at {offset}", one, 12)
+    for epoch, offset in ((-5, 0), (-5, 3), (-(2**31), 0)):
+        asked = want(1, offset=offset, last_fetched_epoch=epoch)
+        label = f"last fetched epoch {epoch} at {offset}"
+        await talk.ask(label, fetch(("t", asked)), 12)
+        await talk.ask(f"{label}, by id", fetch((topic_id, asked)), [13, 17])
 
 
 async def _isolation(talk: Talk) -> None:

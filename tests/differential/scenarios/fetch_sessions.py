@@ -47,6 +47,7 @@ async def scenario(talk: Talk) -> None:
     await _wrong_ones(talk)
     await _rotation(talk)
     await _by_id(talk, topic_id)
+    await _gone(talk)
 
 
 async def _incremental(talk: Talk) -> None:
@@ -121,3 +122,23 @@ async def _by_id(talk: Talk, topic_id: bytes) -> None:
         )
         await one.ask(f"by name in a session by id, {version}", version=12, session_epoch=3)
         await one.ask(f"by id, end, {version}", session_epoch=-1, wait_ms=0)
+
+
+async def _gone(talk: Talk) -> None:
+    """A session by id goes on when its topic is gone, and when another one has its name."""
+    for version in versions(FetchRequest, 13):
+        topic = f"gone-{version}"
+        old_id = await talk.topic(topic, 2)
+        one = Session(talk, version)
+        wanted = [(old_id, want(0)), (old_id, want(1))]
+        await one.ask(f"{topic}: full", *wanted, wait_ms=0)
+        await talk.delete(topic)
+        await one.ask(f"{topic}: it is gone", wait_ms=0)
+        await one.ask(f"{topic}: it is wanted anew", *wanted, wait_ms=0)
+        new_id = await talk.topic(topic)
+        talk.symbols.call("id", new_id, f"id of {topic}, made again")
+        await one.ask(f"{topic}: another one has its name", wait_ms=0)
+        label = f"{topic}: both are wanted"
+        await one.ask(label, (new_id, want(0)), forget=((old_id, [1]),), wait_ms=0)
+        await one.ask(f"{topic}: the old one is forgotten", forget=((old_id, [0]),), wait_ms=0)
+        await one.ask(f"{topic}: a full one", *wanted, session_epoch=0, wait_ms=0)

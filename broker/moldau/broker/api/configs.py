@@ -2,8 +2,9 @@
 
 What is kept in the metadata log the controller changes (`controller.config_changes`). Some of a
 request is settled here before: what contradicts itself, the settings of another broker, which only
-that one can judge, and the levels of this broker's loggers, which stand in no log. The rest goes to
-the controller, and the answer has all resources in the order of the request.
+that one can judge, numbers of threads, which only this one can, and the levels of this broker's
+loggers, which stand in no log. The rest goes to the controller, and the answer has all resources in
+the order of the request.
 
 Each resource succeeds or fails on its own; the levels of loggers change before the controller has
 answered for the others, as with Kafka.
@@ -32,7 +33,7 @@ from moldau.broker.controller.config_changes import (
     wanted_of,
 )
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
-from moldau.broker.settings import network
+from moldau.broker.settings import network, thread_refusals
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
@@ -116,6 +117,26 @@ def _invalid(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, reason)
 
 
+def _judge_threads(node: Node, alteration: Alteration, *, replaces: bool) -> None:
+    """What is in force only this broker knows: the numbers of threads that it may change to."""
+    before = node.image.configs.of_broker(node.node_id)
+    for resource, changes in alteration.wanted:
+        is_open = resource not in alteration.verdicts
+        if resource.resource_type != ResourceType.BROKER or not is_open:
+            continue
+        stored = {} if replaces else dict(node.image.configs.of(resource))
+        for each in changes:
+            if replaces or each.operation == Operation.SET:
+                stored[each.name] = each.value or ""
+            elif each.operation == Operation.DELETE:
+                stored.pop(each.name, None)
+        is_all = resource == ALL_BROKERS
+        after = (stored, before.one_broker) if is_all else (before.all_brokers, stored)
+        refusals = thread_refusals(node.settings, before, after)
+        if refusals:
+            alteration.verdicts[resource] = Verdict.of(_invalid("; ".join(refusals)))
+
+
 def serve_list(node: Node, request: ApiRequest) -> None:
     """Answers from the image, at once."""
     message = cast(ListConfigResourcesRequest, request.decode())
@@ -126,6 +147,7 @@ def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
     """Changes the levels of loggers, and passes the rest on."""
     message = cast(changing.IncrementalAlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
+    _judge_threads(node, alteration, replaces=False)
     _alter_loggers(node, alteration, validate_only=message.validate_only)
     message.resources = [
         each
@@ -139,6 +161,7 @@ def serve_alter(node: Node, request: ApiRequest) -> None:
     """Passes it on. Levels of loggers are changed one by one only: they are no resources here."""
     message = cast(replacing.AlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
+    _judge_threads(node, alteration, replaces=True)
     message.resources = [
         each
         for each in message.resources

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.fetch_session import Key, PartitionRow, Wanted
 from moldau.broker.api.node import Node
-from moldau.broker.api.refusal import UNKNOWN_TOPICS, Lead, lead_of, told, told_by_id
+from moldau.broker.api.refusal import (
+    UNKNOWN_TOPICS,
+    Lead,
+    lead_of,
+    told,
+    told_by_id,
+    told_of_another,
+)
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -116,6 +123,7 @@ class _Reader:
         replicas = self.node.replicas
         if self.uses_topic_ids:
             partition = replicas.partition_by_id(wanted.topic_id, asked.partition)
+            wanted.known_as = partition.topic
         else:
             partition = replicas.partition(wanted.topic, asked.partition)
         # Any negative epoch is none here, as in Kafka; elsewhere -1 alone is.
@@ -145,10 +153,15 @@ class _Reader:
             )
 
     def told(self, wanted: Wanted, error: KafkaError) -> KafkaError:
-        index = wanted.asked.partition
-        if self.uses_topic_ids:
-            return told_by_id(self.node, wanted.topic_id, index, error)
-        return told(self.node, wanted.topic, index, error)
+        node, index = self.node, wanted.asked.partition
+        if not self.uses_topic_ids:
+            return told(node, wanted.topic, index, error)
+        topic = node.image.topics.by_id.get(wanted.topic_id)
+        if topic is not None:
+            wanted.known_as = topic.name
+        elif wanted.known_as and error.code in UNKNOWN_TOPICS:
+            return told_of_another(node, wanted.known_as, index)
+        return told_by_id(node, wanted.topic_id, index, error)
 
 
 class _Watched:
@@ -214,6 +227,7 @@ class Fetch(DelayedAnswer):
         is_first = True
         self._size = 0
         self._is_urgent = False
+        before = self._watched
         watched: list[_Watched] = []
         self._watched = watched
         rows: list[Row] = []
@@ -222,7 +236,8 @@ class Fetch(DelayedAnswer):
                 partition = reader.find(wanted)
                 data, size, bound = self._read_one(partition, wanted, left, is_first)
             except KafkaError as error:
-                data = self._refused(wanted, error)
+                was_there = any(each.wanted is wanted for each in before)
+                data = self._refused(wanted, error, was_there=was_there)
                 rows.append((key, wanted, data))
                 continue
             if size:
@@ -245,7 +260,7 @@ class Fetch(DelayedAnswer):
         log = partition.log
         records: LogSlice | bytes = b""
         diverging = None
-        if asked.last_fetched_epoch != NO_EPOCH:
+        if asked.last_fetched_epoch >= 0:
             diverging = _divergence(partition, wanted)
         wanted.is_diverging = diverging is not None
         if diverging is None:
@@ -275,12 +290,14 @@ class Fetch(DelayedAnswer):
             data.diverging_epoch = diverging
         return data, len(records), bound
 
-    def _refused(self, wanted: Wanted, error: KafkaError) -> PartitionData:
+    def _refused(self, wanted: Wanted, error: KafkaError, *, was_there: bool) -> PartitionData:
+        """`was_there`: it was read before, while this fetch waited."""
         wanted.is_diverging = False
         refusal = self._reader.told(wanted, error)
         aborted: list[AbortedTransaction] | None = []
         if refusal.code not in UNKNOWN_TOPICS:
             self._is_urgent = True
+        if was_there or refusal.code not in UNKNOWN_TOPICS:
             aborted = None
         return PartitionData(
             partition_index=wanted.asked.partition,

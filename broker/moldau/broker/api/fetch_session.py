@@ -47,6 +47,7 @@ class Wanted:
         "asked",
         "high_watermark",
         "is_diverging",
+        "known_as",
         "log_start_offset",
         "topic",
         "topic_id",
@@ -56,6 +57,9 @@ class Wanted:
         self.topic = topic
         """The name; empty where the request names topics by id."""
         self.topic_id = topic_id
+        self.known_as = ""
+        """Set by who reads: the name that the id led to once. It stays with the reader when the
+        topic is gone, and tells him that it is, or that another one has its name."""
         self.asked = asked
         self.is_diverging = False
         """Set by who reads: the reader is told to truncate."""

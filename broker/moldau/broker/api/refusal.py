@@ -69,6 +69,16 @@ def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> Kaf
     return error
 
 
+def told_of_another(node: Node, topic: str, index: int) -> KafkaError:
+    """For who named a topic by an id that it had once: what became of the name. A topic that has
+    it now is another one, of which he has read nothing."""
+    try:
+        node.replicas.partition(topic, index)
+    except KafkaError as error:
+        return told(node, topic, index, error)
+    return KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, topic=topic, partition=index)
+
+
 def lead_of(node: Node, topic: str, topic_id: Uuid, index: int, listener: str) -> Lead:
     """Who leads it, as the metadata says; `topic` may be empty where the id is known (KIP-951)."""
     topics = node.image.topics

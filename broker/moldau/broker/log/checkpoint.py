@@ -9,6 +9,11 @@ Invariants: a checkpoint is replaced as a whole and durable when `write_...` ret
 not say what it should is CorruptLog, so that its reader decides what to do without it.
 
 The count guards against a file that was cut at a line's end, which no checksum here would.
+
+A file without a byte: Kafka makes one for each kind of checkpoint when it starts, without entries
+yet. For offsets it is just that. Ours take the place of the file before when they are durable, so
+none is ever empty, and an empty one says no less than a missing one. For pairs it is refused: the
+epochs of a log that has records are not none, so that its reader lets the log tell them.
 """
 
 from __future__ import annotations
@@ -26,8 +31,10 @@ _INTEGER: Final = re.compile(r"-?\d{1,19}")
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """The offset of each partition; empty when the file is missing."""
-    found = {}
+    """The offset of each partition; empty when the file is missing, or has no byte."""
+    found: dict[TopicPartition, int] = {}
+    if files.exists(path) and not files.stat(path).size_bytes:
+        return found
     for line, (topic, partition, offset) in _entries(files, path, 3):
         if int(_number(path, line, partition)) < 0:
             raise CorruptLog("checkpoint names no partition", path=path, line=line)

@@ -13,7 +13,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.controller.directories import is_reserved
+from moldau.broker.log.names import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import format_uuid
 from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.replication.partition import Partition
     from moldau.ids import Uuid
+    from moldau.logging import Logger
     from moldau.protocol.declare import Response
 
 Name = tuple["Uuid", int]
@@ -36,6 +40,7 @@ VERSION: Final = AssignReplicasToDirsRequest.spec.versions.last
 REPLICAS_MAX: Final = 2250
 """In one request, as Kafka."""
 PAUSE_SECONDS: Final = 0.5
+_NAMED_MAX: Final = 5
 _FINAL: Final = frozenset(
     (
         ErrorCode.NONE,
@@ -134,4 +139,26 @@ class Placement:
                 )
                 for directory_id, topics in directories.items()
             ],
+        )
+
+
+def warn_of_missing(node: Node, log: Logger) -> None:
+    """Of replicas of this node in directories that it does not have: nobody leads them, and
+    whoever took the directory out of the settings, or lost a disk, should hear it at once."""
+    directories = node.directories
+    known = {each.directory_id for each in directories.directories}
+    missing: dict[Uuid, list[TopicPartition]] = {}
+    for topic, index, partition in node.image.topics.all_partitions():
+        place = TopicPartition(topic.name, index)
+        directory_id = partition.directory_of(node.node_id)
+        if is_reserved(directory_id) or directory_id in known or directories.directory_of(place):
+            continue
+        missing.setdefault(directory_id, []).append(place)
+    for directory_id, places in missing.items():
+        log.warn(
+            "partitions of this node are in a directory that log.dirs does not name, or whose disk "
+            "is not there; they are out of service until it is back",
+            directory_id=format_uuid(directory_id),
+            partitions=len(places),
+            first=",".join(map(str, places[:_NAMED_MAX])),
         )

@@ -23,7 +23,7 @@ from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import TopicConfig, topic_config
 from moldau.broker.server.changes import Changes, RemovedTopic
-from moldau.broker.settings import dynamic_layers, topic_settings
+from moldau.broker.settings import dynamic_layers, dynamic_notices, topic_settings
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Publisher:
         self._node: Node | None = None
         self._log: Logger | None = None
         self._pending = Changes()
+        self._told: frozenset[str] = frozenset()
+        """What was said of dynamic settings that do nothing."""
         self._configured: tuple[ResourceSettings, TopicConfig] | None = None
         """The last settings that were asked for: partitions of a topic come one after the other,
         and topics without settings of their own share them."""
@@ -161,12 +163,20 @@ class Publisher:
         own = Resource(ResourceType.BROKER, str(node.node_id))
         if ALL_BROKERS not in changes.resources and own not in changes.resources:
             return False
+        self._tell_notices(dynamic_notices(*node.image.configs.of_broker(node.node_id)))
         settings = with_dynamic(self._started_with, node.image, node.node_id)
         if not settings.differences(node.settings):
             return False
         node.settings = settings
         self._on_settings(settings)
         return True
+
+    def _tell_notices(self, notices: Sequence[str]) -> None:
+        """Each once, until it holds no more."""
+        told, self._told = self._told, frozenset(notices)
+        for notice in notices:
+            if notice not in told and self._log is not None:
+                self._log.warn(notice)
 
     def _place(self, node: Node, topic: Topic, index: int, *, is_new: bool) -> None:
         """Lead the partition, hold it for others to lead, or have no part in it."""

@@ -41,7 +41,7 @@ from moldau.broker.server.channel import Audience, LocalController, charter_of
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
-from moldau.broker.server.placement import Placement
+from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.settings import Listener, read_listeners, unbuilt
@@ -176,6 +176,7 @@ class Broker:
         node.replicas.on_placed = placement.note
         node.replicas.deleted_topics = cache(lambda: deleted_topics(controller.quorum.history()))
         self._publisher.begin(node, self._log)
+        warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; nobody asks again
         self._refuse_failed(directories)
         await self._listen(node, host_name)

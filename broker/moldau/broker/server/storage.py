@@ -2,7 +2,9 @@
 
 Invariants: a node starts only in directories that were formatted for it; what formatting writes for
 a node follows from its settings alone, so `moldau storage format` and a broker that formats for
-itself write the same.
+itself write the same; a broker formats for itself only where nothing is lost by it: as long as none
+of its directories has been used. An empty directory beside one in use may be a disk that is not
+mounted, and what lies on it would be given up in silence.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from dataclasses import dataclass
 from moldau.broker.controller.bootstrap import bootstrap_records
 from moldau.broker.controller.storage import Plan, format_storage
 from moldau.broker.log.meta_properties import read_meta_properties
+from moldau.broker.log.names import LOCK, META_PROPERTIES
+from moldau.broker.raft.quorum import DIRECTORY
+from moldau.broker.raft.snapshots import BOOTSTRAP, SnapshotId
 from moldau.broker.settings import read_listeners
 from moldau.broker.settings.controller import metadata_log_dir
 from moldau.broker.settings.log import log_dirs
@@ -100,12 +105,16 @@ def format_if_empty(
 ) -> bool:
     """Format those of a node's directories that hold nothing; whether that made a new cluster.
 
-    ConfigError when there is something else in them. Formatting that was cut short is done anew.
+    ConfigError when there is something else in them, or when another one is in use. Formatting that
+    was cut short is done anew.
     """
     places = places_of(settings)
     todo = [path for path in places.all if read_meta_properties(files, path) is None]
+    used = next((path for path in places.all if path not in todo and _is_used(files, path)), None)
     for path in todo:
-        if not _is_empty(files, path):
+        if used is not None:
+            raise _not_there(places, path, used)
+        if _is_used(files, path):
             raise ConfigError(
                 "the directory is not formatted and holds other files", directory=path
             )
@@ -118,6 +127,23 @@ def format_if_empty(
     return known is None
 
 
+def _not_there(places: Places, path: str, used: str) -> ConfigError:
+    """Of a directory that should have been in use like the others."""
+    if path == places.metadata:
+        advice = "without the metadata that it had, the data there belong to nobody"
+    else:
+        advice = (
+            "a new one is added by `moldau storage format --ignore-formatted` with the --data, "
+            "--config and --set of this node"
+        )
+    return ConfigError(
+        f"the directory is not formatted, and this node has data elsewhere: is its disk mounted? "
+        f"({advice})",
+        directory=path,
+        in_use=used,
+    )
+
+
 def known_cluster(files: Files, places: Places) -> str | None:
     """The cluster that any of the directories was formatted for."""
     for path in places.all:
@@ -127,14 +153,21 @@ def known_cluster(files: Files, places: Places) -> str | None:
     return None
 
 
-_LEFT_BY_FORMATTING = frozenset(
-    ("bootstrap.checkpoint", "__cluster_metadata-0", ".lock", "lost+found")
-)
+_LEFT_BY_FORMATTING = frozenset((META_PROPERTIES, BOOTSTRAP, DIRECTORY, LOCK, "lost+found"))
+_LEFT_OF_METADATA = frozenset((SnapshotId(0, 0).file_name,))
 
 
-def _is_empty(files: Files, path: str) -> bool:
-    """Whether nothing is there but what formatting may have left that was cut short."""
+def _is_used(files: Files, path: str) -> bool:
+    """Whether more is there than what formatting leaves, be it whole or cut short."""
+    metadata = f"{path}/{DIRECTORY}"
+    return bool(
+        _names_in(files, path) - _LEFT_BY_FORMATTING
+        or _names_in(files, metadata) - _LEFT_OF_METADATA
+    )
+
+
+def _names_in(files: Files, path: str) -> set[str]:
+    """What is there, by the names that are meant."""
     if not files.exists(path):
-        return True
-    names = (name.removesuffix(".tmp").removesuffix(".part") for name in files.list(path))
-    return all(name in _LEFT_BY_FORMATTING or name == "meta.properties" for name in names)
+        return set()
+    return {name.removesuffix(".tmp").removesuffix(".part") for name in files.list(path)}

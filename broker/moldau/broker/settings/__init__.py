@@ -20,7 +20,7 @@ from moldau.broker.settings.description import (
     describe_client_metrics,
     describe_resource,
 )
-from moldau.broker.settings.dynamic import dynamic_layers, dynamic_refusals
+from moldau.broker.settings.dynamic import dynamic_layers, dynamic_notices, dynamic_refusals
 from moldau.broker.settings.group import bounded, group_conflicts
 from moldau.broker.settings.listener import Listener, Listeners, read_listeners
 from moldau.broker.settings.meaning import notices
@@ -35,6 +35,7 @@ from moldau.broker.settings.tables import (
     group_settings,
     topic_settings,
 )
+from moldau.broker.settings.threads import thread_refusals
 from moldau.broker.settings.topic_conflict import topic_conflicts
 from moldau.broker.settings.unbuilt import unbuilt
 
@@ -56,11 +57,13 @@ __all__ = [
     "describe_client_metrics",
     "describe_resource",
     "dynamic_layers",
+    "dynamic_notices",
     "dynamic_refusals",
     "group_conflicts",
     "group_settings",
     "notices",
     "read_listeners",
+    "thread_refusals",
     "topic_conflicts",
     "topic_settings",
     "unbuilt",

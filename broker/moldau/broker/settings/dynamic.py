@@ -3,7 +3,7 @@
 Dynamic values are kept by the controller for all brokers together and for each one. What is stored
 is never refused by a broker that starts: a value that this version does not know or cannot use is
 left out, so an old change cannot keep a cluster down (`dynamic_layers`). What is new is judged by
-`dynamic_refusals` before it is stored.
+`dynamic_refusals` before it is stored. `dynamic_notices` tells of what does nothing or is left out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from moldau.broker.settings import network, sasl, security, tls
+from moldau.broker.settings import network, sasl, security, telemetry, tls
+from moldau.broker.settings.meaning import without_effect
 from moldau.broker.settings.resource import is_usable
 from moldau.broker.settings.tables import BROKER_SETTINGS, LISTENER_PREFIX
-from moldau.config import Given, Layer, Source, SourceKind, UpdateMode
+from moldau.config import CLASS, LIST, Given, Layer, Source, SourceKind, UpdateMode
+from moldau.config.kinds import trim
 from moldau.config.table import Row
 
 # Key and trust material: each listener has its own, so the plain names cannot change at run time.
@@ -43,6 +45,8 @@ _BY_MECHANISM = (
     sasl.sasl_server_callback_handler_class,
     security.connections_max_reauth_ms,
 )
+_REPORTERS = ("org.apache.kafka.common.metrics.JmxReporter",)
+_UNKNOWN_SHOWN = 5
 _NO_PLACE = Source(SourceKind.DYNAMIC_BROKER)
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 
@@ -76,12 +80,50 @@ def _refusal(name: str, value: str, one_broker: bool) -> str | None:
     if base is not None and not is_usable(base, given):
         shown = "the value (hidden)" if base.secret else repr(value)
         return f"{name}: {shown} is not allowed; allowed: {base.allowed}"
+    unloadable = _unloadable(listener_row(name) or row, value)
+    if unloadable is not None:
+        return f"{name}: no class {unloadable!r} can be loaded here"
     if one_broker:
         return None
     is_per_broker = row is not None and row.dynamic is UpdateMode.PER_BROKER
     if is_per_broker or (found is not None and base not in _OF_ALL_BROKERS):
         return f"{name} differs from broker to broker: say which one it is for"
     return None
+
+
+def _unloadable(row: Row | None, value: str) -> str | None:
+    """The first class that is not Kafka's own default, which is never loaded: none is, here."""
+    if row is telemetry.metric_reporters:
+        return next((each for each in LIST.read(trim(value)) if each not in _REPORTERS), None)
+    if row is not None and row.kind is CLASS and trim(value) != row.default:
+        return trim(value)
+    return None
+
+
+def dynamic_notices(
+    all_brokers: Mapping[str, str], one_broker: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What a person should hear of stored dynamic values: which do nothing, or are left out."""
+    found = []
+    unknown: dict[str, None] = {}
+    for values, kind in (
+        (all_brokers, SourceKind.DYNAMIC_DEFAULT),
+        (one_broker, SourceKind.DYNAMIC_BROKER),
+    ):
+        for name, value in values.items():
+            row = listener_row(name) or BROKER_SETTINGS.find(name)
+            refusal = _refusal(name, value, kind is SourceKind.DYNAMIC_BROKER)
+            if refusal is not None:
+                found.append(f"{refusal}; what is stored is left out ({kind.label})")
+            elif row is None:
+                unknown[name] = None
+            elif (why := without_effect(row.name)) is not None:
+                found.append(f"{name} {why} ({kind.label})")
+    if unknown:
+        names = ", ".join(list(unknown)[:_UNKNOWN_SHOWN])
+        more = ", ..." if len(unknown) > _UNKNOWN_SHOWN else ""
+        found.append(f"no setting is called so, and nothing is done about it: {names}{more}")
+    return tuple(found)
 
 
 def dynamic_layers(

@@ -95,19 +95,23 @@ FORGOTTEN: Final[Mapping[str, str]] = {
 }
 
 
+def without_effect(name: str) -> str | None:
+    """Why a setting of that name does nothing; None if it does something."""
+    if name in IGNORED:
+        return f"has no effect here: {IGNORED[name]}"
+    what = waits_for(name)
+    return None if what is None else f"has no effect yet: this version does not have {what}"
+
+
 def notices(settings: Settings) -> tuple[str, ...]:
     """What a person should hear once, at the start, of these broker settings."""
     found = list(settings.notices)
     for row in settings.table:
         if not settings.is_given(row):
             continue
-        place = settings.source(row)
-        if row.name in IGNORED:
-            found.append(f"{row.name} has no effect here: {IGNORED[row.name]} ({place})")
-        elif (what := waits_for(row.name)) is not None:
-            found.append(
-                f"{row.name} has no effect yet: this version does not have {what} ({place})"
-            )
+        why = without_effect(row.name)
+        if why is not None:
+            found.append(f"{row.name} {why} ({settings.source(row)})")
     for name, given in settings.others.items():
         if name in FORGOTTEN:
             found.append(f"{name} has no effect any more: {FORGOTTEN[name]} ({given.source})")
