@@ -531,6 +531,20 @@ def test_a_clean_end_needs_no_recovery() -> None:
     assert append(again, producer=Producer(5, 0, 36)) == Appended(36, 38)
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_epochs_without_a_byte_are_damage_only_beside_records(is_empty: bool) -> None:
+    """Kafka leaves such a file beside an empty log."""
+    machine = Machine()
+    log = machine.open()
+    if not is_empty:
+        append(log, epoch=3)
+    log.close()
+    machine.disk.put(f"{DIRECTORY}/leader-epoch-checkpoint", b"")
+    again = machine.open(is_clean=True)
+    assert bool(again.notes) is not is_empty
+    assert again.leader_epochs.latest_epoch == (None if is_empty else 3)
+
+
 def test_what_is_said_to_be_clean_and_is_not_is_looked_at() -> None:
     machine = Machine()
     log = machine.open()

@@ -131,6 +131,16 @@ def test_the_other_files_of_a_directory(tmp_path: Path, partition: Path) -> None
     assert any(each.get("text") == "topic_id: x" for each in found)
 
 
+def test_checkpoints_without_a_byte_are_no_damage(partition: Path) -> None:
+    """Kafka makes them so when it starts, and fills them later."""
+    (partition / "leader-epoch-checkpoint").touch()
+    (partition / "replication-offset-checkpoint").touch()
+    code, out, _ = dump("-r", "--problems", str(partition))
+    assert (code, out) == (0, "")
+    (partition / "leader-epoch-checkpoint").write_text("0")
+    assert dump("-r", "--problems", str(partition))[0] == 1
+
+
 def test_internal_topics_are_decoded(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-3"
     folder.mkdir()

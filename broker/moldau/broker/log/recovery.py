@@ -171,7 +171,8 @@ class _Opener:
             is_known = is_empty or names.LEADER_EPOCHS in self._listed
             return LeaderEpochs(read_pairs(self._files, path)), is_known
         except CorruptLog as error:
-            self._notes.append(str(error))
+            if not is_empty:  # beside an empty log Kafka leaves an empty file
+                self._notes.append(str(error))
             return LeaderEpochs(), False
 
     def _count_trusted(self, segments: list[Segment]) -> int:

@@ -94,6 +94,8 @@ def _offsets(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
 
 
 def _epochs(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:
+    if not files.stat(path).size_bytes:
+        return  # as Kafka leaves it beside an empty log
     for epoch, start_offset in read_pairs(files, path):
         yield Item("entry", {"epoch": epoch, "start_offset": start_offset})
 
