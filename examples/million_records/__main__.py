@@ -1,72 +1,142 @@
 """`python -m examples.million_records [--count N]`: the commands a user would type, one by one.
 
-Everything happens in a temporary directory and on a port of its own, and is gone afterwards.
+Everything happens in a temporary directory and on a port of its own, and is gone afterwards, also
+when it is interrupted: Ctrl-C, SIGTERM and a closed terminal end it with one line and the code that
+a shell would give.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 MOLDAU = str(Path(sys.executable).with_name("moldau"))
 TOPIC = "demo"
 STOP_TIMEOUT_S = 30.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.million_records", description=__doc__)
     parser.add_argument("--count", type=int, default=1_000_000, metavar="N")
     count = parser.parse_args(arguments).count
+    demo = Demo()
     with (
+        demo.heeding_signals(),
         tempfile.TemporaryDirectory(prefix="moldau-demo-") as folder,
-        running_broker(folder) as bootstrap,
+        demo.broker(folder) as bootstrap,
     ):
+        code = demo.perform(count, bootstrap)
+    if demo.ended_by is not None:
+        name = demo.ended_by.name
+        print(f"\nended by {name}: the broker was stopped, its data removed", file=sys.stderr)
+        return 128 + demo.ended_by
+    if code == 0:
+        print("\nThe broker was stopped and its data removed. Yours: moldau broker start")
+    return code
+
+
+class Demo:
+    """The processes of the show.
+
+    A signal raises nothing, as that could hit between the start of a process and the line that
+    remembers it: it ends the processes that run, and whoever waits for one looks why it has ended.
+    """
+
+    def __init__(self) -> None:
+        self.ended_by: signal.Signals | None = None
+        self._running: dict[subprocess.Popen[bytes], signal.Signals] = {}
+
+    @contextmanager
+    def heeding_signals(self) -> Iterator[None]:
+        """Those that are ignored (a shell has it so behind nohup and before &) stay ignored."""
+        before = {each: signal.getsignal(each) for each in ENDING}
+        minded = {each: old for each, old in before.items() if old is not signal.SIG_IGN}
+        for each in minded:
+            signal.signal(each, self._hear)
+        try:
+            yield
+        finally:
+            for each, old in minded.items():
+                signal.signal(each, old)
+
+    def _hear(self, number: int, _: object) -> None:
+        if self.ended_by is None:
+            self.ended_by = signal.Signals(number)
+            self._end_all()
+
+    def _end_all(self) -> None:
+        for process, ending in list(self._running.items()):
+            process.send_signal(ending)
+
+    @contextmanager
+    def _process(
+        self, command: Sequence[str], ending: signal.Signals, **options: Any
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """One that has ended when this does: by itself, or by that signal."""
+        process = subprocess.Popen(command, **options)  # noqa: S603 - our own commands
+        self._running[process] = ending
+        try:
+            if self.ended_by is not None:  # heard while it was being started
+                process.send_signal(ending)
+            yield process
+        finally:
+            if self.ended_by is None:
+                process.send_signal(ending)
+            try:
+                process.communicate(timeout=STOP_TIMEOUT_S)
+            finally:
+                process.kill()
+                del self._running[process]
+
+    @contextmanager
+    def broker(self, folder: str) -> Iterator[str]:
+        """A broker as a process of its own; it takes connections where this says."""
+        command = (MOLDAU, "broker", "start", "--data", folder, "--listen", "127.0.0.1:0")
+        print("$ moldau broker start --data ... --listen 127.0.0.1:0", flush=True)
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        # A group of its own: Ctrl-C at a terminal is for us, who stop it.
+        with self._process(
+            command, signal.SIGTERM, stdin=subprocess.DEVNULL, process_group=0, **options
+        ) as process:
+            assert process.stdout is not None
+            bootstrap = ""
+            for line in process.stdout:
+                text = line.decode(errors="replace").rstrip()
+                print(f"  {text}", flush=True)
+                if text.lstrip().startswith("bootstrap"):
+                    bootstrap = text.split()[-1]
+                    break
+            yield bootstrap
+
+    def perform(self, count: int, bootstrap: str) -> int:
+        """The commands, until one fails; the exit code. An empty `bootstrap`: no broker came up."""
+        if not bootstrap:
+            return 1
         for words in (
             ("topic", "create", TOPIC, "--partitions", "6"),
             ("produce", TOPIC, "--count", str(count), "--size", "100"),
             ("consume", TOPIC, "--count", str(count), "--quiet"),
             ("topic", "describe", TOPIC),
         ):
-            code = show(words, bootstrap)
-            if code:
+            code = self._show(words, bootstrap)
+            if code or self.ended_by is not None:
                 return code
-    print("\nThe broker was stopped and its data removed. Yours: moldau broker start")
-    return 0
+        return 0
 
-
-@contextmanager
-def running_broker(folder: str) -> Iterator[str]:
-    """A broker as a process of its own; it takes connections where this says."""
-    command = (MOLDAU, "broker", "start", "--data", folder, "--listen", "127.0.0.1:0")
-    print("$ moldau broker start --data ... --listen 127.0.0.1:0", flush=True)
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            text = line.decode(errors="replace").rstrip()
-            print(f"  {text}")
-            if text.lstrip().startswith("bootstrap"):
-                break
-        else:
-            raise SystemExit(process.wait(STOP_TIMEOUT_S))
-        yield text.split()[-1]
-    finally:
-        process.terminate()
-        process.communicate(timeout=STOP_TIMEOUT_S)
-
-
-def show(words: Sequence[str], bootstrap: str) -> int:
-    """Runs a command as a user would see it."""
-    print(f"\n$ moldau {' '.join(words)}", flush=True)
-    command = (MOLDAU, *words, "--bootstrap", bootstrap)
-    return subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
+    def _show(self, words: Sequence[str], bootstrap: str) -> int:
+        """Runs a command as a user would see it."""
+        print(f"\n$ moldau {' '.join(words)}", flush=True)
+        command = (MOLDAU, *words, "--bootstrap", bootstrap)
+        with self._process(command, signal.SIGKILL) as process:
+            return process.wait()
 
 
 if __name__ == "__main__":

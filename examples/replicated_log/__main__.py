@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from examples.replicated_log.story import Story
 from moldau.runtime.real import RealClock
 from moldau.runtime.simulated.simulation import Simulation
 
+INTERRUPTED = 130
 
-def main(arguments: list[str] | None = None) -> None:
-    """Tell the story, and then what it took."""
+
+def main(arguments: list[str] | None = None) -> int:
+    """Tell the story, and then what it took; Ctrl-C ends it with one line. The exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.replicated_log",
         description="A replicated log in virtual time, under crashes, cuts and power losses.",
     )
     parser.add_argument("--seed", type=int, default=7, help="another seed, another story")
     seed = parser.parse_args(arguments).seed
+    try:
+        tell(seed)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the story ends here", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def tell(seed: int) -> None:
+    """The story of that seed."""
     clock = RealClock()
     begun = clock.monotonic()
     with Simulation(seed) as world:
@@ -30,4 +43,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -26,8 +26,8 @@ _HEAD = """\
 `Producer`, `Consumer` and `Admin` take these as a mapping by their names, or as keywords with
 underscores: `Producer(bootstrap_servers="localhost:9092", linger_ms=20)`. On the command line they
 are given with `--set`, or in the file of `--command-config`; where the cluster is also with
-`--bootstrap` or in the environment variable `MOLDAU_BOOTSTRAP`. No other variable is read. Only what
-works is listed; any other name is refused.
+`--bootstrap` or in the environment variable `MOLDAU_BOOTSTRAP`. No other variable is read. Only
+what works is listed; any other name is refused.
 
 This page is made of the rows that the program reads; `python -m tests.client.page` makes it anew.
 """

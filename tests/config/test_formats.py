@@ -355,6 +355,14 @@ def test_the_variables_of_tests_and_build_are_no_settings() -> None:
     assert load_environment(dict.fromkeys(named, "1")) == ()
 
 
+def test_the_variables_that_commands_read_are_no_settings() -> None:
+    sources = (Path(__file__).parents[2] / "platform" / "moldau" / "cli").rglob("*.py")
+    texts = [source.read_text(encoding="utf-8") for source in sources]
+    named = {name for text in texts for name in re.findall(r"\"(MOLDAU_[A-Z_]+)\"", text)}
+    assert "MOLDAU_BOOTSTRAP" in named
+    assert load_environment(dict.fromkeys(named, "1")) == ()
+
+
 def test_what_is_not_utf8_is_refused_without_its_value() -> None:
     undecodable = b"canary\xff".decode("utf-8", "surrogateescape")
     with pytest.raises(ConfigError, match="not UTF-8") as caught:

@@ -444,6 +444,7 @@ def test_the_reference_page_has_every_row_and_no_secret() -> None:
     assert "- Default: from `log.retention.minutes`" in page
     assert "- Allowed: int: 1048576 or more" in page
     assert "- Environment: `MOLDAU_LOG_SEGMENT_BYTES`" in page
+    assert "Environment" not in render_reference(table, "Settings", in_environment=False)
     assert "- Default: none, must be given" in page
 
 

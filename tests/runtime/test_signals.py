@@ -45,7 +45,8 @@ def test_who_minds_sigterm_and_other_threads_are_left_alone() -> None:
 
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, signal, sys
+signal.signal(signal.SIGHUP, signal.{hangup})
 from moldau.runtime.real import run
 from moldau.runtime.signals import until_signal
 
@@ -66,9 +67,9 @@ run(main, loop="{loop}")
 """
 
 
-def started(loop: str, *, stuck: bool) -> subprocess.Popen[str]:
+def started(loop: str, *, stuck: bool, hangup: str = "SIG_DFL") -> subprocess.Popen[str]:
     """Up, and waiting."""
-    program = PROGRAM.format(loop=loop, stuck=stuck)
+    program = PROGRAM.format(loop=loop, stuck=stuck, hangup=hangup)
     process = subprocess.Popen(  # noqa: S603 (ours)
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
     )
@@ -77,7 +78,7 @@ def started(loop: str, *, stuck: bool) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("loop", ["asyncio", "auto"])
 def test_the_first_signal_ends_the_work_in_order(loop: str, number: signal.Signals) -> None:
     process = started(loop, stuck=False)
@@ -85,6 +86,17 @@ def test_the_first_signal_ends_the_work_in_order(loop: str, number: signal.Signa
     out, _ = process.communicate(timeout=30)
 
     assert out == f"ending\nheard {number.name}\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "auto"])
+def test_who_was_started_to_outlive_its_terminal_does(loop: str) -> None:
+    process = started(loop, stuck=False, hangup="SIG_IGN")
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+
+    assert out == "ending\nheard SIGTERM\n"
     assert process.returncode == 0
 
 

@@ -40,6 +40,15 @@ async def pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+    """What `work` gives, or None when it takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        return None
+
+
 async def patiently(
     work: Coroutine[Any, Any, T], every_s: float, tell: Callable[[float], object]
 ) -> T:

@@ -2,9 +2,10 @@
 
 The convention is that of Kafka's own container images, with either prefix: `_` stands for a dot,
 `__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. The
-variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...) and those of moldau's own
-tests and build (`MOLDAU_SEEDS`, ...) are left alone. Any other variable with the prefix is taken
-for a setting, so a misspelt one is refused and not forgotten.
+variables that those images use for other things (`KAFKA_HEAP_OPTS`, ...), what the commands of
+`moldau` read (`MOLDAU_BOOTSTRAP`), and those of moldau's own tests and build (`MOLDAU_SEEDS`, ...)
+are left alone. Any other variable with the prefix is taken for a setting, so a misspelt one is
+refused and not forgotten.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ _OF_DEVELOPMENT = frozenset(
     MOLDAU_PREFIX + name for name in ("EXAMPLES", "KAFKA_LIBS", "KAFKA_MESSAGES", "PURE", "SEEDS")
 )
 
+# What commands read that talk to a cluster: no setting of whoever runs a broker beside them.
+_OF_COMMANDS = frozenset(MOLDAU_PREFIX + name for name in ("BOOTSTRAP",))
+
 # For the JVM, its log4j or the image itself; no broker setting has these names.
-NOT_SETTINGS = _OF_DEVELOPMENT | frozenset(
+NOT_SETTINGS = (_OF_DEVELOPMENT | _OF_COMMANDS) | frozenset(
     KAFKA_PREFIX + name
     for name in (
         "VERSION",

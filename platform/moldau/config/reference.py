@@ -7,20 +7,22 @@ from moldau.config.setting import INHERITED, REQUIRED
 from moldau.config.table import Row, SettingTable
 
 
-def render_reference(table: SettingTable, title: str) -> str:
-    """One section a setting, in alphabetical order."""
+def render_reference(table: SettingTable, title: str, *, in_environment: bool = True) -> str:
+    """One section a setting, in alphabetical order; `in_environment` where whoever reads the
+    settings takes them from environment variables too."""
     rows = sorted(table, key=lambda row: row.name)
-    return "\n".join((f"# {title}", "", *(_section(row) for row in rows)))
+    sections = (_section(row, in_environment=in_environment) for row in rows)
+    return "\n".join((f"# {title}", "", *sections))
 
 
-def _section(row: Row) -> str:
+def _section(row: Row, *, in_environment: bool) -> str:
     facts = {
         "Type": row.kind.name,
         "Default": _default(row),
         "Allowed": row.allowed if row.check is not None else None,
         "Importance": row.importance.value,
         "Can change": row.dynamic.value,
-        "Environment": f"`{variable_name(row.name)}`",
+        "Environment": f"`{variable_name(row.name)}`" if in_environment else None,
         "Earlier names": ", ".join(f"`{alias}`" for alias in row.aliases) or None,
         "Deprecated": row.deprecated,
     }

@@ -1,10 +1,13 @@
-"""SIGTERM and SIGINT: the first asks, the second ends the process.
+"""SIGTERM, SIGINT and SIGHUP: the first asks, the second ends the process.
 
 `until_signal` is for an event loop on the main thread, `interrupted_by_sigterm` for a program that
 waits there by itself.
 
 Invariant: after the first signal both have the system's own meaning again, so the second one works
 also when the event loop is stuck in whatever the first one began.
+
+SIGHUP comes when a terminal is closed. Who was started to outlive that (nohup) ignores it already,
+and goes on ignoring it.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
@@ -26,13 +29,14 @@ async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
     loop = asyncio.get_running_loop()
     task = loop.create_task(work, name="main")
     heard: list[str] = []
+    minded = [each for each in _SIGNALS if not _is_for_others(each)]
 
     def hear(number: signal.Signals) -> None:
-        _give_back(loop)
+        _give_back(loop, minded)
         heard.append(number.name)
         task.cancel()
 
-    for number in _SIGNALS:
+    for number in minded:
         loop.add_signal_handler(number, hear, number)
     try:
         await task
@@ -41,7 +45,7 @@ async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
             raise
     finally:
         if not heard:
-            _give_back(loop)
+            _give_back(loop, minded)
     return heard[0] if heard else None
 
 
@@ -69,7 +73,11 @@ def interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _give_back(loop: asyncio.AbstractEventLoop) -> None:
-    for number in _SIGNALS:
+def _is_for_others(number: signal.Signals) -> bool:
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+
+
+def _give_back(loop: asyncio.AbstractEventLoop, minded: Iterable[signal.Signals]) -> None:
+    for number in minded:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)

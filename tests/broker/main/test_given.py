@@ -107,6 +107,46 @@ def test_a_file_and_listen_exclude_each_other(tmp_path: Path) -> None:
         given(file(tmp_path), listen="1")
 
 
+def test_what_two_options_say_is_refused() -> None:
+    for names in ("log.dirs", " log.dir "):
+        with pytest.raises(UsageError, match=r"--data and --set log\.dirs? say the same"):
+            given(None, f"{names}=/b", data="/a")
+    with pytest.raises(UsageError, match="--listen and --set listeners say the same"):
+        given(None, "listeners=PLAINTEXT://:1", listen="2")
+    assert given(None, "log.dirs=/b")[log_dirs] == ("/b",)
+
+
+def test_options_win_over_the_environment_without_a_file_too() -> None:
+    environment = {
+        "HOME": "/somebody",
+        "MOLDAU_LOG_DIRS": "/b",
+        "MOLDAU_LISTENERS": "PLAINTEXT://:1,CONTROLLER://:2",
+    }
+    assert given(environment=environment)[log_dirs] == ("/b",)
+    assert given(environment=environment)[listeners][0] == "PLAINTEXT://:1"
+    assert given(data="/a", environment=environment)[log_dirs] == ("/a",)
+    assert given(listen="19092", environment=environment)[listeners] == (
+        "PLAINTEXT://localhost:19092",
+        "CONTROLLER://localhost:9093",
+    )
+
+
+def test_an_environment_may_be_shared_with_clients() -> None:
+    environment = {
+        "HOME": "/somebody",
+        "MOLDAU_BOOTSTRAP": "there:9092",
+        "MOLDAU_BOOTSTRAP_SERVERS": "there:9092",
+        "MOLDAU_ACKS": "1",
+        "MOLDAU_NUM_PARTITIONS": "4",
+    }
+    assert given(environment=environment)[num_partitions] == 4
+    with pytest.raises(BadSettings, match="MOLDAU_ACKSS"):
+        given(environment={**environment, "MOLDAU_ACKSS": "1"})
+    # What both have is the broker's here.
+    with pytest.raises(BadSettings, match="MOLDAU_COMPRESSION_TYPE"):
+        given(environment={**environment, "MOLDAU_COMPRESSION_TYPE": "best"})
+
+
 def test_references_are_looked_up_where_the_provider_may_look(tmp_path: Path) -> None:
     secret = tmp_path / "secret.properties"
     secret.write_text("partitions=6\n")

@@ -61,6 +61,18 @@ def test_without_settings_it_formats_the_users_directory_and_says_how_to_connect
         assert broker.stop(signal.SIGINT)[0] == 0
 
 
+def test_a_terminal_that_is_closed_ends_it_in_order(tmp_path: Path) -> None:
+    ours = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests may ignore it
+    try:
+        with broker_process(tmp_path) as broker:
+            code, log = broker.stop(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, ours)
+    assert code == 0
+    assert "broker is closed" in log
+    assert (tmp_path / ".local/share/moldau/broker/.kafka_cleanshutdown").exists()
+
+
 def killed_under_load(broker: BrokerProcess, topic: str, there: list[bytes], life: int) -> None:
     """Appends to `there` what is acknowledged, until the process is dead."""
 

@@ -1,7 +1,8 @@
 """What a node is told on its command line, in its file and its environment, as settings.
 
 Order, the later wins: the settings of a node by itself (only without a file), the file, `MOLDAU_*`
-variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does.
+variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does. What
+two options of one command line say is refused, so none of them is dropped without a word.
 
 Invariant: the directories in the settings that come out are absolute: a log must not move when a
 process is started elsewhere.
@@ -10,7 +11,7 @@ process is started elsewhere.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _PATHS: Final = frozenset(("log.dir", "log.dirs", "metadata.log.dir"))
 _PROVIDERS: Final = "config.providers"
+_OF_DATA: Final = ("log.dir", "log.dirs")
+_OF_LISTEN: Final = ("listeners", "controller.quorum.bootstrap.servers")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,14 +60,39 @@ def settings_given(
     from moldau.broker.settings import broker_settings
     from moldau.config import load_assignments, load_environment
 
+    ground = _ground(arguments, environment, files, listen)
+    words = load_assignments(arguments.assignments, "--set")
+    _check_said_once("--data", arguments.data, _OF_DATA, words)
+    _check_said_once("--listen", listen, _OF_LISTEN[:1], words)
     layers = (
-        _ground(arguments, environment, files, listen),
-        load_environment(environment),
-        _data_layer(arguments.data if arguments.config else None),
-        load_assignments(arguments.assignments, "--set"),
+        ground,
+        _without_clients(load_environment(environment)),
+        _data_layer(arguments.data),
+        () if listen is None else tuple(each for each in ground if each.name in _OF_LISTEN),
+        words,
     )
     providers = _providers(layers, environment, files)
     return broker_settings(*(_prepared(layer, providers) for layer in layers))
+
+
+def _check_said_once(option: str, value: str | None, names: Sequence[str], words: Layer) -> None:
+    also = [each.name for each in words if each.name in names]
+    if value is not None and also:
+        raise UsageError(f"{option} and --set {also[0]} say the same: give one of them")
+
+
+def _without_clients(layer: Layer) -> Layer:
+    """Without what only clients have: an application's environment may be its broker's too."""
+    from moldau.broker.settings import BROKER_SETTINGS
+
+    def is_ours(name: str) -> bool:
+        if BROKER_SETTINGS.find(name) or BROKER_SETTINGS.is_open(name):
+            return True
+        from moldau.cli.client_names import is_client_setting
+
+        return not is_client_setting(name)
+
+    return tuple(each for each in layer if is_ours(each.name))
 
 
 def _ground(

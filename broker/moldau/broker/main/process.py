@@ -2,7 +2,7 @@
 
 Invariants: standard output has what a person needs to connect and nothing else, the log goes to
 standard error; a start that fails ends with an exception that `moldau.cli` tells in one line; the
-first SIGTERM or SIGINT ends it in order, the second at once.
+first SIGTERM, SIGINT or SIGHUP ends it in order, the second at once.
 """
 
 from __future__ import annotations

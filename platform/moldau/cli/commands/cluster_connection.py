@@ -77,7 +77,8 @@ def client_settings(
     settings |= _settings_in(arguments.command_config)
     if arguments.bootstrap:
         settings["bootstrap.servers"] = arguments.bootstrap
-    settings |= assignments(arguments.client_settings)
+    for word in arguments.client_settings:  # the last of a name wins, as for all `--set`
+        settings |= assignments([word])
     return settings
 
 
@@ -98,12 +99,15 @@ def _text(value: str | Iterable[str]) -> str:
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:
-    """`name=value` words as a mapping."""
-    found = {}
+    """`name=value` words as a mapping. A name that stands there twice is refused: one of the values
+    would be dropped without a word."""
+    found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise UsageError(f"{word!r} is not NAME=VALUE")
+        if name in found:
+            raise UsageError(f"{name} is given twice")
         found[name] = value
     return found
 

@@ -11,7 +11,14 @@ from moldau.cli.commands.cluster_connection import (
     assignments,
     opened_admin,
 )
-from moldau.cli.output import write_json, write_table
+from moldau.cli.commands.setting_names import (
+    check_known,
+    known_names,
+    no_setting,
+    notes_on_unknown,
+)
+from moldau.cli.output import write_json, write_lines, write_table
+from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from moldau.client import ConfigEntry, Resource
@@ -76,21 +83,31 @@ def _describe(arguments: Namespace, context: Context) -> int:
                 resource, names=names, documentation=arguments.doc
             )
         )
+        missing = sorted({*arguments.names} - {each.name for each in entries})
+        if missing:
+            known = admin.run(lambda client: known_names(client, resource))
     chosen = [each for each in entries if names or arguments.all or not each.is_default]
     chosen.sort(key=lambda each: each.name)
+    _write_entries(arguments, context, chosen)
+    if missing:
+        raise MoldauError(no_setting(resource, missing, known))
+    return Exit.DONE
+
+
+def _write_entries(arguments: Namespace, context: Context, entries: list[ConfigEntry]) -> None:
     if arguments.json:
-        write_json(context.out, [_facts(each) for each in chosen])
-        return Exit.DONE
-    if not chosen:
-        context.out.write("all defaults; --all shows them\n")
-        return Exit.DONE
+        write_json(context.out, [_facts(each) for each in entries])
+        return
+    if not entries:
+        if not arguments.names:
+            context.out.write("all defaults; --all shows them\n")
+        return
     header = ["SETTING", "VALUE", "FROM"] + (["WHAT"] if arguments.doc else [])
     rows = []
-    for each in chosen:
+    for each in entries:
         row = [each.name, _shown(each), each.source.name.lower().replace("_", " ")]
         rows.append(row + ([" ".join((each.documentation or "").split())] if arguments.doc else []))
     write_table(context.out, header, rows)
-    return Exit.DONE
 
 
 def _shown(entry: ConfigEntry) -> str:
@@ -118,11 +135,13 @@ def _set(arguments: Namespace, context: Context) -> int:
     values = assignments(arguments.values)
     resource = _resource(arguments)
     with opened_admin(arguments, context) as admin:
+        notes = admin.run(lambda client: notes_on_unknown(client, resource, values))
         admin.run(
             lambda client: client.alter_configs(
                 resource, set_to=values, validate_only=arguments.dry_run
             )
         )
+    write_lines(context.err, (f"moldau: {note}" for note in notes))
     if arguments.dry_run and not arguments.json:
         context.out.write("dry run: nothing was changed, but it can be\n")
         return Exit.DONE
@@ -132,10 +151,11 @@ def _set(arguments: Namespace, context: Context) -> int:
 def _unset(arguments: Namespace, context: Context) -> int:
     if any("=" in name for name in arguments.names):
         raise UsageError("unset takes names without values")
-    resource = _resource(arguments)
+    resource, names = _resource(arguments), list(dict.fromkeys(arguments.names))
     with opened_admin(arguments, context) as admin:
-        admin.run(lambda client: client.alter_configs(resource, unset=arguments.names))
-    return _done(arguments, context, arguments.names)
+        admin.run(lambda client: check_known(client, resource, names))
+        admin.run(lambda client: client.alter_configs(resource, unset=names))
+    return _done(arguments, context, names)
 
 
 def _done(arguments: Namespace, context: Context, names: list[str]) -> int:

@@ -17,6 +17,7 @@ from moldau.cli.commands.cluster_connection import (
     opened,
 )
 from moldau.cli.commands.consume_format import NAMES, lines_of
+from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import Place, parse_place
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.progress import Progress
@@ -87,22 +88,25 @@ class ConsumeCommand:
         from moldau.runtime.signals import interrupted_by_sigterm
 
         place = _checked_place(arguments)
-        settings = client_settings(arguments, context, _defaults(arguments, place))
+        settings = client_settings(arguments, context, _defaults(arguments))
         if arguments.quiet:
             from moldau.runtime.process import tune_allocator
 
             tune_allocator()
         with interrupted_by_sigterm(), opened(lambda it: _consumer(settings, it)) as consumer:
             reading = _reading(arguments, consumer, place)
-            consumer.run(lambda _: reading.begin(arguments.topics))
             clock = consumer.runtime.clock.monotonic
-            with Progress(context, "read", arguments.count, clock) as progress:
-                try:
-                    _read(arguments, context, consumer, reading, progress)
-                except (KeyboardInterrupt, OSError) as error:
-                    consumer.run(lambda _: reading.commit())
-                    if isinstance(error, OSError) or not arguments.follow:
-                        raise
+            with noting(reading.notes):
+                consumer.run(lambda _: reading.begin(arguments.topics))
+                with Progress(context, "read", arguments.count, clock) as progress:
+                    try:
+                        _read(arguments, context, consumer, reading, progress)
+                    except (KeyboardInterrupt, OSError) as error:
+                        consumer.run(lambda _: reading.commit())
+                        if isinstance(error, OSError) or not arguments.follow:
+                            raise
+                    finally:
+                        _tell(context, reading)
         if arguments.quiet and arguments.json:
             write_json(context.out, progress.facts())
         elif arguments.quiet:
@@ -125,14 +129,15 @@ def _checked_place(arguments: Namespace) -> Place:
     return parse_place(arguments.place)
 
 
-def _defaults(arguments: Namespace, place: Place) -> dict[str, str]:
-    defaults = {"allow.auto.create.topics": "false"}
+def _defaults(arguments: Namespace) -> dict[str, str]:
+    """Reading begins where the command seeks to. It is reset only when records are gone, or when
+    the topic was made again, and whatever is in the log then is yet to be read."""
+    defaults = {"allow.auto.create.topics": "false", "auto.offset.reset": "earliest"}
     if arguments.committed:
         defaults["isolation.level"] = "read_committed"
     if arguments.group is not None:
         defaults["group.id"] = arguments.group
         defaults["enable.auto.commit"] = "false"  # only what is written out is committed
-        defaults["auto.offset.reset"] = "latest" if place.is_end else "earliest"
     return defaults
 
 
@@ -193,14 +198,15 @@ def _read(
         if not arguments.quiet and (arguments.follow or arguments.group is not None):
             context.out.flush()
     consumer.run(lambda _: reading.finish())
-    _tell(context, reading)
 
 
 def _tell(context: Context, reading: Reading) -> None:
-    if reading.notes:
-        write_lines(context.err, (f"moldau: {note}" for note in reading.notes))
+    """What the client's thread adds meanwhile is told the next time."""
+    notes = tuple(reading.notes)
+    if notes:
+        write_lines(context.err, (f"moldau: {note}" for note in notes))
         context.err.flush()
-        reading.notes.clear()
+        del reading.notes[: len(notes)]
 
 
 def _size(part: PartitionRecords) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
-from moldau.cli.commands.consume_place import Place
+from moldau.cli.commands.consume_notes import gone
+from moldau.cli.commands.consume_place import Place, cut_ends
 
 if TYPE_CHECKING:
     from moldau.client import Consumer, PartitionRecords, TopicPartition
@@ -35,6 +36,7 @@ class AssignedReading:
         self._partitions = partitions
         self._follow = follow
         self._ends: dict[TopicPartition, int] = {}
+        self._has_nothing = False
 
     async def begin(self, topics: Sequence[str]) -> None:
         """Goes to where reading begins, and notes where each log ends at this moment."""
@@ -56,15 +58,27 @@ class AssignedReading:
             await client.seek_to_beginning()
         else:
             starts = await client.offsets(dict.fromkeys(chosen, EARLIEST))
-            for each, end in self._ends.items():
-                offset = end if place.offset is None else place.offset
-                if self._last is not None:
-                    offset = end - self._last
-                client.seek(each.topic, each.partition, max(starts[each].offset, offset))
+            for each in chosen:
+                client.seek(each.topic, each.partition, self._first(each, starts[each].offset))
+
+    def _first(self, where: TopicPartition, start: int) -> int:
+        """The offset to begin at, within the log: who asks for more of it hears where it ends, and
+        what is gone of it."""
+        end, offset = self._ends[where], self._place.offset
+        if self._last is not None:
+            return max(start, end - self._last)
+        if offset is None:
+            return end
+        if offset < start:
+            self.notes.append(gone(where, offset, start))
+        elif offset > end and self._follow:
+            self.notes.append(f"{where}: the log ends at {end}: reading begins there, not later")
+        return min(max(start, offset), end)
 
     async def next(self, max_records: int) -> list[PartitionRecords]:
         """More records."""
         parts = await self._client.poll(_POLL_S, max_records=max_records)
+        self._has_nothing = not parts
         return parts if self._follow else list(map(self._before_the_end, parts))
 
     def _before_the_end(self, part: PartitionRecords) -> PartitionRecords:
@@ -78,6 +92,8 @@ class AssignedReading:
     async def is_read(self) -> bool:
         """Whether everything that was there at the beginning is read. Transaction markers and
         compacted records have offsets too, so positions decide and not counts."""
+        if self._has_nothing:
+            await cut_ends(self._client, self._ends)
         positions = ((self._client.position(*where), end) for where, end in self._ends.items())
         return all(position is not None and position >= end for position, end in positions)
 

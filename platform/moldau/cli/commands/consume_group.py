@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.commands.consume_place import Place
+from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends
 from moldau.client import RebalanceListener
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -46,6 +46,8 @@ class GroupReading(RebalanceListener):
         self._group = group
         self._place = place
         self._ends: dict[TopicPartition, int] = {}
+        self._ends_at_first: dict[TopicPartition, int] = {}
+        self._has_nothing = False
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._last_commit = clock.monotonic()
@@ -58,6 +60,7 @@ class GroupReading(RebalanceListener):
         there = await client.partitions(*topics, timeout_s=_MISSING_S)
         starts = await client.offsets(dict.fromkeys(there, EARLIEST))
         ends = await client.offsets(dict.fromkeys(there, LATEST))
+        self._ends_at_first = {where: each.offset for where, each in ends.items()}
         self._ends = {
             where: each.offset for where, each in ends.items() if each.offset > starts[where].offset
         }
@@ -68,7 +71,9 @@ class GroupReading(RebalanceListener):
         self._written = self._client.consumed()
         if self._clock.monotonic() - self._last_commit >= _COMMIT_S:
             await self.commit()
-        return await self._client.poll(_POLL_S, max_records=max_records)
+        parts = await self._client.poll(_POLL_S, max_records=max_records)
+        self._has_nothing = not parts
+        return parts
 
     async def finish(self) -> None:
         """All that was given is written: commits it."""
@@ -98,6 +103,8 @@ class GroupReading(RebalanceListener):
         """Whether the group has read all that was there at the beginning: this member its part, and
         others theirs, as far as they have committed."""
         client = self._client
+        if self._has_nothing:
+            await cut_ends(client, self._ends)
         positions = client.consumed()
         others = []
         for where, end in self._ends.items():
@@ -118,18 +125,30 @@ class GroupReading(RebalanceListener):
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Goes to where reading begins what nobody has read."""
         self._note("reads now", partitions)
-        if not partitions or (self._place.offset is None and self._place.timestamp_ms is None):
+        place = self._place
+        if not partitions or place == BEGINNING:
             return
         committed = await self._client.committed(partitions)
         new = [where for where in partitions if committed[where] is None]
-        if not new:
-            return
-        if self._place.timestamp_ms is not None:
-            await self._client.seek_to_time(self._place.timestamp_ms, new)
-            return
-        assert self._place.offset is not None
+        if new and place.timestamp_ms is not None:
+            await self._client.seek_to_time(place.timestamp_ms, new)
+        elif new:
+            await self._seek(new)
+
+    async def _seek(self, new: Sequence[TopicPartition]) -> None:
+        """To an offset, but not behind the end, from where a reset would go to the beginning. The
+        end is that of the time when the command began: what came later is read, also in a partition
+        or a topic that was made since, which begins at its beginning."""
+        from moldau.client.offsets import LATEST
+
+        ends = await self._client.offsets(dict.fromkeys(new, LATEST))
         for where in new:
-            self._client.seek(where.topic, where.partition, self._place.offset)
+            offset, end = self._place.offset, ends[where].offset
+            if offset is None:
+                offset = self._ends_at_first.get(where, 0)
+                if offset > end:
+                    continue
+            self._client.seek(where.topic, where.partition, min(offset, end))
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """The last moment to commit them."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.cli.command import UsageError
+from moldau.cli.numbers import is_int64
+
+if TYPE_CHECKING:
+    from moldau.client import Consumer, TopicPartition
+
+_CUT_S: Final = 2.0
 
 
 class Place(NamedTuple):
@@ -24,7 +30,7 @@ def parse_place(text: str) -> Place:
         return BEGINNING
     if text in ("end", "latest"):
         return Place(is_end=True)
-    if text.isascii() and text.isdecimal():
+    if is_int64(text):
         return Place(offset=int(text))
     return Place(timestamp_ms=parse_time_ms(text))
 
@@ -33,7 +39,7 @@ def parse_time_ms(text: str) -> int:
     """`2026-11-20T12:00:00Z` (UTC unless it says otherwise) or `@` and milliseconds since 1970."""
     from datetime import UTC, datetime
 
-    if text.startswith("@") and text[1:].isascii() and text[1:].isdecimal():
+    if text.startswith("@") and is_int64(text[1:]):
         return int(text[1:])
     try:
         moment = datetime.fromisoformat(text)
@@ -45,3 +51,21 @@ def parse_time_ms(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+async def cut_ends(client: Consumer, ends: dict[TopicPartition, int]) -> None:
+    """Lowers `ends` to where logs end now: one that was truncated, or whose topic was deleted and
+    made again, may never again be as long as it was. Who cannot be asked now is asked later."""
+    from moldau.cli.shell import within
+    from moldau.client.backoff import may_work_later
+    from moldau.client.offsets import LATEST
+    from moldau.errors.codes import KafkaError
+
+    try:
+        found = await within(_CUT_S, client.offsets(dict.fromkeys(ends, LATEST)))
+    except KafkaError as error:
+        if not may_work_later(error):
+            raise
+        return
+    for where, now in (found or {}).items():
+        ends[where] = min(ends[where], now.offset)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import assignments, opened_admin
+from moldau.cli.commands.topic_alter import add_alter, alter
+from moldau.cli.commands.topic_trim import add_trim, trim
+from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
 from moldau.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
@@ -135,8 +138,9 @@ def _brokers(ids: tuple[int, ...]) -> str:
 
 def _add_create(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="TOPIC")
-    parser.add_argument("--partitions", type=int, default=-1, help="else the cluster's default")
-    parser.add_argument("--replicas", type=int, default=-1, help="else the cluster's default")
+    count, replicas = whole(1, INT32_MAX), whole(1, INT16_MAX)
+    parser.add_argument("--partitions", type=count, default=-1, help="else the cluster's default")
+    parser.add_argument("--replicas", type=replicas, default=-1, help="else the cluster's default")
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--if-not-exists", action="store_true", help="fine if it exists already")
 
@@ -195,67 +199,6 @@ def _delete(arguments: Namespace, context: Context) -> int:
     return Exit.FAILED if failed else Exit.DONE
 
 
-def _add_alter(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="TOPIC")
-    parser.add_argument("--partitions", type=int, help="how many it shall have in all")
-    parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--unset", action="append", default=[], metavar="NAME")
-
-
-def _alter(arguments: Namespace, context: Context) -> int:
-    from moldau.client import Resource, ResourceType
-
-    if arguments.partitions is None and not arguments.config and not arguments.unset:
-        raise UsageError("nothing to alter: give --partitions, --config or --unset")
-    set_to = assignments(arguments.config)
-    with opened_admin(arguments, context) as admin:
-        if set_to or arguments.unset:
-            resource = Resource(ResourceType.TOPIC, arguments.name)
-            unset = arguments.unset
-            admin.run(lambda client: client.alter_configs(resource, set_to=set_to, unset=unset))
-        if arguments.partitions is not None:
-            count = arguments.partitions
-            admin.run(lambda client: client.create_partitions(arguments.name, count))
-    _tell(context, arguments, f"altered {arguments.name}", {"altered": arguments.name})
-    return Exit.DONE
-
-
-def _add_trim(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="TOPIC")
-    parser.add_argument("--partition", type=int, help="only this one")
-    parser.add_argument(
-        "--before", required=True, metavar="OFFSET", help="the first offset to keep, or: end"
-    )
-
-
-def _trim(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin_topics import TO_THE_END
-
-    before = TO_THE_END
-    if arguments.before != "end":
-        if not arguments.before.isdecimal():
-            raise UsageError("--before takes an offset, or the word end")
-        before = int(arguments.before)
-    with opened_admin(arguments, context) as admin:
-        chosen = admin.run(lambda client: client.partitions(arguments.name))
-        if arguments.partition is not None:
-            chosen = [each for each in chosen if each.partition == arguments.partition]
-            if not chosen:
-                raise UsageError(f"{arguments.name} has no partition {arguments.partition}")
-        wanted = dict.fromkeys(chosen, before)
-        starts = admin.run(lambda client: client.delete_records(wanted))
-    facts = [
-        {"topic": each.topic, "partition": each.partition, "log_start_offset": starts[each]}
-        for each in chosen
-    ]
-    if arguments.json:
-        write_json(context.out, facts)
-        return Exit.DONE
-    rows = [(each.topic, str(each.partition), str(starts[each])) for each in chosen]
-    write_table(context.out, ("TOPIC", "PARTITION", "BEGINS AT"), rows)
-    return Exit.DONE
-
-
 command = ActionCommand(
     "Topics: list, describe, create, delete, alter, trim.",
     (
@@ -263,7 +206,7 @@ command = ActionCommand(
         Action("describe", "partitions, leaders, replicas and settings", _add_describe, _describe),
         Action("create", "make a topic", _add_create, _create),
         Action("delete", "delete topics and all their records", _add_delete, _delete),
-        Action("alter", "more partitions, other settings", _add_alter, _alter),
-        Action("trim", "delete records from the front", _add_trim, _trim),
+        Action("alter", "more partitions, other settings", add_alter, alter),
+        Action("trim", "delete records from the front", add_trim, trim),
     ),
 )

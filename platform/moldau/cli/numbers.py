@@ -1,0 +1,31 @@
+"""Numbers on a command line, which have to fit where the protocol has place for them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Final
+
+INT16_MAX: Final = 2**15 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """For `add_argument(type=...)`: a number within these bounds, both included."""
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise ArgumentTypeError(f"{text!r} is no number from {low} to {high}")
+        return value
+
+    return number
+
+
+def is_int64(text: str) -> bool:
+    """Whether it is an offset or a time as the protocol has place for: digits, and not too many."""
+    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= INT64_MAX
