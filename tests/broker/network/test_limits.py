@@ -162,6 +162,19 @@ def test_limits_change_while_running() -> None:
     assert door.enter(0.0) == guests[1:]
 
 
+def test_limits_of_a_listener_change_while_running() -> None:
+    first = ListenerOptions("OUT", connections_max=1, connections_per_second=1)
+    door = limits(None, first, ListenerOptions("IN", connections_max=1))
+    guests = [Guest() for _ in range(3)]
+    other = [Guest("IN"), Guest("IN")]
+    for guest in [*guests, *other]:
+        door.arrive(guest, 0.0)
+
+    door.update_listener(replace(first, connections_max=3, connections_per_second=100))
+
+    assert door.enter(0.0) == guests[1:], "the other listener is as full as before"
+
+
 def test_a_listener_can_be_taken_back() -> None:
     door = limits()
     door.remove_listener("OUT")

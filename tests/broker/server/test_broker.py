@@ -143,7 +143,10 @@ def test_a_topics_settings_are_in_force_when_the_change_is_answered(arena: str) 
 
 
 @arenas
-def test_dynamic_settings_of_all_brokers_reach_topics_and_listeners(arena: str) -> None:
+@pytest.mark.parametrize("listener", ["", f"listener.name.{CLIENTS.lower()}."])
+def test_dynamic_settings_of_all_brokers_reach_topics_and_listeners(
+    arena: str, listener: str
+) -> None:
     async def scenario(runtime: Runtime) -> None:
         async with house(runtime) as at, at.open() as (broker, wire):
             await wire.create("orders")
@@ -151,7 +154,8 @@ def test_dynamic_settings_of_all_brokers_reach_topics_and_listeners(arena: str) 
             refused = await wire.produce("orders", [b"x" * 4000])
             assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE
 
-            assert await alter(wire, BROKER, "", max_connections="2") == ErrorCode.NONE
+            limit = {f"{listener}max.connections": "2"}
+            assert await alter(wire, BROKER, "", **limit) == ErrorCode.NONE
             await asyncio.sleep(0)
             endpoint = broker.endpoints[CLIENTS]
             async with wired(runtime, *endpoint) as second, wired(runtime, *endpoint) as third:

@@ -83,6 +83,12 @@ class _Door:
         self.admitted = 0
         self.line: deque[Guest] = deque()
 
+    def update(self, options: ListenerOptions) -> None:
+        """Other limits; the same rate goes on where it is."""
+        self.limit = options.connections_max
+        if options.connections_per_second != self.rate.per_second:
+            self.rate = Rate(options.connections_per_second)
+
 
 class ConnectionLimits(Generic[G]):
     """The doorkeeper of all listeners of a node."""
@@ -111,6 +117,10 @@ class ConnectionLimits(Generic[G]):
         """A listener through which connections will come."""
         assert options.name not in self._doors, f"there is a listener {options.name!r} already"
         self._doors[options.name] = _Door(options)
+
+    def update_listener(self, options: ListenerOptions) -> None:
+        """Other limits for one of them; who is in stays in."""
+        self._doors[options.name].update(options)
 
     def remove_listener(self, name: str) -> None:
         """Nobody is there and nobody will come."""

@@ -11,7 +11,7 @@ Invariant: after `aclose` no port is bound, and every connection that was let in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from moldau.broker.network.acceptor import Acceptor, Entrance
@@ -74,10 +74,13 @@ class SocketServer:
         self._log.info("listens", listener=options.name, port=listener.port)
         return listener
 
-    def update(self, options: NetworkOptions) -> None:
-        """Other options from now on. Who is in stays in; who waits may come in at once."""
+    def update(self, options: NetworkOptions, listeners: Iterable[ListenerOptions] = ()) -> None:
+        """Other options from now on; of listeners, how many connections each may have. Who is in
+        stays in; who waits may come in at once."""
         self._reactor.update(options)
         self._entrance.limits.update(options)
+        for each in listeners:
+            self._entrance.limits.update_listener(each)
         self._entrance.let_in()
 
     def stop_listening(self) -> None:

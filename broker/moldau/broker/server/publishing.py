@@ -165,7 +165,7 @@ class Publisher:
             return False
         self._tell_notices(dynamic_notices(*node.image.configs.of_broker(node.node_id)))
         settings = with_dynamic(self._started_with, node.image, node.node_id)
-        if not settings.differences(node.settings):
+        if settings.others == node.settings.others and not settings.differences(node.settings):
             return False
         node.settings = settings
         self._on_settings(settings)

@@ -391,7 +391,11 @@ class Broker:
 
     def _let_in(self, settings: Settings) -> None:
         assert self._sockets is not None
-        self._sockets.update(network_options(settings, self._address_limits))
+        listeners = read_listeners(settings)
+        self._sockets.update(
+            network_options(settings, self._address_limits),
+            [listener_options(settings, each, listeners) for each in listeners.of_broker],
+        )
 
     # Life.
 
