@@ -191,7 +191,7 @@ def test_all_is_read_when_this_member_and_the_others_have_read_it() -> None:
     ("place", "sought"),
     [
         (BEGINNING, {}),
-        (Place(is_end=True), {}),
+        (Place(is_end=True), {B: 7}),
         (Place(offset=4), {B: 4}),
         (Place(timestamp_ms=1000), {B: 1000}),
     ],
@@ -201,7 +201,12 @@ def test_only_what_nobody_has_read_begins_where_it_is_told(
 ) -> None:
     member = Member(stored={A: 9})
     group, _ = reading(member, place)
-    asyncio.run(group.on_partitions_assigned([B, A]))
-    asyncio.run(group.on_partitions_assigned([]))
+
+    async def main() -> None:
+        await group.begin(["t"])
+        await group.on_partitions_assigned([B, A])
+        await group.on_partitions_assigned([])
+
+    asyncio.run(main())
     assert member.sought == sought
     assert group.notes == ["group g reads now t-0, t-1"]

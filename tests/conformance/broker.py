@@ -31,7 +31,8 @@ _UP: Final = re.compile(r"^\s*bootstrap\s+(\S+):(\d+)$", re.MULTILINE)
 
 
 class MoldauBroker:
-    """One node in a process of its own, its data in `folder`/data unless `arguments` say more."""
+    """One node in a process of its own, its data in `folder`/data unless `arguments` say
+    where."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
@@ -128,7 +129,9 @@ class MoldauBroker:
         if "--config" not in self.arguments:
             if not self.port:
                 (self.port,) = free_ports(1)
-            command += ["--data", str(self.data), "--listen", self.bootstrap_servers]
+            if not any(each.startswith("log.dirs=") for each in self.arguments):
+                command += ["--data", str(self.data)]
+            command += ["--listen", self.bootstrap_servers]
         return [*command, "--log-level", "info", *self.arguments]
 
     def _announced_port(self, process: subprocess.Popen[str]) -> int:
