@@ -63,7 +63,8 @@ def fetch() -> Path:
 def _download(scratch: Path) -> Path:
     mvn = shutil.which("mvn")
     assert mvn is not None
-    goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+    # Later versions of it also want the descriptor of a parent, which not every mirror has.
+    goal = "org.apache.maven.plugins:maven-dependency-plugin:2.10:copy"
     command = [mvn, "-q", "-B", goal, f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={scratch}"]
     try:
         done = subprocess.run(  # noqa: S603 - fixed arguments, run by the mvn that was found
