@@ -189,7 +189,7 @@ def test_a_snapshot_on_a_broken_disk_ends_the_controller() -> None:
 
 
 def test_a_log_that_a_snapshot_cannot_read_ends_the_controller() -> None:
-    """Opening it anew says what is wrong with it, or that nothing is."""
+    """What becomes of the node is not for it to say (tests/broker/server/test_damaged_metadata)."""
     done: list[bool] = []
 
     async def main(runtime: Runtime) -> None:

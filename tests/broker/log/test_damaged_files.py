@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from moldau.errors.codes import KafkaError
 from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents
 from tests.broker.log.test_power_loss import Story
 
@@ -83,3 +84,28 @@ def test_a_log_that_is_trusted_and_damaged_is_looked_at_when_its_indexes_are_mad
     machine.files.remove(f"{DIRECTORY}/{0:020d}.index")
 
     assert contents(machine.open(is_clean=True)) == expected[:-1]
+
+
+def test_damage_in_the_middle_is_told_at_each_read_and_nothing_is_skipped() -> None:
+    """1. a clean shutdown, 2. in a segment that is not the last one a batch lies where another one
+    was, and its index is gone, 3. each read behind the damage hears of it."""
+    machine = Machine()
+    log = machine.open()
+    for number in range(40):
+        log.append_as_leader(batch(timestamp=NOW + number), 1, NOW)
+    sealed = log.segments[1]
+    expected = [(offset, data) for offset, data in contents(log) if offset >= sealed.base_offset]
+    log.close()
+    machine.kill()
+    size = len(expected[0][1])
+    path = f"{DIRECTORY}/{sealed.base_offset:020d}.log"
+    data = machine.disk.contents(path)
+    machine.disk.put(path, data[:size] + data[:size] + data[2 * size :])
+    machine.files.remove(f"{DIRECTORY}/{sealed.base_offset:020d}.index")
+
+    again = machine.open(is_clean=True)
+    third = expected[2][0]
+    assert third < again.segments[2].base_offset
+    for _ in range(3):
+        with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
+            again.read(third, 10_000)

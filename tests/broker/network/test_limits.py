@@ -173,6 +173,8 @@ def test_limits_of_a_listener_change_while_running() -> None:
     door.update_listener(replace(first, connections_max=3, connections_per_second=100))
 
     assert door.enter(0.0) == guests[1:], "the other listener is as full as before"
+    door.update_listener(ListenerOptions("NEXT", connections_max=0))  # opens at the next start
+    assert door.enter(0.0) == []
 
 
 def test_a_listener_can_be_taken_back() -> None:

@@ -227,7 +227,7 @@ class Fetch(DelayedAnswer):
         is_first = True
         self._size = 0
         self._is_urgent = False
-        before = self._watched
+        before = {id(each.wanted) for each in self._watched}
         watched: list[_Watched] = []
         self._watched = watched
         rows: list[Row] = []
@@ -236,8 +236,7 @@ class Fetch(DelayedAnswer):
                 partition = reader.find(wanted)
                 data, size, bound = self._read_one(partition, wanted, left, is_first)
             except KafkaError as error:
-                was_there = any(each.wanted is wanted for each in before)
-                data = self._refused(wanted, error, was_there=was_there)
+                data = self._refused(wanted, error, was_there=id(wanted) in before)
                 rows.append((key, wanted, data))
                 continue
             if size:

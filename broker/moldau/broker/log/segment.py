@@ -49,6 +49,7 @@ class Segment:
 
     __slots__ = (
         "_config",
+        "_damaged_at",
         "_directory",
         "_file",
         "_files",
@@ -92,6 +93,8 @@ class Segment:
         self._usual_timestamp = NO_TIMESTAMP
         self._tail_offset = _NOWHERE
         self._tail_position = 0
+        self._damaged_at = _NOWHERE
+        """The first offset that a walk did not find: nothing from there on can be told."""
         self.base_offset = base_offset
         self._file: File = files.open(self.log_path, "write")
         self.source = SegmentFile(self._file)
@@ -322,6 +325,8 @@ class Segment:
         if offset >= tail:
             position = self._tail_position
             return _new_found((position, self.size_bytes - position, tail, self.next_offset - 1))
+        if offset >= self._damaged_at:
+            raise CorruptRecord("the log is damaged", path=self.log_path, offset=self._damaged_at)
         try:
             return self._find(offset)
         except CorruptRecord:
@@ -366,16 +371,23 @@ class Segment:
             self.first_timestamp = None if first is None else first.header.max_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the log; CorruptRecord when that is not whole."""
+        """Make offset and time index anew from the log; CorruptRecord when that is not whole. It
+        ends where it did all the same: nobody is to go on behind it as if it had been read."""
+        end = self.next_offset
         for kind in (names.INDEX, names.TIME_INDEX):
             if self._files.exists(self.path(kind)):
                 self._files.remove(self.path(kind))
         self._close_indexes()
         self._make_indexes()
         self._start_over()
-        for batch in self.batches():
-            self.check_next(batch.header)
-            self.recover_batch(batch)
+        try:
+            for batch in self.batches():
+                self.check_next(batch.header)
+                self.recover_batch(batch)
+        except CorruptRecord:
+            self._damaged_at, self.next_offset = self.next_offset, end
+            self._tail_offset = _NOWHERE
+            raise
         self.are_indexes_durable = False
         if self.is_sealed:
             self.seal()
@@ -497,6 +509,7 @@ class Segment:
             del self.source
 
     def _start_over(self) -> None:
+        self._damaged_at = _NOWHERE
         self.next_offset = self.base_offset
         self.newest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self.first_timestamp = None

@@ -119,8 +119,10 @@ class ConnectionLimits(Generic[G]):
         self._doors[options.name] = _Door(options)
 
     def update_listener(self, options: ListenerOptions) -> None:
-        """Other limits for one of them; who is in stays in."""
-        self._doors[options.name].update(options)
+        """Other limits for one of them, if it is there; who is in stays in."""
+        door = self._doors.get(options.name)
+        if door is not None:
+            door.update(options)
 
     def remove_listener(self, name: str) -> None:
         """Nobody is there and nobody will come."""

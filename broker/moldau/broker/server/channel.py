@@ -30,7 +30,7 @@ from moldau.broker.settings.creation import default_replication_factor, num_part
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
 from moldau.broker.settings.syntax import parse_voter
-from moldau.errors import CorruptLog, MoldauError
+from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request
 
@@ -238,7 +238,9 @@ class LocalController:
         quorum, active, self._active = self._quorum, self._active, None
         if quorum is None or active is None or self._is_closed:
             return
-        if active.is_durability_unknown:
+        # Opened anew, a damaged log would be cut where the damage is, and topics that are told of
+        # behind it would count as deleted, with their records.
+        if active.is_durability_unknown or isinstance(error, BadData):
             self._runtime.spawn(self._give_up(quorum, error), name="controller-end")
         else:
             self._log.failure("the metadata log failed; it is opened anew", error)
