@@ -390,14 +390,15 @@ class Consumer(ConsumerPositions):
                 position.take_error()
                 raise error
 
-    def batches(self, *, max_records: int | None = None) -> AsyncIterator[PartitionRecords]:
-        """Records by partition for as long as the consumer is open."""
-        return PartStream(partial(self._poll_on, max_records))
+    def batches(self, *, max_records: int | None = None) -> PartStream:
+        """Records by partition for as long as the consumer is open. May be left and taken up again;
+        a commit inside covers the part at hand and those before it."""
+        return PartStream(self, partial(self._poll_on, max_records), max_records)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
-        return RecordStream(self._out, self._poll_on)
+        return RecordStream(self, self._poll_on)
 
     async def _poll_on(self, max_records: int | None = None) -> list[PartitionRecords] | None:
         if self._is_closing:

@@ -1,11 +1,12 @@
 """What a consumer has taken of its positions and its user has not worked on yet. No IO.
 
 `poll` gives everything at once, so all of it counts as worked on when the user comes back. An
-`async for` gives one record at a time and may be left in the middle: the rest lies here, is given
-by whatever reads next, and is not committed. So does what a poll is still decoding: a poll that is
-cancelled then has lost nothing.
+`async for` gives one record or one part at a time and may be left in the middle: the rest lies
+here, is given by whatever reads next, and is not committed. So does what a poll is still decoding:
+a poll that is cancelled then has lost nothing.
 
-Invariant: `consumed` of a partition is the offset behind the last record that the user was given.
+Invariants: `consumed` of a partition is the offset behind the last record that the user was given.
+No part of a paused partition is begun or taken; it is kept, in its order.
 
 A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
 for all that touches more than the record at hand; a part and what was given of it are one object,
@@ -15,7 +16,7 @@ so nobody sees the one with another's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, cast
 
@@ -76,6 +77,7 @@ class RecordsOut:
         self._parts: deque[PartitionRecords] = deque()
         self._begun: _Begun | None = None
         self._undecoded: list[PartitionRecords] = []
+        self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
 
     def hold(self, parts: list[PartitionRecords]) -> None:
         """These were taken, and are not decoded yet."""
@@ -98,7 +100,7 @@ class RecordsOut:
 
     def records(self) -> Iterator[ConsumerRecord]:
         """One by one; may be left at any time, and goes on from there when it is called again."""
-        begun = self._begun or self._begin(None)
+        begun = self._resume()
         while begun is not None:
             part = begun.part
             topic, partition, origin = part.topic, part.partition, part.origin
@@ -124,32 +126,61 @@ class RecordsOut:
                 yield given
             begun = self._begin(begun)
 
+    def _resume(self) -> _Begun | None:
+        """The part that was left in the middle, unless it is paused by now, or the first."""
+        if self._begun is not None and self._is_kept(self._begun.part):
+            with self._lock:
+                self._put_back()
+        return self._begun or self._begin(None)
+
     def _begin(self, ended: _Begun | None) -> _Begun | None:
         """The next part, behind one that has ended or was dropped: begun before it is no more among
         those that wait, so that at no time it counts as given out whole."""
         with self._lock:
             if self._begun is None or self._begun is ended:
-                self._begun = _Begun(self._parts[0]) if self._parts else None
-                if self._begun is not None:
-                    self._parts.popleft()
+                index = self._first()
+                self._begun = None if index is None else _Begun(self._parts[index])
+                if index is not None:
+                    del self._parts[index]
             return self._begun
+
+    def _first(self) -> int | None:
+        """Which of the parts that wait is next."""
+        for index, part in enumerate(self._parts):
+            if not self._is_kept(part):
+                return index
+        return None
+
+    def _is_kept(self, part: PartitionRecords) -> bool:
+        return self.is_paused(TopicPartition(*part[:2]))
 
     def take(self, count_max: int) -> list[PartitionRecords]:
         """The rest, or so many of it, for who wants parts after all."""
         with self._lock:
             self._put_back()
             found: list[PartitionRecords] = []
-            while self._parts and count_max > 0:
-                part = self._parts.popleft()
-                if len(part.records) > count_max:
-                    rest = part.records[count_max:]
-                    self._parts.appendleft(part._replace(records=rest))
-                    part = part._replace(
-                        records=part.records[:count_max], next_offset=rest[0].offset
-                    )
+            while count_max > 0 and (part := self._taken(count_max)) is not None:
                 found.append(part)
                 count_max -= len(part.records)
             return found
+
+    def take_part(self, count_max: int) -> PartitionRecords | None:
+        """The next part, or so many of its records; what was left in the middle comes first."""
+        with self._lock:
+            self._put_back()
+            return self._taken(count_max)
+
+    def _taken(self, count_max: int) -> PartitionRecords | None:
+        index = self._first()
+        if index is None:
+            return None
+        part = self._parts[index]
+        if len(part.records) <= count_max:
+            del self._parts[index]
+            return part
+        rest = part.records[count_max:]
+        self._parts[index] = part._replace(records=rest)
+        return part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
 
     def _put_back(self) -> None:
         begun, self._begun = self._begun, None

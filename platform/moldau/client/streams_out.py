@@ -1,30 +1,43 @@
 """Going through what a consumer reads, with `async for` or `anext`.
 
-Invariant: a wait that is cancelled (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and ends
-nothing: the next `anext` goes on from there. An asynchronous generator could not promise that, for
-whatever it lets through is its end. Both end when the consumer is closed, and not before.
+Invariants: a wait that is cancelled (`asyncio.wait_for(anext(records), 1.0)`) loses nothing and
+ends nothing: the next `anext` goes on from there. An asynchronous generator could not promise that,
+for whatever it lets through is its end. What was polled and not given lies in the consumer's
+`RecordsOut`, never in a stream: there commits, seeks and the next reader see it. Both end when the
+consumer is closed, and not before: what lies there then is not committed, and others read it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Self
+from typing import Protocol, Self
 
 from moldau.client.fetched import PartitionRecords
+from moldau.client.metadata import TopicPartition
+from moldau.client.positions import Positions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 
 Poll = Callable[[], Awaitable["list[PartitionRecords] | None"]]
 """What came after a while, which may be nothing; None when the consumer is closed."""
 
 
+class Reader(Protocol):
+    """The consumer, as streams know it: a flag, for a call would cost more with every record."""
+
+    _is_closing: bool
+    _out: RecordsOut
+    _positions: Positions
+
+
 class RecordStream:
     """One by one. What is left in the middle lies in `out`, for whatever reads next."""
 
-    __slots__ = ("_out", "_poll", "_records")
+    __slots__ = ("_out", "_poll", "_reader", "_records")
 
-    def __init__(self, out: RecordsOut, poll: Poll) -> None:
-        self._out = out
+    def __init__(self, reader: Reader, poll: Poll) -> None:
+        self._reader = reader
+        self._out = _heeding_pauses(reader)
         self._poll = poll
         self._records: Iterator[ConsumerRecord] = iter(())
 
@@ -32,6 +45,8 @@ class RecordStream:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
+        if self._reader._is_closing:
+            raise StopAsyncIteration
         for record in self._records:
             return record
         return await self._fetched()
@@ -48,21 +63,43 @@ class RecordStream:
 
 
 class PartStream:
-    """By partition."""
+    """By partition, one part at a time. The others lie in `out`, for whatever reads next."""
 
-    __slots__ = ("_parts", "_poll")
+    __slots__ = ("_count_max", "_out", "_poll", "_reader")
 
-    def __init__(self, poll: Poll) -> None:
+    def __init__(self, reader: Reader, poll: Poll, count_max: int | None = None) -> None:
+        """No part has more than `count_max` records, wherever it was polled."""
+        self._reader = reader
+        self._out = _heeding_pauses(reader)
         self._poll = poll
-        self._parts: deque[PartitionRecords] = deque()
+        self._count_max = sys.maxsize if count_max is None else count_max
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> PartitionRecords:
-        while not self._parts:
-            parts = await self._poll()
-            if parts is None:
-                raise StopAsyncIteration
-            self._parts.extend(parts)
-        return self._parts.popleft()
+        while not self._reader._is_closing:
+            part = self.at_hand()
+            if part is not None:
+                return part
+            await self.fill()
+        raise StopAsyncIteration
+
+    def at_hand(self) -> PartitionRecords | None:
+        """The next part if that needs no poll; a thread may ask, where `out` has a lock."""
+        return self._out.take_part(self._count_max)
+
+    async def fill(self) -> None:
+        """Polls for `at_hand`."""
+        self._out.add(await self._poll() or ())
+
+
+def _heeding_pauses(reader: Reader) -> RecordsOut:
+    """Its `out`, which from now on keeps what is paused. Positions come only with the start."""
+
+    def is_paused(where: TopicPartition) -> bool:
+        position = reader._positions.get(where)
+        return position is not None and position.is_paused
+
+    reader._out.is_paused = is_paused
+    return reader._out

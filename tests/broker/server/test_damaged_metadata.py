@@ -25,6 +25,7 @@ def test_topics_that_damaged_metadata_tell_of_are_not_deleted(arena: str) -> Non
                 await wire.create("a")
                 await wire.create("b")
                 assert (await wire.produce("b", [b"value"])).error_code == ErrorCode.NONE
+            assert broker._controller is not None
             active = broker._controller.active
             log = active._quorum.log
             last = list(log.batches(0))[-1]

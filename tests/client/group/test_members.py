@@ -417,3 +417,37 @@ def test_who_leaves_lives_on_while_it_gives_up() -> None:
     request = asked(member, wake)
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     assert request.member_epoch == -1
+
+
+def owned_in(request: Request) -> list[tuple[bytes, list[int]]] | None:
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    parts = request.topic_partitions
+    return None if parts is None else [(each.topic_id, list(each.partitions)) for each in parts]
+
+
+def test_nothing_is_taken_while_a_heartbeat_says_that_less_is_owned() -> None:
+    """The coordinator may hear it late, and give to others what is taken meanwhile."""
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {OLD: [0], NEW: [0]}), 1.0)
+    assert change(member, 1.0) == (Kind.REVOKED, (T1,))
+    assert change(member, 1.0) == (Kind.ASSIGNED, ())
+    assert owned_in(asked(member, 1.0)) == [(OLD, [0])], "as near as known names allow"
+    member.on_names({NEW: "u"}, 1.0)
+    member.on_poll(1.0)
+    assert member.begin_change() is None
+    member.on_answer(told(4), 1.0)
+    assert change(member, 1.0) == (Kind.ASSIGNED, (TopicPartition("u", 0),))
+    assert owned_in(asked(member, 1.0)) == [(NEW, [0]), (OLD, [0])]
+
+
+def test_what_is_owned_is_not_told_while_that_changes() -> None:
+    """It would be less than what is owned in the end, when the coordinator hears it late."""
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {OLD: [0, 1, 2]}), 1.0)
+    for now in (5.0, 10.0):
+        assert owned_in(asked(member, now)) is None
+        member.on_answer(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE), now)
+    assert change(member, 15.0) == (Kind.ASSIGNED, (TopicPartition("t", 2),))
+    assert owned_in(asked(member, 15.0)) == [(OLD, [0, 1, 2])]

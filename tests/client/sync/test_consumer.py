@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -232,6 +232,82 @@ def test_records_that_an_interrupted_poll_had_found_come_with_the_next_one(
 
 def _values(parts: list[PartitionRecords]) -> list[int]:
     return [int(record.value or b"") for part in parts for record in part.records]
+
+
+class Found(ConsumerInterceptor):
+    """How many partitions the last poll found something of."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
+        self.count = len({part.partition for part in parts})
+        return parts
+
+
+def behind_one(consumer: Consumer, found: Found, topic: str) -> Iterator[PartitionRecords]:
+    """Batches behind a first part whose poll found the other three as well."""
+    consumer.assign(consumer.partitions(topic))
+    for _ in range(100):
+        consumer.seek_to_beginning()
+        parts = consumer.batches()
+        next(parts)
+        if found.count == 4:
+            return parts
+    raise AssertionError("they never came together")
+
+
+def test_who_leaves_after_one_part_commits_that_one_and_the_next_member_gets_the_others(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 40, partitions=4)
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic])
+        found = _values([next(consumer.batches())])
+    assert sum(committed_of(bootstrap, moldau_topic)) == len(found) < 40
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic])
+        for part in consumer.batches():
+            found += _values([part])
+            if len(found) >= 40:
+                break
+    assert sorted(found) == list(range(40))
+
+
+@pytest.mark.parametrize("kind", ["records", "batches"])
+def test_nothing_comes_after_the_end_and_what_was_not_given_is_not_committed(
+    bootstrap: str, moldau_topic: str, kind: str
+) -> None:
+    write(bootstrap, moldau_topic, 40, partitions=4)
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic])
+        count = 0
+        for each in consumer if kind == "records" else consumer.batches():
+            count += len(each.records) if isinstance(each, PartitionRecords) else 1
+            consumer.close()
+    assert count == sum(committed_of(bootstrap, moldau_topic)) < 40
+
+
+def test_commits_seeks_and_pauses_inside_see_the_parts_that_were_not_given(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 40, partitions=4)
+    seen = Found()
+    with reading(
+        bootstrap, moldau_topic, enable_auto_commit=False, interceptors=[seen]
+    ) as consumer:
+        parts = behind_one(consumer, seen, moldau_topic)
+        consumer.commit()
+        assert sorted(committed_of(bootstrap, moldau_topic)) == [0, 0, 0, 10]
+        others = [each for each in consumer.assignment if not consumer.position(*each)]
+        sought, paused, last = others
+        consumer.seek(sought.topic, sought.partition, 7)
+        consumer.pause([paused])
+        found = {part.partition: part.offsets() for part in (next(parts), next(parts))}
+        assert found == {sought.partition: [7, 8, 9], last.partition: list(range(10))}
+        consumer.resume([paused])
+        part = next(parts)
+        assert (part.partition, part.offsets()) == (paused.partition, list(range(10)))
 
 
 class Signalled(Consumer):

@@ -219,7 +219,8 @@ class ConsumerMember(Membership):
         )
 
     def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
-        """All that the coordinator was not told yet."""
+        """All that the coordinator was not told yet. What is owned is told before changes or after
+        them, see `_is_telling_what_it_owns`."""
         owned = () if self.state is State.JOINING else self._owned_by_id()
         self._telling = {
             "rebalance_timeout_ms": round(self.terms.poll_interval_s * 1000),
@@ -229,6 +230,8 @@ class ConsumerMember(Membership):
             "subscribed_topic_regex": self.wanted.pattern,
             "topic_partitions": owned,
         }
+        if self._is_changing and self.state is not State.JOINING:
+            del self._telling["topic_partitions"]
         news = {name: each for name, each in self._telling.items() if self._told.get(name) != each}
         if self.state is State.ACKNOWLEDGING:
             news["topic_partitions"] = owned
@@ -315,6 +318,8 @@ class ConsumerMember(Membership):
         ]
         left = tuple(each for each in self.owned if each not in gone)
         giving_up, taking = reassigned(left, known)
+        if taking.partitions and self._is_telling_what_it_owns():
+            return  # its answer brings us here again
         changes = [Change(Kind.LOST, tuple(gone), left)] if gone else []
         changes += [] if giving_up is None else [giving_up]
         if changes or taking.partitions:
@@ -322,6 +327,16 @@ class ConsumerMember(Membership):
         else:
             self._plan()
             self._acknowledge()
+
+    def _is_telling_what_it_owns(self) -> bool:
+        """A heartbeat that says so is under way. 1. It says less than what is taken now, 2. the
+        coordinator hears it late, when it is about to take that away, 3. it believes that there is
+        nothing to give up, and gives it to another member at once: so nothing is taken until it is
+        answered."""
+        asked = None if self._asked is None else self._asked.request
+        return (
+            isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.topic_partitions is not None
+        )
 
     def _changed(self, now: float) -> None:
         known = self._owned_ids

@@ -200,17 +200,28 @@ class Consumer(ConsumerCalls):
         return self._read(found, self._client.take_back)
 
     def batches(self, *, max_records: int | None = None) -> Iterator[PartitionRecords]:
-        """Records by partition for as long as the consumer is open."""
+        """Records by partition for as long as the consumer is open. May be left and taken up again;
+        a commit inside covers the part at hand and those before it."""
+        parts = self._client.batches(max_records=max_records)
         while not self.is_over:
-            yield from self.poll(_ITERATION_S, max_records=max_records)
+            self._reads = this_thread()
+            part = parts.at_hand()
+            if part is None:
+                self._read(parts.fill())
+            else:
+                yield part
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
+        is_open = State.OPEN  # looked up once, not with every record
         while not self.is_over:
             client = self._client
             self._reads = this_thread()
-            yield from client.records()
+            for record in client.records():
+                yield record
+                if self._state is not is_open:
+                    return
             self._read(client.fill(_ITERATION_S))
 
     def _read(
