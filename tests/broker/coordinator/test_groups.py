@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.broker.coordinator.batches import encode_batch
 from moldau.broker.coordinator.group.commits import delete_group, delete_offsets
 from moldau.broker.coordinator.group.contract import GroupKind
 from moldau.broker.coordinator.group.groups import RETRY_MS, TOMBSTONES_AT_ONCE, Groups
@@ -25,6 +26,7 @@ from moldau.protocol.messages.offset_delete import (
 )
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from moldau.records import Codec
 from tests.broker.coordinator.consumer.world import Topics
 from tests.broker.coordinator.table import OffsetWorld, Table
 
@@ -279,8 +281,8 @@ class Reborn:
         for topic, partition, topic_id in committed:
             self.commit(topic, partition, topic_id)
 
-    def commit(self, topic: str, partition: int, topic_id: Uuid) -> None:
-        key = OffsetCommitKey(group="g", topic=topic, partition=partition)
+    def commit(self, topic: str, partition: int, topic_id: Uuid, group: str = "g") -> None:
+        key = OffsetCommitKey(group=group, topic=topic, partition=partition)
         value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=0, topic_id=topic_id)
         self._replay(LogRecord(key, value, 4))
 
@@ -297,12 +299,29 @@ class Reborn:
                 counts.append(len(outcome.records))
         return counts
 
-    def refuse(self, outcome: Outcome | None, now_ms: int) -> None:
+    def settle_within(self, size_bytes_max: int, now_ms: int = 0) -> list[int]:
+        """How many records each step wrote to a log whose batches are no larger; 0 if refused."""
+        counts = []
+        while (outcome := self.groups.settle(now_ms)) is not None:
+            if not outcome.records:
+                continue
+            counts.append(len(outcome.records))
+            try:
+                encode_batch(GROUP_LOG, outcome.records, 0, Codec.NONE, size_bytes_max)
+            except KafkaError as error:
+                self.refuse(outcome, now_ms, error)
+                counts[-1] = 0
+            else:
+                for record in outcome.records:
+                    self._replay(record)
+        return counts
+
+    def refuse(self, outcome: Outcome | None, now_ms: int, error: KafkaError | None = None) -> None:
         """The log does not take what deletes offsets; nobody waits for that."""
         assert outcome is not None
         assert outcome.records
         assert outcome.on_failure is not None
-        error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        error = error or KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         assert outcome.on_failure(error, now_ms) == Outcome()
 
     def left(self) -> list[tuple[str, int]]:
@@ -348,6 +367,49 @@ def test_what_the_log_refused_to_delete_goes_a_moment_later() -> None:
     assert at.settle(due_ms) == [TOMBSTONES_AT_ONCE, 1]
     assert at.left() == []
     assert at.groups.next_deadline_ms() != due_ms
+
+
+def test_what_is_too_large_for_one_batch_goes_in_smaller_ones() -> None:
+    """1,000 tombstones of a group with a long id, where message.max.bytes is small."""
+    at = Reborn(Topics({GROUP_LOG.topic: 1}))
+    long = "g" * 500
+    for index in range(TOMBSTONES_AT_ONCE):
+        at.commit("gone", index, b"g" * 16, long)
+    counts = at.settle_within(100_000)
+
+    assert at.groups.offsets.count() == 0
+    assert counts == [0, 0, 0, *[125] * 8]
+
+    for index in range(TOMBSTONES_AT_ONCE):
+        at.commit("gone", index, b"g" * 16)
+    for outcome in at.groups.on_topics_changed({"gone"}, {"gone"}, 0):
+        at.refuse(outcome, 0)
+    assert at.settle_within(100_000, RETRY_MS) == [TOMBSTONES_AT_ONCE], "as many again as before"
+
+
+def test_what_fits_no_batch_is_given_up_and_does_not_stand_before_others() -> None:
+    at = Reborn(Topics({GROUP_LOG.topic: 1}))
+    long = "g" * 2_000
+    for index in range(2_500):
+        at.commit("gone", index, b"g" * 16, long if index in (7, 2_499) else "g")
+    for number in range(10):  # what is tried again is tried again later
+        at.settle_within(1_900, number * RETRY_MS)
+
+    assert list(at.groups.offsets.groups()) == [long]
+    assert at.groups.offsets.count() == 2
+    assert at.settle_within(1_900, 10 * RETRY_MS) == []
+
+
+def test_who_is_refused_for_a_moment_lets_others_go_first() -> None:
+    many = [("gone", index, b"g" * 16) for index in range(TOMBSTONES_AT_ONCE + 1)]
+    at = Reborn(Topics({GROUP_LOG.topic: 1}), *many)
+    at.refuse(at.groups.settle(0), 0)
+
+    outcome = at.groups.settle(RETRY_MS)
+    assert outcome is not None
+    first = outcome.records[-1].key
+    assert isinstance(first, OffsetCommitKey)
+    assert first.partition == 0, "the one whose turn had not come"
 
 
 def test_the_end_of_a_topics_offsets_is_not_forgotten_when_the_log_refuses_it() -> None:

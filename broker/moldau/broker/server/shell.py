@@ -166,10 +166,11 @@ class Broker:
     # Start.
 
     async def _start(self, host_name: str) -> None:
-        self._refuse_unbuilt()
+        self._refuse_unbuilt(self._settings)
         cluster_id = cluster_of(self._runtime.files, self._settings)
         directories = self._take_directories(cluster_id)
         controller = self._open_controller(cluster_id)
+        self._refuse_unbuilt(self._effective_settings())
         await self._load(directories)
         node = self._make_node(cluster_id, directories, controller)
         self._placement = placement = Placement(node)
@@ -192,8 +193,10 @@ class Broker:
             **{name.lower(): str(at) for name, at in self.endpoints.items()},
         )
 
-    def _refuse_unbuilt(self) -> None:
-        settings = self._settings
+    @staticmethod
+    def _refuse_unbuilt(settings: Settings) -> None:
+        """Asked of the file's settings before any disk is touched, and of what is in force once the
+        metadata say it: better no listener than one that is open where it must not be."""
         missing = unbuilt(settings)
         if missing:
             raise ConfigError("; ".join(missing))

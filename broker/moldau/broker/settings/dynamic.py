@@ -2,8 +2,10 @@
 
 Dynamic values are kept by the controller for all brokers together and for each one. What is stored
 is never refused by a broker that starts: a value that this version does not know or cannot use is
-left out, so an old change cannot keep a cluster down (`dynamic_layers`). What is new is judged by
-`dynamic_refusals` before it is stored. `dynamic_notices` tells of what does nothing or is left out.
+left out, so an old change cannot keep a cluster down (`dynamic_layers`). Only a listener whose
+protocol is not built keeps the broker down (`unbuilt`): better that than an open door. What is new
+is judged by `dynamic_refusals` before it is stored. `dynamic_notices` tells of what does nothing,
+is left out, or waits for a start.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from moldau.broker.settings import network, sasl, security, telemetry, tls
 from moldau.broker.settings.meaning import without_effect
 from moldau.broker.settings.resource import is_usable
 from moldau.broker.settings.tables import BROKER_SETTINGS, LISTENER_PREFIX
+from moldau.broker.settings.unbuilt import unbuilt_by_change
 from moldau.config import CLASS, LIST, Given, Layer, Source, SourceKind, UpdateMode
 from moldau.config.kinds import trim
 from moldau.config.table import Row
@@ -65,7 +68,8 @@ def dynamic_refusals(changes: Mapping[str, str], *, one_broker: bool) -> tuple[s
     """Why these new values cannot be set for one broker, or for all; nothing if they can. A name
     that is unknown here may be a plugin's and is let through, as Kafka does."""
     found = (_refusal(name, value, one_broker) for name, value in changes.items())
-    return tuple(refusal for refusal in found if refusal is not None)
+    refusals = tuple(refusal for refusal in found if refusal is not None)
+    return refusals or unbuilt_by_change(changes)
 
 
 def _refusal(name: str, value: str, one_broker: bool) -> str | None:
@@ -119,6 +123,8 @@ def dynamic_notices(
                 unknown[name] = None
             elif (why := without_effect(row.name)) is not None:
                 found.append(f"{name} {why} ({kind.label})")
+            elif row is network.listeners:
+                found.append(f"{name} takes effect only when the broker starts ({kind.label})")
     if unknown:
         names = ", ".join(list(unknown)[:_UNKNOWN_SHOWN])
         more = ", ..." if len(unknown) > _UNKNOWN_SHOWN else ""

@@ -6,11 +6,15 @@ is open to everybody. Whoever builds one of these deletes its line here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.settings import creation, quota, replication, security, tiered, transaction
 from moldau.broker.settings.listener import read_listeners
-from moldau.config import Settings
+from moldau.broker.settings.network import listener_security_protocol_map, listeners
+from moldau.broker.settings.syntax import parse_endpoint, parse_protocol_map
+from moldau.config import LIST, Settings
+from moldau.config.kinds import trim
 from moldau.config.table import Row
 
 # Rows that must be left empty or false, and what they ask for.
@@ -34,10 +38,37 @@ def unbuilt(settings: Settings) -> tuple[str, ...]:
         for row, what in UNBUILT
         if settings[row]
     ]
-    for listener in read_listeners(settings).bound:
-        if listener.security_protocol in UNBUILT_PROTOCOLS:
-            found.append(
-                f"listener {listener.name} asks for {listener.security_protocol}, which this "
-                "version does not have; only PLAINTEXT is served"
-            )
+    found += [
+        _unbuilt_listener(listener.name, listener.security_protocol)
+        for listener in read_listeners(settings).bound
+        if listener.security_protocol in UNBUILT_PROTOCOLS
+    ]
     return tuple(found)
+
+
+def unbuilt_by_change(changes: Mapping[str, str]) -> tuple[str, ...]:
+    """What a change of dynamic settings asks for that is missing, judged by its values alone.
+
+    A listener and its protocol can come in two changes, so a protocol that is not built is refused
+    in the map, whether its listener is there yet or not. Pairs of Kafka's own default stand in many
+    maps and open nothing: those are refused when `listeners` names them.
+    """
+    default = listener_security_protocol_map.default
+    assert isinstance(default, str)
+    defaults = parse_protocol_map(default) or {}
+    mapped = parse_protocol_map(trim(changes.get(listener_security_protocol_map.name, "")))
+    protocols = mapped or defaults
+    endpoints = LIST.read(trim(changes.get(listeners.name, "")))
+    named = {endpoint[0] for text in endpoints if (endpoint := parse_endpoint(text)) is not None}
+    return tuple(
+        _unbuilt_listener(name, protocol)
+        for name, protocol in protocols.items()
+        if protocol in UNBUILT_PROTOCOLS and (name in named or defaults.get(name) != protocol)
+    )
+
+
+def _unbuilt_listener(name: str, protocol: str) -> str:
+    return (
+        f"listener {name} asks for {protocol}, which this version does not have; "
+        "only PLAINTEXT is served"
+    )

@@ -9,7 +9,7 @@ Invariants:
   at that time. A shard is loaded where the metadata say so, and they are as new as any offset in
   its log: whoever stored one had its topic's id from metadata in which another led the shard. What
   the log refuses to delete is deleted a moment later, unless somebody has committed there for a
-  new topic of that name meanwhile.
+  new topic of that name meanwhile. What is too large for a batch goes in smaller parts, at once.
 
 The table routes and keeps; what a group does is in its class (`contract`), what offsets say in
 `offsets`. Requests about offsets are in `commits` and `fetches`, expiry in `expiry`.
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 TOMBSTONES_AT_ONCE: Final = 1000
 RETRY_MS: Final = 500
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Groups:
@@ -79,7 +80,9 @@ class Groups:
         """To be left out of the table, if nothing is left of them."""
         self._former: list[tuple[str, Place]] | None = None
         """Offsets of topics that are gone, which went while nobody watched, or whose deletion the
-        log has refused; None before the shard is loaded."""
+        log has refused; None before the shard is loaded. Taken from the end."""
+        self._former_at_once = TOMBSTONES_AT_ONCE
+        """Less after a batch that was too large, until none of them is left."""
         self._retry_ms: int | None = None
         """After a refusal: until when they stay."""
         self.expiry = Expiry(self)
@@ -209,10 +212,15 @@ class Groups:
     def _deleted(self, places: Sequence[tuple[str, Place]]) -> Outcome:
         """Offsets of topics that are gone go, now or later."""
 
-        def keep(_: KafkaError, failed_ms: int) -> Outcome:
+        def keep(error: KafkaError, failed_ms: int) -> Outcome:
             assert self._former is not None
-            self._former += places
-            self._retry_ms = failed_ms + RETRY_MS
+            if error.code not in _TOO_LARGE:
+                self._retry_ms = failed_ms + RETRY_MS
+            elif len(places) == 1:
+                return NOTHING  # no batch is smaller: it stays until the shard is loaded next
+            else:
+                self._former_at_once = min(self._former_at_once, len(places) // 2)
+            self._former[:0] = places  # others come first
             return NOTHING
 
         records = tuple(tombstone(group_id, *place) for group_id, place in places)
@@ -343,8 +351,10 @@ class Groups:
             self._retry_ms = None
             are_former = self.offsets.are_former
             self._former = [each for each in self._former if are_former(*each, self._id_of)]
-        taken = self._former[-TOMBSTONES_AT_ONCE:]
-        del self._former[-TOMBSTONES_AT_ONCE:]
+        if not self._former:
+            self._former_at_once = TOMBSTONES_AT_ONCE
+        taken = self._former[-self._former_at_once :]
+        del self._former[-self._former_at_once :]
         return taken
 
     def _id_of(self, topic: str) -> Uuid | None:
