@@ -4,7 +4,8 @@
     UNKNOWN    -> nobody said where to begin: an end of the log or a time has to be looked up
     READING    -> the position is known, and fetches go on from `fetch_offset`
     VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
-    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING
+    FAILED     -> an error that trying again does not heal; raised by the next poll, then READING,
+                  or back to COMMITTED or VALIDATING if it came from there
     GONE       -> the topic was deleted, and one of its name is another one, which the group has not
                   given to this consumer
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.client.fetched import Fetched
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
@@ -42,6 +43,9 @@ class State(Enum):
     GONE = "gone"
 
 
+_ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
+
+
 class Asked(NamedTuple):
     """One partition of a fetch or a look-up that is under way."""
 
@@ -59,6 +63,7 @@ class Position:
         "buffered_bytes",
         "epoch",
         "error",
+        "failed_in",
         "failures",
         "fetch_epoch",
         "fetch_offset",
@@ -115,6 +120,8 @@ class Position:
         self.waits_for_leader = False
         """Whether it was put off for no more than that, so that it need not wait for longer."""
         self.error: KafkaError | BadData | None = None
+        self.failed_in = state
+        """While it is FAILED: what it was before."""
         self.failures = 0
         self.not_before = 0.0
         self.replica = NO_LEADER
@@ -173,15 +180,28 @@ class Position:
         self.not_before = 0.0
         self.was = None
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether what lies here may be gone from the log: a check that failed settles nothing."""
+        state = self.failed_in if self.state is State.FAILED else self.state
+        return state is State.VALIDATING
+
     def fail(self, error: KafkaError | BadData) -> None:
         """What the next poll has to raise."""
+        if self.state is not State.FAILED:
+            self.failed_in = self.state
         self.state = State.FAILED
         self.error = error
 
     def take_error(self) -> KafkaError | BadData | None:
-        """The error, once; then it goes on, or a position has to be found."""
+        """The error, once; then it goes on, or a position has to be found. That its user has heard
+        of it answers no question: what the group has committed, and whether the log is still the
+        same, is asked again, or another offset would take the place of the right one."""
         error, self.error = self.error, None
-        self.state = State.READING if self.position >= 0 else State.UNKNOWN
+        if self.failed_in in _ASKED_UNTIL_ANSWERED:
+            self.state = self.failed_in
+        else:
+            self.state = State.READING if self.position >= 0 else State.UNKNOWN
         return error
 
     def source(self, metadata: Metadata, now: float) -> int:

@@ -216,6 +216,8 @@ class Positions:
             self.put_off(position, now)
         else:
             position.missing_since = None
+            if position.state in (State.COMMITTED, State.VALIDATING):
+                self.put_off(position, now)  # asked again when it is told: not by every poll
             position.fail(error)
 
     def could_not_look_up(self, asked: Asked, error: KafkaError, now: float) -> None:
@@ -450,7 +452,7 @@ class Positions:
         for where, each in self._all.items():
             if count_max <= 0:
                 break
-            if each.is_paused or not each.buffered or each.state is State.VALIDATING:
+            if each.is_paused or not each.buffered or each.is_in_doubt:
                 continue
             count_max -= self._take_from(each, count_max, found)
             served.append(where)
