@@ -195,3 +195,11 @@ def test_of_a_clients_settings_the_last_of_a_name_wins() -> None:
     done = Shell("127.0.0.1:1")("topic", "list", *words, "--set", "default.api.timeout.ms=500")
     assert done.code == 1
     assert "127.0.0.1:2" in done.err
+
+
+@pytest.mark.real
+def test_a_setting_of_one_listener_is_the_brokers_own(shell: Shell) -> None:
+    done = shell(
+        "config", "set", "broker", "1", "listener.name.plaintext.max.connections=1000", "--dry-run"
+    )
+    assert (done.code, done.err) == (0, "")

@@ -172,6 +172,8 @@ def test_what_is_no_column_is_named() -> None:
                     sender.send_many("t", (b"%d" % each for each in range(2)))
                 ),
                 "keys must be a list with one for each, not str 'ab'": many(keys="ab"),
+                "keys must be a list with one for each, not dict": many(keys={b"k": b"v"}),
+                "keys must be a list with one for each, not set": many(keys={b"k"}),
                 "partition must be one for all records, or a list with one for each, not str '0'": (
                     many(partition="0")
                 ),

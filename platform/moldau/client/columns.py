@@ -9,7 +9,7 @@ somebody hands in Arrow data, and not before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib import import_module
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple, cast
@@ -153,8 +153,12 @@ class Columns(NamedTuple):
         return zip(stamps, keys, self.values, headers, *more, strict=True)
 
 
+# What has a length, and is no sequence of records: bytes would be numbers, a dict its keys.
+_NO_COLUMN: Final = (str, bytes, bytearray, memoryview, Mapping, Set)
+
+
 def _length(name: str, column: Any) -> int:
-    if isinstance(column, str | bytes | bytearray | memoryview) or not hasattr(column, "__len__"):
+    if isinstance(column, _NO_COLUMN) or not hasattr(column, "__len__"):
         of_all = "one for all records, or " if name in _OF_ALL else ""
         raise TypeError(f"{name} must be {of_all}a list with one for each, not {told(column)}")
     return len(column)

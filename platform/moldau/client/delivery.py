@@ -18,8 +18,8 @@ from moldau.records import Slot
 
 class Sent(NamedTuple):
     """Where a record is. The offset is -1 if the broker did not say it (acks=0, or the record had
-    been stored at an earlier try). The timestamp is the broker's where the topic goes by that, else
-    the record's own."""
+    been stored at an earlier try). The timestamp is the broker's where the topic goes by that and
+    the broker told it, else the record's own."""
 
     topic: str
     partition: int

@@ -6,10 +6,13 @@ broker whatever its plugins may read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.errors import MoldauError
+
+_OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
 
 if TYPE_CHECKING:
     from moldau.client import Admin, Resource
@@ -37,7 +40,7 @@ async def notes_on_unknown(client: Admin, resource: Resource, names: Iterable[st
     return [
         f"{name} is no setting of a broker's own: it is kept for plugins{_hint(name, known)}"
         for name in names
-        if name not in known
+        if name not in known and _OF_LISTENER.sub("", name) not in known
     ]
 
 
