@@ -36,6 +36,7 @@ from moldau.client.metadata import Metadata
 from moldau.client.position import Asked, Position
 from moldau.client.positions import Positions
 from moldau.ids import Uuid
+from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.protocol.messages.join_group import JoinGroupResponse
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.simulation.producer_mutants import PRODUCER_MUTANTS
@@ -107,14 +108,18 @@ def keeps_what_is_lost() -> Mutation:
 @contextmanager
 def says_that_it_has_given_up() -> Iterator[None]:
     """As soon as it hears what to give up, and not when the user has."""
-    original = ConsumerMember._owned_by_id
+    original = ConsumerMember._heartbeat
 
-    def owned(self: ConsumerMember) -> Any:
-        if self._changes or self._running:
-            return tuple((each, tuple(self._target[each])) for each in sorted(self._target))
-        return original(self)
+    def heartbeat(self: ConsumerMember) -> Any:
+        request = original(self)
+        if (self._changes or self._running) and self.epoch > 0:
+            request.topic_partitions = [
+                TopicPartitions(topic_id=each, partitions=list(self._target[each]))
+                for each in sorted(self._target)
+            ]
+        return request
 
-    with patch.object(ConsumerMember, "_owned_by_id", owned):
+    with patch.object(ConsumerMember, "_heartbeat", heartbeat):
         yield
 
 
