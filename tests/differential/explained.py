@@ -9,11 +9,22 @@ its test. A row without cases tells of what no scenario can show.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from re import fullmatch
 from typing import Any, Final
 
 from moldau.protocol.messages import API
-from tests.differential.comparison import ABSENT, ANY, ORDER, OUTCOME, Difference, OnPurpose
+from tests.differential import kept
+from tests.differential.comparison import (
+    ABSENT,
+    ANY,
+    OUTCOME,
+    Difference,
+    OnPurpose,
+    differences,
+)
+from tests.differential.orders import ORDERS
 from tests.differential.plain import WORDS
 from tests.differential.talk import CLOSED, SILENCE
 
@@ -24,10 +35,34 @@ _ADMIN: Final = "Topics, settings, cluster"
 _GROUPS: Final = "Groups"
 _FILES: Final = "Files"
 _NOT_YET: Final = "Not built yet"
+_TAIL: Final = "Bytes behind the batch, even fewer than a header has: INVALID_RECORD."
+_TAIL_WHY: Final = (
+    "Kafka drops a short tail in silence and calls a long one corrupt; neither tells a client "
+    "that it has a bug."
+)
+_MESSAGE: Final = "error_message"
 _NO_WORDS: Final = (None, "")
+_WITHOUT_WORDS: Final = (
+    (None, ("administration", "limits", "produce", "producers", "topics")),
+    ("", ("administration",)),
+)
+"""What Kafka has for a message where it gives none, and in which scenarios."""
 _ERROR: Final = "responses.partition_responses.error_code"
 _BASE: Final = "responses.partition_responses.base_offset"
+_WORDED: Final = "responses.partition_responses.error_message"
 _START: Final = "responses.partition_responses.log_start_offset"
+_EMPTY_EPOCHS: Final[tuple[tuple[str, str, list[str], Any], ...]] = (
+    ("files_appended", "empty", ["0", "1", "0 0"], ABSENT),
+    ("files_rolled", "by-index", ["0", "2", "0 0", "6 16"], ["0", "1", "0 0"]),
+    ("files_rolled", "by-size", ["0", "2", "0 0", "6 6"], ["0", "1", "0 0"]),
+    ("files_rolled", "by-time", ["0", "2", "0 0", "6 14"], ["0", "1", "0 0"]),
+    (
+        *("files_rolled", "over-restarts"),
+        ["0", "4", "0 0", "2 2", "4 4", "6 6"],
+        ["0", "3", "0 0", "2 2", "4 4"],
+    ),
+)
+"""Partitions whose newest epoch begins at the end of the log: the file of Kafka, and ours."""
 _LATER_APIS: Final = frozenset(
     (
         "SaslHandshake",
@@ -84,8 +119,31 @@ _ERRORS_SINCE: Final = 7
 """Fetch says what is wrong with all of it."""
 
 
-def _reordered(difference: Difference) -> bool:
-    return sorted(map(repr, difference.ours)) == sorted(map(repr, difference.kafka))
+@cache
+def _refusals(scenario: str) -> frozenset[tuple[str, int, str]]:
+    """Where a Kafka that refuses could say why: each case, its version, and the message's place."""
+    refusing = kept.read(scenario)
+    speaking = [replace(entry, outcome=_with_words(entry.outcome)) for entry in refusing]
+    found = differences(scenario, refusing, speaking)
+    return frozenset((each.label, each.version, each.where) for each in found)
+
+
+def _with_words(value: Any) -> Any:
+    """The same answer, with a message beside each error, as if there had been none."""
+    if isinstance(value, list):
+        return [_with_words(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    told = {name: _with_words(each) for name, each in value.items()}
+    if value.get("error_code") and value.get(_MESSAGE, WORDS) in _NO_WORDS:
+        told[_MESSAGE] = WORDS
+    return told
+
+
+def _words_of_a_refusal(difference: Difference) -> bool:
+    """A message beside no error is a fault, whatever Kafka has there."""
+    case = (difference.label, difference.version, difference.where)
+    return difference.ours == WORDS and case in _refusals(difference.scenario)
 
 
 def _closed_before_7(difference: Difference) -> bool:
@@ -120,14 +178,6 @@ def _earlier_base_time(difference: Difference) -> bool:
     return newest == their_newest and isinstance(base, int) and base < their_base
 
 
-def _without_empty_epoch(difference: Difference) -> bool:
-    """Kafka's entries but the newest, in which nothing was written."""
-    if not isinstance(difference.kafka, list):
-        return False
-    version, count, *entries = difference.kafka
-    return bool(entries) and difference.ours == [version, str(int(count) - 1), *entries[:-1]]
-
-
 def _first_batch(difference: Difference) -> bool:
     ours = difference.ours
     return isinstance(ours, dict) and (ours["offsets"], ours.get("count")) == ("0-2", 3)
@@ -154,25 +204,24 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
             "An error has a message wherever its answer has a place for one, in our own words.",
             "Kafka often leaves it out; who reads a log wants to know what was wrong, and where.",
             _ANYWHERE,
-            cases=("*",),
-            paths=("*error_message",),
+            cases=tuple(f"{scenario}/*" for scenario in named),
+            paths=("*.error_message",),
             kafka=kafka,
-            ours=WORDS,
+            ours=_words_of_a_refusal,
         )
-        for kafka in _NO_WORDS
+        for kafka, named in _WITHOUT_WORDS
     ),
-    OnPurpose(
-        "Rows of an answer come in the order in which they were asked for, or by name.",
-        "Kafka's is that of its hash maps, refused partitions last; nobody can rely on it.",
-        _ANYWHERE,
-        cases=(
-            *("produce/*", "list_offsets/*", "delete_records/*", "producers/*", "log_dirs/*"),
-            *("administration/*", "quorum/*", "topics/*", "replica_moves/*", "recorded_*"),
-            *("group_*/*", "limits/*"),
-            "fetch/an unknown id beside others",
-        ),
-        paths=(f"*{ORDER}",),
-        ours=_reordered,
+    *(
+        OnPurpose(
+            "Rows of an answer come in the order in which they were asked for or came to be, by "
+            "name, or as our tables have them.",
+            "Kafka's is that of its hash maps, refused partitions last; nobody can rely on it.",
+            _ANYWHERE,
+            cases,
+            paths=(path,),
+            ours=rule,
+        )
+        for cases, path, rule in ORDERS
     ),
     OnPurpose(
         "Text that is not UTF-8 makes a request malformed: the connection is closed.",
@@ -202,14 +251,20 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("*[index=7].error_message", WORDS, None),
     ),
     *_rows(
-        "Bytes behind the batch, even fewer than a header has: INVALID_RECORD.",
-        "Kafka drops a short tail in silence and calls a long one corrupt; neither tells a client "
-        "that it has a bug.",
+        _TAIL,
+        _TAIL_WHY,
         _PRODUCE,
         ("produce/a long tail", "produce/a short tail"),
         (_ERROR, lambda each: each.kafka in (0, 2), 87),
+    ),
+    *_rows(
+        _TAIL,
+        _TAIL_WHY,
+        _PRODUCE,
+        ("produce/a short tail",),
         (_BASE, 0, -1),
         (_START, 0, -1),
+        (_WORDED, None, WORDS),
     ),
     *_rows(
         "Record times below -1: INVALID_TIMESTAMP.",
@@ -218,6 +273,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("produce/a time below -1",),
         (_ERROR, 0, 32),
         (_BASE, 0, -1),
+        (_WORDED, None, WORDS),
     ),
     OnPurpose(
         "A codec that nobody knows: INVALID_RECORD.",
@@ -235,6 +291,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("produce/producer: negative epoch",),
         (_ERROR, 0, 87),
         (_BASE, 0, -1),
+        (_WORDED, None, WORDS),
     ),
     OnPurpose(
         "A partition that a request names twice: both batches are appended and answered.",
@@ -352,6 +409,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _ADMIN,
         ("administration/*", "recorded_*"),
         ("finalized_features_epoch", ANY, _is_offset),
+    ),
+    *_rows(
+        "The metadata log has no records that do nothing, so its offsets are smaller.",
+        "Kafka writes one every 500 ms to see whether its quorum is alive; one voter need not ask.",
+        _ADMIN,
+        ("recorded_*",),
         ("topics.partitions.high_watermark", ANY, _is_smaller),
         ("topics.partitions.current_voters.log_end_offset", ANY, _is_smaller),
     ),
@@ -449,6 +512,20 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _ADMIN,
     ),
     OnPurpose(
+        "A broker does not start while settings that were set at run time do not fit those that it "
+        "is started with; `moldau storage unset` takes them back.",
+        "Kafka says so in its log and starts with its file alone. A listener that was closed at "
+        "run time is then open again.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "`moldau storage format --ignore-formatted` warns when it formats the metadata directory "
+        "beside directories that were formatted before.",
+        "Kafka does it without a word. Where no other controller has the metadata, the logs in the "
+        "other directories belong to nobody from then on.",
+        _ADMIN,
+    ),
+    OnPurpose(
         "A process that is broker and controller may register again at once after a crash.",
         "Broker and controller are one process: when it comes again, the old one is gone.",
         _ADMIN,
@@ -496,14 +573,18 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         kafka=[],
         ours=ABSENT,
     ),
-    *_rows(
-        "`leader-epoch-checkpoint` has an epoch from its first record on.",
-        "Kafka enters it when it begins to lead, at the cost of a forced write for each partition. "
-        "OffsetForLeaderEpoch answers the same.",
-        _FILES,
-        ("files_*/files",),
-        ("partitions[name=empty-0].files.leader-epoch-checkpoint", ["0", "1", "0 0"], ABSENT),
-        ("partitions.files.leader-epoch-checkpoint", ANY, _without_empty_epoch),
+    *(
+        OnPurpose(
+            "`leader-epoch-checkpoint` has an epoch from its first record on.",
+            "Kafka enters it when it begins to lead, at the cost of a forced write for each "
+            "partition. OffsetForLeaderEpoch answers the same.",
+            _FILES,
+            cases=(f"{scenario}/files",),
+            paths=(f"partitions[name={name}-0].files.leader-epoch-checkpoint",),
+            kafka=kafka,
+            ours=ours,
+        )
+        for scenario, name, kafka, ours in _EMPTY_EPOCHS
     ),
     OnPurpose(
         "`log-start-offset-checkpoint` names every log that does not begin at 0.",
@@ -548,6 +629,19 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("coordinators.node_id", 1, -1),
         ("coordinators.host", "<host>", ""),
         ("coordinators.port", "<port>", -1),
+        ("coordinators.error_message", "", WORDS),
+    ),
+    OnPurpose(
+        "`listeners` and `listener.security.protocol.map` that are set at run time count from the "
+        "next start of the broker on.",
+        "Kafka opens and closes listeners at once; here they are bound at the start only.",
+        _NOT_YET,
+    ),
+    OnPurpose(
+        "A `listener.security.protocol.map` with SSL or SASL is refused at run time, whether there "
+        "is such a listener or not, unless it is a pair of Kafka's default that no listener uses.",
+        "Kafka takes it. Nothing may be served in the clear that was to be protected.",
+        _NOT_YET,
     ),
     OnPurpose(
         "InitProducerId and Produce with a transactional id: COORDINATOR_NOT_AVAILABLE.",

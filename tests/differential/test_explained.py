@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from tests.differential.comparison import ABSENT, ANY, OUTCOME, UNSAID, Difference
+from tests.differential.comparison import ABSENT, ANY, ORDER, OUTCOME, UNSAID, Difference
 from tests.differential.explained import ON_PURPOSE, explanation
+from tests.differential.plain import WORDS
 
-EPOCHS: Final = "partitions.files.leader-epoch-checkpoint"
+EPOCHS: Final = "partitions[name=by-index-0].files.leader-epoch-checkpoint"
 PRODUCED: Final = "responses.partition_responses"
 READ: Final = "responses.partitions"
 
@@ -65,6 +67,79 @@ def test_only_the_answer_that_is_said_is_explained(
     assert explanation(difference(case, path, kafka, good)) is not None
     for each in bad:
         assert explanation(difference(case, path, kafka, each)) is None, each
+
+
+@pytest.mark.parametrize(
+    ("partition", "kafka"),
+    [
+        ("by-index-0", ["0", "2", "0 0", "6 15"]),  # one record was written in the newest epoch
+        ("by-index-0", ["0", "3", "0 0", "6 16", "8 16"]),
+        ("by-size-0", ["0", "2", "0 0", "6 16"]),
+        ("another-0", ["0", "2", "0 0", "6 16"]),
+    ],
+)
+def test_the_newest_epoch_goes_missing_only_where_nothing_was_written_in_it(
+    partition: str, kafka: list[str]
+) -> None:
+    where = f"partitions[name={partition}].files.leader-epoch-checkpoint"
+    ours = ["0", str(len(kafka) - 3), *kafka[2:-1]]
+    path = "partitions.files.leader-epoch-checkpoint"
+    assert explanation(difference("files_rolled/files", path, kafka, ours, where)) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "version", "where", "is_explained"),
+    [
+        ("unknown topic", 9, "[name=nope].partition_responses[index=0]", True),
+        ("wrong ones beside a right one", 9, "[name=t].partition_responses[index=9]", True),
+        ("wrong ones beside a right one", 9, "[name=t].partition_responses[index=1]", False),
+        ("several partitions", 9, "[name=t].partition_responses[index=0]", False),
+        ("unknown topic", 3, "[name=nope].partition_responses[index=0]", False),
+    ],
+)
+def test_a_message_stands_beside_an_error_only(
+    label: str, version: int, where: str, is_explained: bool
+) -> None:
+    path = f"{PRODUCED}.error_message"
+    found = Difference(
+        "produce", label, "Produce", version, path, f"responses{where}.error_message", None, WORDS
+    )
+    assert (explanation(found) is not None) is is_explained
+    assert explanation(replace(found, kafka=WORDS, ours=None)) is None, "our words are missing"
+
+
+@pytest.mark.parametrize(
+    ("case", "path", "ours", "is_explained"),
+    [
+        ("produce/no bytes", PRODUCED, ["index=0", "index=1"], True),
+        ("produce/no bytes", PRODUCED, ["index=1", "index=0", "index=2"], False),
+        ("produce/no bytes", "responses", ["index=0", "index=1"], False),
+        ("produce/another", PRODUCED, ["index=0", "index=1"], False),
+        ("log_dirs/all", "results.topics.partitions", ["partition_index=2", "x=10"], True),
+        ("log_dirs/all", "results.topics.partitions", ["partition_index=10", "x=2"], False),
+        ("group_offsets/list", "groups", ["group_id=g", "group_id="], False),
+        ("recorded_x/1 ApiVersions", "finalized_features", ["name=a", "name=b"], True),
+        ("recorded_x/1 ApiVersions", "finalized_features", ["name=b", "name=a"], False),
+        ("recorded_x/1 ApiVersions", "api_keys", ["api_key=0", "api_key=1"], False),
+        (
+            "recorded_x/7 DescribeConfigs",
+            "results[resource_type=2,resource_name=t].configs",
+            ["name=cleanup.policy", "name=compression.type"],
+            True,
+        ),
+        (
+            "recorded_x/7 DescribeConfigs",
+            "results[resource_type=2,resource_name=t].configs",
+            ["name=compression.type", "name=cleanup.policy"],
+            False,
+        ),
+    ],
+)
+def test_rows_have_the_one_order_that_is_said(
+    case: str, path: str, ours: list[str], is_explained: bool
+) -> None:
+    found = difference(case, f"{path}.{ORDER}", ours[::-1], ours)
+    assert (explanation(found) is not None) is is_explained
 
 
 @pytest.mark.parametrize("partition", [0, 1])

@@ -84,6 +84,21 @@ def replace(
     ]
 
 
+@pytest.mark.parametrize("name", ["1", ""])
+def test_what_clients_are_told_changes_with_the_file_only(broker: Administered, name: str) -> None:
+    """As in Kafka, which registers a broker's addresses when it starts."""
+    told: list[tuple[str, int, str | None]] = [
+        ("advertised.listeners", SET, "PLAINTEXT://elsewhere:1")
+    ]
+    before = dict(broker.node.image.configs.by_resource)
+    for changes in (told, [*told, ("log.retention.ms", SET, "5")]):
+        assert change(broker, (BROKER, name, changes)) == [(BROKER, name, 42)]
+    assert replace(broker, (BROKER, name, {"advertised.listeners": "PLAINTEXT://elsewhere:1"})) == [
+        (BROKER, name, 42)
+    ]
+    assert broker.node.image.configs.by_resource == before
+
+
 def level(broker: Administered, name: str = LOG) -> Level:
     assert broker.node.loggers is not None
     return broker.node.loggers.level(name)

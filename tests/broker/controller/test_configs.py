@@ -101,6 +101,25 @@ def test_what_kafka_answers_to_one_change(
         assert len(cluster.log) == before
 
 
+@pytest.mark.parametrize("own_first", [False, True])
+def test_settings_of_all_brokers_and_of_one_must_fit_each_other(
+    cluster: Cluster, own_first: bool
+) -> None:
+    """Together they are in force: a broker could neither go on with these nor start."""
+    of_all: Changes = [("log.cleaner.min.compaction.lag.ms", 0, "1000")]
+    own: Changes = [("log.cleaner.max.compaction.lag.ms", 0, "100")]
+    first, second = (
+        ((4, "1", own), (4, "", of_all)) if own_first else ((4, "", of_all), (4, "1", own))
+    )
+    assert alter(cluster, first) == [0]
+    before = len(cluster.log)
+    assert alter(cluster, second) == [42]
+    assert len(cluster.log) == before
+    undo: Changes = [(first[2][0][0], 1, None)]
+    assert alter(cluster, (first[0], first[1], undo)) == [0]
+    assert alter(cluster, second) == [0]
+
+
 def test_lists_grow_and_shrink(cluster: Cluster) -> None:
     policies = []
     for operation, value in ((2, "compact"), (2, "compact"), (3, "delete"), (3, "compact")):

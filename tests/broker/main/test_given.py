@@ -6,6 +6,7 @@ import io
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -131,6 +132,25 @@ def test_options_win_over_the_environment_without_a_file_too() -> None:
     )
 
 
+def test_log_dir_counts_unless_somebody_gave_log_dirs(tmp_path: Path) -> None:
+    """The directory that a node has by itself is no word of anybody's."""
+    variable = {"HOME": "/somebody", "MOLDAU_LOG_DIR": "/v"}
+    only_one = file(tmp_path, "log.dir=/f\n").read_text().replace("log.dirs=/from/file\n", "")
+    at = tmp_path / "one.properties"
+    at.write_text(only_one)
+
+    assert given(None, "log.dir=/x")[log_dirs] == ("/x",)
+    assert given(environment=variable)[log_dirs] == ("/v",)
+    assert given(None, "log.dir=/x", environment=variable)[log_dirs] == ("/x",)
+    assert given(at)[log_dirs] == ("/f",)
+    assert given(at, "log.dir=/x")[log_dirs] == ("/x",)
+    # Somebody gave log.dirs.
+    assert given(data="/a", environment=variable)[log_dirs] == ("/a",)
+    assert given(None, "log.dirs=/y", environment=variable)[log_dirs] == ("/y",)
+    assert given(None, "log.dir=/x", "log.dirs=/y")[log_dirs] == ("/y",)
+    assert given(file(tmp_path), "log.dir=/x")[log_dirs] == ("/from/file",)
+
+
 def test_an_environment_may_be_shared_with_clients() -> None:
     environment = {
         "HOME": "/somebody",
@@ -192,6 +212,28 @@ def test_storage_is_formatted_once_and_told(tmp_path: Path) -> None:
     code, out, _ = command("storage", "info", *data, home=tmp_path)
     assert code == Exit.DONE
     assert str(tmp_path / "d") in out
+
+
+def test_metadata_formatted_beside_used_directories_are_told_of(tmp_path: Path) -> None:
+    """Kafka's own does it and is silent: what was in them is lost, or their disk is not mounted."""
+    data, metadata = tmp_path / "d", tmp_path / "m"
+    place = ("--data", str(data), "--set", f"metadata.log.dir={metadata}")
+    for lost in (data, metadata):  # first both are new, then one for logs is
+        code, _, err = command("storage", "format", "-g", *place, home=tmp_path)
+        assert (code, err) == (Exit.DONE, "")
+        rmtree(lost)
+
+    code, out, err = command("storage", "format", "-g", *place, home=tmp_path)
+    assert code == Exit.DONE
+    assert out.startswith(f"formatted {metadata} for node 1 of cluster ")
+    assert err.startswith(f"moldau: warning: {metadata} is the metadata directory")
+    assert f"beside {data}," in err
+    assert "as strays" in err
+
+    rmtree(metadata)  # a node that joins a quorum gets them from there
+    code, out, err = command("storage", "format", "-g", "-N", *place, home=tmp_path)
+    assert (code, err) == (Exit.DONE, "")
+    assert out.startswith("formatted ")
 
 
 @pytest.mark.parametrize(

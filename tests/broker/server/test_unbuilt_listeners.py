@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.broker.controller import stored_settings
 from moldau.broker.server.standalone import CLIENTS
 from moldau.broker.settings import dynamic
 from moldau.errors import ConfigError
@@ -57,6 +58,22 @@ def test_it_cannot_be_asked_for_while_a_broker_runs() -> None:
     play("simulated", scenario)
 
 
+def test_nor_where_the_file_has_the_protocol_already() -> None:
+    """The listener alone is set, and what it speaks stands in the file."""
+
+    async def scenario(runtime: Runtime) -> None:
+        async with house(runtime) as at:
+            whole = secured(at)
+            protocols = whole.pop("listener.security.protocol.map")
+            async with at.open(listener_security_protocol_map=protocols) as (broker, wire):
+                answer = await alter(wire, whole)
+                assert answer.error_code == ErrorCode.INVALID_REQUEST
+                assert WORDS in (answer.error_message or "")
+                assert "listeners" not in broker.node.image.configs.of_broker(1).one_broker
+
+    play("simulated", scenario)
+
+
 def test_a_broker_for_which_one_was_stored_does_not_come_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -67,11 +84,14 @@ def test_a_broker_for_which_one_was_stored_does_not_come_up(
             async with at.open() as (_, wire):
                 with monkeypatch.context() as old:
                     old.setattr(dynamic, "unbuilt_by_change", lambda changes: (), raising=False)
+                    old.setattr(stored_settings, "unbuilt", lambda settings: ())
                     assert (await alter(wire, secured(at))).error_code == ErrorCode.NONE
                 (told,) = at.complaints()
                 assert "listeners takes effect only when the broker starts" in told
             for _ in range(2):  # the first lets everything go that it took
-                with pytest.raises(ConfigError, match=WORDS):
+                with pytest.raises(ConfigError, match=WORDS) as refused:
                     await (await at.start()).aclose()
+                assert "`moldau storage unset listeners`" in str(refused.value)
+                assert f"kept_in='{at.directory}'" in str(refused.value)
 
     play("simulated", scenario)

@@ -281,7 +281,7 @@ def _records(
     image: Image, rules: Rules, resource: Resource, after: Mapping[str, str], again: set[str]
 ) -> list[MetadataRecord]:
     before = image.configs.of(resource)
-    rules.configs.check(resource, after, before)
+    _check(image, rules, resource, after)
     if image.features.is_elr_enabled:
         _check_min_isr(resource, before, after)
     changed = sorted(
@@ -303,6 +303,18 @@ def _records(
     if is_isr_new and has_isr and image.features.is_elr_enabled:
         records.append(ClearElrRecord(topic_name=resource.name))
     return records
+
+
+def _check(image: Image, rules: Rules, resource: Resource, after: Mapping[str, str]) -> None:
+    """Of a broker what is in force counts: what it has of its own, over what all have."""
+    if resource.resource_type != ResourceType.BROKER:
+        rules.configs.check(resource, after, image.configs.of(resource))
+    elif resource == ALL_BROKERS:
+        before = image.configs.of_broker(rules.node_id)
+        rules.configs.check_broker(before, before._replace(all_brokers=after))
+    else:
+        before = image.configs.of_broker(int(resource.name))
+        rules.configs.check_broker(before, before._replace(one_broker=after))
 
 
 def _check_min_isr(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> None:

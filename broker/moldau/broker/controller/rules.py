@@ -40,8 +40,13 @@ class ConfigSchema(Protocol):
     def check(
         self, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
     ) -> None:
-        """Raises KafkaError when the resource cannot have these settings; `before` are those that
-        it has now."""
+        """Raises KafkaError when the resource, which is no broker, cannot have these settings;
+        `before` are those that it has now."""
+        ...
+
+    def check_broker(self, before: DynamicConfigs, after: DynamicConfigs) -> None:
+        """Raises KafkaError when a broker cannot have the settings `after`, of its own and of all
+        brokers together; `before` are those that are set now."""
         ...
 
     def effective(

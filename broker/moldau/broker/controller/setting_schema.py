@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.controller.configs import DynamicConfigs, Resource, ResourceType
 from moldau.broker.controller.rules import EffectiveConfig
+from moldau.broker.controller.stored_settings import problem_with
 from moldau.broker.settings import (
     BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
@@ -74,8 +75,23 @@ class SettingSchema:
     def check(
         self, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
     ) -> None:
-        """KafkaError when the resource cannot have these settings."""
+        """KafkaError when the resource, which is no broker, cannot have these settings."""
         _CHECKS[resource.resource_type](self._broker, resource, configs, before)
+
+    def check_broker(self, before: DynamicConfigs, after: DynamicConfigs) -> None:
+        """KafkaError when a broker cannot have these settings, at once or at its next start."""
+        changes = [
+            {name: value for name, value in new.items() if old.get(name) != value}
+            for old, new in zip(before, after, strict=True)
+        ]
+        for changed, one_broker in zip(changes, (False, True), strict=True):
+            refusals = dynamic_refusals(changed, one_broker=one_broker)
+            if refusals:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "; ".join(refusals))
+        problem = problem_with(self._broker, after)
+        # What is stored may not fit any more already: then some can be taken back, one by one.
+        if problem is not None and (any(changes) or problem_with(self._broker, before) is None):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
     def effective(
         self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
@@ -135,23 +151,9 @@ def _check_client_metrics(
         client_metrics_settings(resource.name, configs)
 
 
-def _check_broker(
-    broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
-) -> None:
-    changes = {name: value for name, value in configs.items() if before.get(name) != value}
-    one_broker = resource.name != ""
-    refusals = dynamic_refusals(changes, one_broker=one_broker)
-    if refusals:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "; ".join(refusals))
-    layers = dynamic_layers({}, configs) if one_broker else dynamic_layers(configs, {})
-    with _refusing(ErrorCode.INVALID_REQUEST):
-        broker.overlaid(*layers)
-
-
 _Check: TypeAlias = "Callable[[Settings, Resource, Mapping[str, str], Mapping[str, str]], None]"
 _CHECKS: Final[Mapping[int, _Check]] = {
     ResourceType.TOPIC: _check_topic,
-    ResourceType.BROKER: _check_broker,
     ResourceType.CLIENT_METRICS: _check_client_metrics,
     ResourceType.GROUP: _check_group,
 }

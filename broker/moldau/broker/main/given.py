@@ -1,8 +1,10 @@
 """What a node is told on its command line, in its file and its environment, as settings.
 
 Order, the later wins: the settings of a node by itself (only without a file), the file, `MOLDAU_*`
-variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does. What
-two options of one command line say is refused, so none of them is dropped without a word.
+variables, `--data` and `--listen`, `--set`. A file says everything itself, as Kafka's does. Of two
+names for one thing the order does not decide: `log.dirs` wins over `log.dir` wherever somebody gave
+both, as in Kafka. The directory that a node has by itself was given by nobody: it gives way to
+either. What `--data` or `--listen` and a `--set` beside it both say is refused.
 
 Invariant: the directories in the settings that come out are absolute: a log must not move when a
 process is started elsewhere.
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from moldau.config.given import RawValue
     from moldau.runtime.files import Files
 
-_PATHS: Final = frozenset(("log.dir", "log.dirs", "metadata.log.dir"))
+_DIRECTORY: Final = "log.dir"
+_DIRECTORIES: Final = "log.dirs"
+_PATHS: Final = frozenset((_DIRECTORY, _DIRECTORIES, "metadata.log.dir"))
 _PROVIDERS: Final = "config.providers"
-_OF_DATA: Final = ("log.dir", "log.dirs")
+_OF_DATA: Final = (_DIRECTORY, _DIRECTORIES)
 _OF_LISTEN: Final = ("listeners", "controller.quorum.bootstrap.servers")
 
 
@@ -60,13 +64,15 @@ def settings_given(
     from moldau.broker.settings import broker_settings
     from moldau.config import load_assignments, load_environment
 
-    ground = _ground(arguments, environment, files, listen)
+    variables = _without_clients(load_environment(environment))
     words = load_assignments(arguments.assignments, "--set")
+    said = frozenset(each.name for each in (*variables, *words))
+    ground = _ground(arguments, environment, files, listen, said)
     _check_said_once("--data", arguments.data, _OF_DATA, words)
     _check_said_once("--listen", listen, _OF_LISTEN[:1], words)
     layers = (
         ground,
-        _without_clients(load_environment(environment)),
+        variables,
         _data_layer(arguments.data),
         () if listen is None else tuple(each for each in ground if each.name in _OF_LISTEN),
         words,
@@ -96,9 +102,13 @@ def _without_clients(layer: Layer) -> Layer:
 
 
 def _ground(
-    arguments: Namespace, environment: Mapping[str, str], files: Files, listen: str | None
+    arguments: Namespace,
+    environment: Mapping[str, str],
+    files: Files,
+    listen: str | None,
+    said: frozenset[str],
 ) -> Layer:
-    """The file, or what a node by itself needs."""
+    """The file, or what a node by itself needs; `said` is what has been given over it."""
     if arguments.config is not None:
         from moldau.config import load_file
         from moldau.runtime.places import absolute_path
@@ -110,14 +120,17 @@ def _ground(
 
     directory = arguments.data or default_data_directory(environment)
     host, port = parse_listen(str(PORT) if listen is None else listen)
-    return standalone_layer(directory, host, port)
+    layer = standalone_layer(directory, host, port)
+    if _DIRECTORY in said:  # which a `log.dirs` that nobody gave would hide
+        return tuple(each for each in layer if each.name != _DIRECTORIES)
+    return layer
 
 
 def _data_layer(directory: str | None) -> Layer:
     from moldau.config import Given, Source, SourceKind
 
     source = Source(SourceKind.COMMAND_LINE, "--data")
-    return () if directory is None else (Given("log.dirs", directory, source),)
+    return () if directory is None else (Given(_DIRECTORIES, directory, source),)
 
 
 def _prepared(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:

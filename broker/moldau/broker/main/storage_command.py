@@ -1,23 +1,27 @@
 """`moldau storage`: format the directories of a node, tell what they are, make an id.
 
-The job of kafka-storage, with its options; what it formats, Apache Kafka opens too.
+The job of kafka-storage, with its options; what it formats, Apache Kafka opens too. `unset` is ours
+alone (`storage_unset`).
 """
 
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import add_arguments, settings_given
+from moldau.broker.main.storage_unset import add_unset_arguments, unset
 from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
+    from moldau.broker.controller.storage import Plan
     from moldau.config import Settings
     from moldau.protocol.declare import MetadataRecord
 
 
 class StorageCommand:
-    """Formats, tells, makes ids."""
+    """Formats, tells, takes settings back, makes ids."""
 
     summary = "Format a node's directories for a cluster, or tell what they are."
 
@@ -29,8 +33,15 @@ class StorageCommand:
         info = actions.add_parser("info", help="what the directories of a node are")
         add_arguments(info)
         info.add_argument("--json", action="store_true", help="write JSON")
+        unset_parser = actions.add_parser(
+            "unset",
+            help="take back broker settings that were set at run time",
+            description="For a broker that does not start because of them; `moldau config unset` "
+            "asks one that runs.",
+        )
+        add_unset_arguments(unset_parser)
         random = actions.add_parser("random-uuid", help="an id for a new cluster")
-        for each in (format_parser, info, random):
+        for each in (format_parser, info, unset_parser, random):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -99,7 +110,25 @@ def _format(arguments: Namespace, context: Context) -> int:
         context.out.write(f"formatted {path} for node {plan.node_id} of cluster {cluster_id}\n")
     if not formatted:
         context.out.write("all directories are formatted already\n")
+    if not arguments.no_initial_controllers:
+        _warn_of_lost_metadata(plan, formatted, context.err)
     return Exit.DONE
+
+
+def _warn_of_lost_metadata(plan: Plan, formatted: Sequence[str], err: TextIO) -> None:
+    """Kafka formats so without a word. It is right for a disk that was replaced, where other
+    controllers have the metadata; of a node by itself all that it had is given up."""
+    others = [path for path in plan.directories if path not in formatted]
+    if plan.metadata_directory in formatted and others:
+        err.write(
+            f"moldau: warning: {plan.metadata_directory} is the metadata directory, and it was "
+            f"formatted beside {', '.join(others)}, which belonged to cluster {plan.cluster_id} "
+            "already. It knows none of that cluster's topics and settings: unless other "
+            "controllers have them, a broker that starts with it sets all logs in the other "
+            "directories aside, as strays. Before you start one: if the disk of the metadata "
+            "directory is not mounted, mount it; if metadata.log.dir, or the first of log.dirs, "
+            "is not what it was, set it back.\n"
+        )
 
 
 def _bootstrap(arguments: Namespace) -> list[MetadataRecord]:
@@ -183,6 +212,6 @@ def _random_uuid(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-_ACTIONS = {"format": _format, "info": _info, "random-uuid": _random_uuid}
+_ACTIONS = {"format": _format, "info": _info, "unset": unset, "random-uuid": _random_uuid}
 
 command = StorageCommand()

@@ -28,6 +28,7 @@ from moldau.broker.api.node import Node
 from moldau.broker.api.service import BrokerService
 from moldau.broker.controller.levels import SUPPORTED
 from moldau.broker.controller.metadata_batches import deleted_topics
+from moldau.broker.controller.stored_settings import check_stored
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
@@ -170,7 +171,7 @@ class Broker:
         cluster_id = cluster_of(self._runtime.files, self._settings)
         directories = self._take_directories(cluster_id)
         controller = self._open_controller(cluster_id)
-        self._refuse_unbuilt(self._effective_settings())
+        self._check_stored()
         await self._load(directories)
         node = self._make_node(cluster_id, directories, controller)
         self._placement = placement = Placement(node)
@@ -195,8 +196,7 @@ class Broker:
 
     @staticmethod
     def _refuse_unbuilt(settings: Settings) -> None:
-        """Asked of the file's settings before any disk is touched, and of what is in force once the
-        metadata say it: better no listener than one that is open where it must not be."""
+        """Asked before any disk is touched; of what is stored `_check_stored` asks."""
         missing = unbuilt(settings)
         if missing:
             raise ConfigError("; ".join(missing))
@@ -205,6 +205,12 @@ class Broker:
                 "this version runs a node as broker and controller together",
                 setting="process.roles=broker,controller",
             )
+
+    def _check_stored(self) -> None:
+        """Asked once the metadata say what was set at run time: better no listener than one that is
+        open where it must not be."""
+        stored = self._publisher.image.configs.of_broker(self._settings[node_settings.node_id])
+        check_stored(self._settings, stored, self._places.metadata)
 
     def _take_directories(self, cluster_id: str) -> LogDirectories:
         """Lock them all, before anything in them is read that another process may write."""

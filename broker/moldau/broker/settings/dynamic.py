@@ -1,11 +1,12 @@
 """Broker settings that change while it runs: what may, how a change is judged, how it is applied.
 
-Dynamic values are kept by the controller for all brokers together and for each one. What is stored
-is never refused by a broker that starts: a value that this version does not know or cannot use is
-left out, so an old change cannot keep a cluster down (`dynamic_layers`). Only a listener whose
-protocol is not built keeps the broker down (`unbuilt`): better that than an open door. What is new
-is judged by `dynamic_refusals` before it is stored. `dynamic_notices` tells of what does nothing,
-is left out, or waits for a start.
+Dynamic values are kept by the controller for all brokers together and for each one. A stored value
+that this version does not know or cannot use is left out, so an old change cannot keep a cluster
+down (`dynamic_layers`). Values that are good by themselves and do not fit what the broker is
+started with do keep it down, as does a listener whose protocol is not built (`unbuilt`): better
+that than an open door; `controller.stored_settings` says how they are taken back. What is new is
+judged by `dynamic_refusals` before it is stored. `dynamic_notices` tells of what does nothing, is
+left out, or waits for a start.
 """
 
 from __future__ import annotations

@@ -1,0 +1,95 @@
+"""A node's controller at work without a broker: for commands that change what a cluster keeps.
+
+Invariants: the directory is locked for as long as the controller is open, so no broker has it; the
+controller decides as it would for a client, and the metadata log grows by what it decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.controller.config_changes import Operation
+from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.server.channel import Audience, LocalController, charter_of
+from moldau.broker.server.storage import cluster_of, places_of
+from moldau.broker.settings.node import node_id
+from moldau.cli.command import UsageError
+from moldau.errors.codes import KafkaError
+from moldau.logging import Loggers
+from moldau.protocol.messages import incremental_alter_configs as changing
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+    from moldau.protocol.declare import Response
+    from moldau.runtime import Runtime
+
+_VERSION: Final = 1
+"""Of IncrementalAlterConfigs."""
+
+
+async def take_back(
+    runtime: Runtime, settings: Settings, names: Sequence[str], *, is_of_all: bool
+) -> None:
+    """All of them, durable on return, or none.
+
+    UsageError for a name that is not set; KafkaError when the rest would be worse without it.
+    """
+    place = places_of(settings).metadata
+    cluster_id = cluster_of(runtime.files, settings)
+    directory = LogDirectory.open(runtime.files, place)  # so that no broker has it
+    try:
+        controller = _controller(runtime, settings, cluster_id, place)
+        try:
+            await _delete(controller, settings, names, is_of_all=is_of_all)
+        finally:
+            controller.close()
+    finally:
+        directory.release()
+
+
+def _controller(
+    runtime: Runtime, settings: Settings, cluster_id: str, place: str
+) -> LocalController:
+    """Opened, and watched by nobody."""
+    log = Loggers(runtime.clock, lambda line: None).get("moldau.storage")
+    nobody = Audience(
+        lambda records, end_offset: None,
+        lambda records, end_offset: None,
+        lambda: None,
+        lambda error: None,
+    )
+    controller = LocalController(runtime, charter_of(settings, cluster_id, place), nobody, log)
+    controller.open()
+    return controller
+
+
+async def _delete(
+    controller: LocalController, settings: Settings, names: Sequence[str], *, is_of_all: bool
+) -> None:
+    own = Resource(ResourceType.BROKER, str(settings[node_id]))
+    resource = ALL_BROKERS if is_of_all else own
+    stored = controller.active.controller.image.configs.of(resource)
+    missing = [name for name in names if name not in stored]
+    if missing:
+        there = ", ".join(sorted(stored)) or "nothing"
+        raise UsageError(f"not set at run time: {', '.join(missing)}; what is: {there}")
+    configs = [
+        changing.AlterableConfig(name=name, config_operation=Operation.DELETE, value=None)
+        for name in names
+    ]
+    wanted = changing.AlterConfigsResource(
+        resource_type=resource.resource_type, resource_name=resource.name, configs=configs
+    )
+    request = changing.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False)
+    answered: asyncio.Future[Response | KafkaError] = asyncio.get_running_loop().create_future()
+    controller.submit(request, _VERSION, answered.set_result)
+    answer = await answered
+    if isinstance(answer, KafkaError):
+        raise answer
+    assert isinstance(answer, changing.IncrementalAlterConfigsResponse)
+    (verdict,) = answer.responses
+    if verdict.error_code:
+        raise KafkaError(verdict.error_code, verdict.error_message or "")
