@@ -15,7 +15,15 @@ from moldau.cli.command import Context
 from moldau.cli.commands import group_move, group_reset
 from moldau.cli.commands.group_move import Transfer
 from moldau.cli.commands.group_plan import Outcome, Step, exit_code, tell_plan
-from moldau.client import Admin, FoundOffset, OffsetAndMetadata, Topic, TopicPartition
+from moldau.client import (
+    Admin,
+    FoundOffset,
+    GroupDescription,
+    GroupMember,
+    OffsetAndMetadata,
+    Topic,
+    TopicPartition,
+)
 from moldau.client.offsets import EARLIEST
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -132,6 +140,44 @@ def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
     assert failures == {"busy": "UNKNOWN_MEMBER_ID: the group has members (group='busy')"}
     four = OffsetAndMetadata(4)
     assert groups.stored == {"old": {A: four, B: at(9)}, "fresh": {A: four}}
+
+
+class Members(Groups):
+    """Where busy groups are described with one member."""
+
+    async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
+        who = GroupMember("m", None, "app", "/10.0.0.1", (), "", (), (), None, 1, False)
+        return {
+            group: GroupDescription(
+                group, "", "", "consumer", "", (who,) if group in self.busy else ()
+            )
+            for group in groups
+        }
+
+
+@pytest.mark.parametrize("execute", [False, True])
+def test_a_group_that_has_members_costs_the_others_nothing(execute: bool) -> None:
+    groups = Members({"old": {A: at(1)}, "busy": {A: at(1)}, "lost": {A: at(1)}}, busy=["busy"])
+    steps = [
+        Step("busy", A, 1, 4, 9),
+        Step("old", A, 1, 4, 9),
+        Step("lost", A, 1, 4, 9),
+        Step("lost", B, 9, None, None, "nobody leads it", is_obstacle=True),
+    ]
+    followed = group_reset.follow(cast(Admin, groups), steps, {"odl": "WHO"}, execute=execute)
+    outcome = asyncio.run(followed)
+    assert groups.stored == {
+        "old": {A: OffsetAndMetadata(4) if execute else at(1)},
+        "busy": {A: at(1)},
+        "lost": {A: at(1)},
+    }
+    assert {group: outcome.error(group) for group in ("old", "busy", "lost", "odl")} == {
+        "old": None,
+        "busy": "group busy has 1 member: stop them first",
+        "lost": "b-0 of group lost: nobody leads it",
+        "odl": "WHO",
+    }
+    assert exit_code(Namespace(execute=execute), outcome.problems) == (1 if execute else 0)
 
 
 class Logs(Groups):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
@@ -132,11 +133,14 @@ STEPS = [
 
 
 def test_members_and_partitions_that_cannot_be_asked_stand_in_the_way() -> None:
-    assert obstacles(STEPS, {"g": 0}) == ["lost-0 of group g: nobody leads it"]
-    assert obstacles(STEPS[:3], {"g": 1, "h": 2, "i": 0}) == [
-        "group g has 1 member: stop them first",
-        "group h has 2 members: stop them first",
-    ]
+    lost = "lost-0 of group g: nobody leads it"
+    taken = "group g has 1 member: stop them first"
+    assert obstacles(STEPS, {"g": 0}) == {"g": [lost]}
+    assert obstacles(STEPS, {"g": 1}) == {"g": [taken, lost]}
+    assert obstacles(STEPS[:3], {"g": 1, "h": 2, "i": 0}) == {
+        "g": [taken],
+        "h": ["group h has 2 members: stop them first"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_only_a_topic_that_is_gone_may_be_left_out(
 def test_a_plan_is_shown_as_before_and_after() -> None:
     out, err = io.StringIO(), io.StringIO()
     context = Context(out, err, {}, lambda: Plugins([]))
-    tell_plan(Namespace(json=False, execute=False), context, STEPS, Outcome(["not now"]))
+    tell_plan(Namespace(json=False, execute=False), context, STEPS, Outcome({"g": ["not now"]}))
     assert out.getvalue() == (
         "GROUP  TOPIC   PARTITION  BEFORE  AFTER  CHANGE  LAG AFTER  NOTE\n"
         "g      orders  0          40      10     -30     90\n"
@@ -177,7 +181,9 @@ def test_a_plan_is_shown_as_before_and_after() -> None:
     [
         (False, Outcome(), {"g": False, "h": False}),
         (True, Outcome(), {"g": True, "h": True}),
-        (True, Outcome(["not now"]), {"g": False, "h": False}),
+        (True, Outcome({"g": ["not now"]}), {"g": False, "h": True}),
+        (True, Outcome({"g": ["not now"]}, {"h": "NO"}), {"g": False, "h": False}),
+        (False, Outcome({"h": ["not now", "nor then"]}), {"g": False, "h": False}),
         (True, Outcome(failures={"h": "NO"}), {"g": True, "h": False}),
     ],
 )
@@ -190,9 +196,27 @@ def test_programs_hear_of_each_group_whether_it_was_changed(
     tell_plan(Namespace(json=True, execute=execute), context, steps, outcome)
     told = json.loads(out.getvalue())
     assert {each["group"]: each["executed"] for each in told["groups"]} == executed
-    assert [each["error"] for each in told["groups"]] == [None, outcome.failures.get("h")]
+    errors = {"g": outcome.error("g"), "h": outcome.error("h")}
+    assert {each["group"]: each["error"] for each in told["groups"]} == errors
     assert told["executed"] is all(executed.values())
     assert told["obstacles"] == outcome.problems
+
+
+def test_a_group_that_was_not_changed_is_shown_as_such() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    context = Context(out, err, {}, lambda: Plugins([]))
+    steps = [*STEPS[:2], Step("h", ORDERS, 1, 2, 3), Step("i", ORDERS, 1, 2, 3)]
+    outcome = Outcome({"g": ["not now"]}, {"h": "NO"})
+    tell_plan(Namespace(json=False, execute=True), context, steps, outcome)
+    table = [re.split("  +", line) for line in out.getvalue().splitlines()]
+    assert [row[7:] for row in table] == [
+        ["NOTE"],
+        ["not changed"],
+        ["not changed; no record is as new: the end"],
+        ["not changed"],
+        [],
+    ]
+    assert err.getvalue() == "moldau: not now\nmoldau: not changed: NO\n"
 
 
 MEMBER = GroupMember(

@@ -14,6 +14,7 @@ from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
     interceptor_classes,
 )
+from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.settings import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import SettingTable, render_reference
 
@@ -64,6 +65,7 @@ def _without_meaning() -> str:
     for name, why in sorted(WITHOUT_MEANING_PREFIXES.items()):
         lines.append(f"- `{name}*`: {why}.")
     for kind, names in (
+        ("Producer, Consumer and serializers", serde_rows.WITHOUT_MEANING),
         ("Producer", producer_settings.WITHOUT_MEANING),
         ("Consumer", WITHOUT_MEANING_TO_CONSUMERS),
         ("Admin", WITHOUT_MEANING_TO_ADMINS),

@@ -21,6 +21,12 @@ from moldau.protocol.connection import Arrival, Problem, ServerConnection
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import FrameReader, shared_buffer
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 from moldau.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -64,7 +70,7 @@ from moldau.runtime import Runtime
 from tests.client import scripted_groups
 
 PORT = 9092
-SERVED = (0, 1, 2, 3, 18, 22, 23, *scripted_groups.SERVED)
+SERVED = (0, 1, 2, 3, 18, 21, 22, 23, *scripted_groups.SERVED)
 NO_ANSWER = b"\0\0\0\4oops"
 _REMEMBERED = 5
 
@@ -562,6 +568,28 @@ def _by_time(log: Log, timestamp: int) -> int:
     return -1
 
 
+def _delete_records(
+    cluster: ScriptedCluster, node_id: int, request: DeleteRecordsRequest, code: int
+) -> Response:
+    answers = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            log = cluster.topics[topic.name][wanted.partition_index]
+            error = code or (0 if log.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if not error:
+                log.start = log.end if wanted.offset < 0 else wanted.offset
+            partitions.append(
+                DeleteRecordsPartitionResult(
+                    partition_index=wanted.partition_index,
+                    low_watermark=-1 if error else log.start,
+                    error_code=error,
+                )
+            )
+        answers.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+    return DeleteRecordsResponse(throttle_time_ms=0, topics=answers)
+
+
 _ANSWERS: dict[type[Request], Callable[..., Any]] = {
     ApiVersionsRequest: _api_versions,
     MetadataRequest: _metadata,
@@ -570,4 +598,5 @@ _ANSWERS: dict[type[Request], Callable[..., Any]] = {
     FetchRequest: _fetch,
     ListOffsetsRequest: _list_offsets,
     OffsetForLeaderEpochRequest: _epoch_ends,
+    DeleteRecordsRequest: _delete_records,
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any, cast
 
 import pytest
@@ -13,8 +15,9 @@ from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource
 from moldau.client.admin_configs import ResourceType
 from moldau.client.arguments import offsets_to_store, partition_of, several
 from moldau.client.metadata import Topic
-from moldau.client.producer_record import ProducerRecord
+from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, record_of
 from moldau.client.sync.shared_producer import SharedProducer
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer
@@ -113,20 +116,102 @@ def test_advice_about_serializers_is_for_keys_and_values_alone() -> None:
     assert with_producer(main) == []
 
 
+_NO_TIME = {
+    -1: "timestamp_ms must be milliseconds since 1970, from 0 to 2**63 - 1, or None for now, not "
+    "int -1",
+    2**63: "from 0 to 2**63 - 1, or None for now, not int 9223372036854775808",
+    True: "timestamp_ms must be an int, milliseconds since 1970, not bool True",
+    "1": "timestamp_ms must be an int, milliseconds since 1970, not str '1'",
+}
+_NO_TIMES: Any = (ValueError, TypeError)
+
+
+@pytest.mark.parametrize("stamp", _NO_TIME)
+def test_what_is_no_timestamp_is_refused_before_anything_is_sent(stamp: Any) -> None:
+    words = _NO_TIME[stamp]
+    of_all = words.replace("timestamp_ms", "timestamps_ms")
+    of_one = words.replace("timestamp_ms", "timestamps_ms[2]")
+
+    async def main(sender: Any) -> None:
+        values = [b"v"] * 3
+        await refused(
+            {words: sender.send("t", b"v", timestamp_ms=stamp, partition=0)},
+            _NO_TIMES,
+        )
+        for more in ({}, {"keys": values}, {"partition": [0, None, 0]}):
+            await refused(
+                {of_one: sender.send_many("t", values, timestamps_ms=[5, None, stamp], **more)},
+                _NO_TIMES,
+            )
+        if not isinstance(stamp, str):
+            await refused({of_all: sender.send_many("t", values, timestamps_ms=stamp)}, _NO_TIMES)
+
+    assert with_producer(main) == []
+
+
+def test_the_first_and_the_last_timestamp_there_are_pass() -> None:
+    stamps = [0, 2**63 - 1, None, HTTPStatus.OK]
+
+    async def main(sender: Any) -> None:
+        await sender.send_many("t", [b"m"] * 4, timestamps_ms=stamps)
+        for stamp in stamps:
+            await sender.send("t", b"s", timestamp_ms=stamp)
+
+    assert with_producer(main).count(b"m") == 7  # the first is cut off
+
+
+def test_a_timestamp_that_an_interceptor_returns_and_that_is_none_is_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Shifts(ProducerInterceptor):
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return replace(record, timestamp_ms=-5)
+
+    async def main(sender: Any) -> None:
+        await sender.send("t", b"v", timestamp_ms=7)
+
+    assert with_producer(main, interceptors=[Shifts()])[1:] == [b"v"]
+    assert "the timestamp_ms that Shifts.on_send returns must be" in caplog.text
+
+
+class Nowhere:
+    """A partitioner by hand: where no partition is given."""
+
+    def partition(self, record: ProducerRecord, key: Any, value: Any, topic: Topic) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("options", [{}, {"partitioner_class": Nowhere()}])
+def test_a_column_of_partitions_is_judged_before_its_first_record(options: Any) -> None:
+    async def main(sender: Any) -> None:
+        await refused(
+            {
+                "partition[1] must be an int or None, not str 'x'": sender.send_many(
+                    "t", [b"a", b"b"], partition=[0, "x"]
+                )
+            }
+        )
+        for wrong in (-1, 3):
+            with pytest.raises(KafkaError) as caught:
+                await sender.send_many("t", [b"a", b"b"], partition=[0, wrong])
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert caught.value.context["partition"] == wrong
+            assert caught.value.context["accepted"] == 0
+
+    assert with_producer(main, **options) == []
+
+
 def test_threads_hear_the_same() -> None:
     async def main(runtime: Runtime) -> None:
         async with SharedProducer(runtime=runtime, bootstrap_servers=BOOTSTRAP) as sender:
             await sender.send("t", b"the topic is known")
             assert sender.append(cast(Any, ["t"]), b"v", None, ()) is None
-            for record, words in (
-                (ProducerRecord("t", b"v", None, cast(Any, {"a": b"b"})), "headers must be a list"),
-                (
-                    ProducerRecord("t", b"v", None, (), cast(Any, 1.5)),
-                    "timestamp_ms must be an int",
-                ),
-            ):
-                with pytest.raises(TypeError, match=words):
-                    sender.send_here(record, None, cast(Any, None))
+            record = ProducerRecord("t", b"v", None, cast(Any, {"a": b"b"}))
+            with pytest.raises(TypeError, match="headers must be a list"):
+                sender.send_here(record, None, cast(Any, None))
+        options: Any = {"timestamp_ms": 1.5}
+        with pytest.raises(TypeError, match="timestamp_ms must be an int"):
+            record_of("t", b"v", None, (), None, options)
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
@@ -179,8 +264,8 @@ def test_what_is_no_column_is_named() -> None:
                 ),
                 "timestamps_ms must be one for all records, or a list with one for each, not "
                 "float": many(timestamps_ms=1.5),
-                "partition must be an int or None, not str '1'": many(partition=[0, "1"]),
-                "timestamp_ms must be an int, milliseconds since 1970, not float 1.5": many(
+                "partition[1] must be an int or None, not str '1'": many(partition=[0, "1"]),
+                "timestamps_ms[0] must be an int, milliseconds since 1970, not float 1.5": many(
                     timestamps_ms=[1.5, 2]
                 ),
                 "headers must be a list or tuple": many(headers=[{"a": b"b"}, ()]),
@@ -308,6 +393,67 @@ def test_names_are_str() -> None:
             {
                 "a resource's name is a str, not int 1": admin.describe_configs(resource),
                 "a topic to be made is a NewTopic, not 't'": admin.create_topics(["t"]),
+            }
+        )
+
+    assert with_admin(main).cluster.requests == []
+
+
+@pytest.mark.parametrize("given", ["t", ("topic", "t"), None, 3, {"t": 1}])
+def test_what_is_no_resource_says_what_one_is(given: Any) -> None:
+    words = "what has settings is a Resource, as Resource(ResourceType.TOPIC, 'orders'), not "
+
+    async def main(admin: Any) -> None:
+        kind = "None" if given is None else type(given).__name__
+        await refused({f"{words}{kind}": admin.describe_configs(given)})
+        await refused({f"{words}{kind}": admin.alter_configs(given, set_to={"x": "1"})})
+
+    assert with_admin(main).cluster.requests == []
+
+
+def test_what_is_no_setting_no_feature_and_no_replica_is_told() -> None:
+    topic = Resource(ResourceType.TOPIC, "t")
+
+    async def main(admin: Any) -> None:
+        for kind in (2, "topic", None):
+            await refused(
+                {
+                    "a resource's type is a ResourceType, not": admin.describe_configs(
+                        Resource(cast(Any, kind), "t")
+                    )
+                }
+            )
+        await refused(
+            {
+                "a resource's type is a ResourceType, not str 'topic'": (
+                    admin.list_config_resources(["topic"])
+                ),
+                "settings with their values are given as a dict, not as list ['a']": (
+                    admin.alter_configs(topic, set_to=["a"])
+                ),
+                "the value of retention.ms is a str, not int 5": admin.alter_configs(
+                    topic, append={"retention.ms": 5}
+                ),
+                "a setting's name is a str, not int 1": admin.alter_configs(topic, set_to={1: "1"}),
+                "features with their values are given as a dict, not as str 'a'": (
+                    admin.update_features("a")
+                ),
+                "a feature's level is an int, not str '1'": admin.update_features({"a": "1"}),
+                "replicas with their directories are given as a dict, not as list": (
+                    admin.alter_replica_log_dirs([(T0, 1)])
+                ),
+                "a replica is (partition, broker), not tuple ('t', 0, 1)": (
+                    admin.alter_replica_log_dirs({("t", 0, 1): "/data"})
+                ),
+                "a partition is a TopicPartition, or (topic, number), not str 't'": (
+                    admin.alter_replica_log_dirs({("t", 0): "/data"})
+                ),
+                "a broker's id is an int, not str 'b'": (
+                    admin.alter_replica_log_dirs({(T0, "b"): "/data"})
+                ),
+                "a replica's directory is a str, not None": (
+                    admin.alter_replica_log_dirs({(T0, 1): None})
+                ),
             }
         )
 

@@ -25,8 +25,8 @@ def run(main: Callable[[Runtime], Any]) -> Any:
         return world.run_client(main)
 
 
-def member(runtime: Runtime) -> Consumer:
-    return consumer(runtime, group_id="g", auto_offset_reset="earliest")
+def member(runtime: Runtime, **options: Any) -> Consumer:
+    return consumer(runtime, group_id="g", auto_offset_reset="earliest", **options)
 
 
 async def first(read: AsyncIterator[PartitionRecords]) -> PartitionRecords:
@@ -183,6 +183,44 @@ def test_a_part_that_is_paused_in_the_middle_waits_for_the_next_reader() -> None
             assert [(each.partition, each.offset) for each in after] == [
                 (begun.partition, offset) for offset in range(1, 10)
             ]
+
+    run(main)
+
+
+@pytest.mark.parametrize("deserializer", [None, "string"])
+def test_nothing_of_a_partition_comes_after_it_was_paused_inside(deserializer: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, value_deserializer=deserializer) as reader:
+            await all_at_once(reader)
+            read = aiter(reader)
+            begun = [await anext(read) for _ in range(3)][-1]
+            where = TopicPartition("t", begun.partition)
+            reader.pause([where])
+            assert committed(reader.consumed())[where.partition] == 3
+            others = [await anext(read) for _ in range(30)]
+            assert where.partition not in {each.partition for each in others}
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(read), 1.0)
+            assert await reader.poll(1.0) == []
+            assert committed(reader.consumed())[where.partition] == 3
+            reader.resume([where])
+            after = [await anext(read) for _ in range(7)]
+            assert [(each.partition, each.offset) for each in after] == [
+                (where.partition, offset) for offset in range(3, 10)
+            ]
+
+    run(main)
+
+
+def test_whoever_pauses_at_the_last_record_of_a_part_has_been_given_it() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime) as reader:
+            await all_at_once(reader)
+            read = aiter(reader)
+            last = [await anext(read) for _ in range(10)][-1]
+            reader.pause([("t", last.partition)])
+            assert committed(reader.consumed())[last.partition] == 10
+            assert (await anext(read)).partition != last.partition
 
     run(main)
 

@@ -457,6 +457,45 @@ def test_topics_that_are_not_written_to_are_asked_about_no_more() -> None:
         assert asked[-1] == {"busy", "idle"}, "and found again"
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_topic_that_was_never_found_is_asked_about_no_more_either(is_cancelled: bool) -> None:
+    """Each such question could make it, whoever deletes it."""
+
+    async def main(runtime: Runtime) -> int:
+        async with producer(
+            runtime, metadata_max_idle_ms=10_000, metadata_max_age_ms=4_000, max_block_ms=2_000
+        ) as sender:
+            await sender.send("busy", b"1", partition=0)
+            if is_cancelled:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(sender.send("nowhere", b"v"), 1.0)
+            else:
+                with pytest.raises(KafkaError):
+                    await sender.send("nowhere", b"v")
+            await asyncio.sleep(5)
+            asked_at_first = len(asked("nowhere"))
+            await asyncio.sleep(25)
+            await sender.send("busy", b"2", partition=0)
+            forgotten = len(asked("nowhere"))
+            await asyncio.sleep(60)
+            assert len(asked("nowhere")) == forgotten
+            world.cluster.add_topic("nowhere", [1])
+            await (await sender.send("nowhere", b"v"))
+            return asked_at_first
+
+    def asked(name: str) -> list[MetadataRequest]:
+        return [
+            each
+            for _, each in world.cluster.requests
+            if isinstance(each, MetadataRequest) and name in {it.name for it in each.topics or ()}
+        ]
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("busy", [1])
+        assert world.run_client(main) > 0
+        assert world.cluster.topics["nowhere"][0].values() == [b"v"]
+
+
 def test_troubles_tell_what_records_wait_for() -> None:
     async def main(runtime: Runtime) -> list[dict[str, Any]]:
         told = []

@@ -19,6 +19,8 @@ from moldau.client.common_settings import (
     why_without_meaning,
 )
 from moldau.client.group_settings import coordinator_decides
+from moldau.client.serdes import settings as serde_rows
+from moldau.client.serdes.registry import SchemaRegistry
 from moldau.config import REQUIRED, BadSettings, SettingTable
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
@@ -110,6 +112,36 @@ def test_settings_without_meaning_are_told_once_and_secrets_are_not(
     assert "hush" not in caplog.text
 
 
+@pytest.mark.parametrize("client", [Producer, Consumer])
+def test_javas_settings_of_serializers_are_each_told_to_have_no_effect(
+    client: type[Producer | Consumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    javas = dict.fromkeys(serde_rows.WITHOUT_MEANING, "true")
+
+    async def main(runtime: Runtime) -> None:
+        await (made := client({"bootstrap.servers": BOOTSTRAP, **javas}, runtime=runtime)).start()
+        await made.aclose()
+
+    with ClientWorld() as world, caplog.at_level(logging.WARNING, "moldau.client"):
+        world.run_client(main)
+    kind = client.__name__.lower()
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{kind}: {name} has no effect: {why}" for name, why in serde_rows.WITHOUT_MEANING.items()
+    ]
+
+
+def test_a_registry_client_by_itself_tells_of_them_too(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"schema.registry.url": "http://a:1", "specific.avro.reader": "true"}
+    with caplog.at_level(logging.WARNING, "moldau.client"):
+        SchemaRegistry(given, derive_type=True)
+    assert sorted(each.getMessage().split(":")[1] for each in caplog.records) == [
+        " derive.type has no effect",
+        " specific.avro.reader has no effect",
+    ]
+    with pytest.raises(BadSettings, match=r"specific\.avro\.raeder"):
+        SchemaRegistry({"schema.registry.url": "http://a:1", "specific.avro.raeder": "true"})
+
+
 @pytest.mark.parametrize("client", [Producer, Consumer, Admin])
 @pytest.mark.parametrize(
     ("given", "named"),
@@ -139,9 +171,13 @@ KNOWN: Final[list[Known]] = [
     (
         "producer.ProducerConfig",
         rows.PRODUCER_SETTINGS,
-        producer_settings.WITHOUT_MEANING,
+        {**producer_settings.WITHOUT_MEANING, **serde_rows.WITHOUT_MEANING},
     ),
-    ("consumer.ConsumerConfig", rows.CONSUMER_SETTINGS, WITHOUT_MEANING_TO_CONSUMERS),
+    (
+        "consumer.ConsumerConfig",
+        rows.CONSUMER_SETTINGS,
+        {**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
+    ),
     ("admin.AdminClientConfig", rows.ADMIN_SETTINGS, WITHOUT_MEANING_TO_ADMINS),
 ]
 

@@ -66,6 +66,25 @@ def test_one_by_one_is_the_same_as_all_at_once(given_rows: list[Any]) -> None:
         assert bytes(appender.take()) == built(kernel, given_rows, 2**31 - 1)[-1]
 
 
+@given(rows, st.integers(61, 400), st.integers(0, 400))
+def test_a_batch_that_was_widened_is_as_one_that_was_wide_before(
+    given_rows: list[Any], size_bytes_max: int, more: int
+) -> None:
+    for which in KERNEL:
+        kernel = edition(which)["kernel"]
+        appender = kernel.Appender(size_bytes_max)
+        taken = appender.extend(given_rows)
+        with pytest.raises(ValueError, match="negative"):
+            appender.widen(-1)
+        appender.widen(more)
+        assert appender.size_bytes_max == size_bytes_max + more
+        taken += appender.extend(given_rows, taken)
+        wide = built(kernel, given_rows, size_bytes_max + more)
+        assert (taken, bytes(appender.take())) == (wide[0], wide[-1])
+        appender.widen(2**40)
+        assert appender.size_bytes_max == 2**31 - 1
+
+
 @given(rows)
 def test_what_was_written_is_read(given_rows: list[Any]) -> None:
     for which in KERNEL:

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import partition_of, several
+from moldau.client.arguments import by_name, partition_of, several, whole
 from moldau.client.metadata import Broker, TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages.describe_cluster import (
@@ -172,10 +172,15 @@ class ClusterAdmin(AdminRequests):
         """Raises features to these levels, all or none; with `downgrade` lowers them. `dry_run`
         only says whether it could be done."""
         kind = _UPGRADE if downgrade is None else int(downgrade)
+        wanted = by_name(levels, "feature")
         request = UpdateFeaturesRequest(
             feature_updates=[
-                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
-                for name, level in levels.items()
+                FeatureUpdateKey(
+                    feature=name,
+                    max_version_level=whole(level, "a feature's level"),
+                    upgrade_type=kind,
+                )
+                for name, level in wanted.items()
             ],
             validate_only=dry_run,
         )

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from moldau.client.absence import maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import name_of, names_of, several
+from moldau.client.arguments import by_name, name_of, names_of, several, told
 from moldau.client.cluster import ANY_BROKER
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
@@ -107,11 +107,12 @@ class ConfigAdmin(AdminRequests):
         documentation: bool = False,
     ) -> list[ConfigEntry]:
         """All settings of a resource, or those of these names."""
+        resource = _resource_of(resource)
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
                     resource_type=resource.type,
-                    resource_name=name_of(resource.name, "resource"),
+                    resource_name=resource.name,
                     configuration_keys=None if names is None else names_of(names, "setting"),
                 )
             ],
@@ -144,11 +145,12 @@ class ConfigAdmin(AdminRequests):
     ) -> None:
         """Changes settings of a resource, all or none; `append` and `subtract` are for lists.
         `validate_only` only says whether it could be done."""
+        resource = _resource_of(resource)
         changes: list[AlterableConfig] = []
         for operation, values in ((_SET, set_to), (_APPEND, append), (_SUBTRACT, subtract)):
             changes += (
                 AlterableConfig(name=name, config_operation=operation, value=value)
-                for name, value in (values or {}).items()
+                for name, value in _values_of(values).items()
             )
         changes += (
             AlterableConfig(name=name, config_operation=_DELETE, value=None)
@@ -158,7 +160,7 @@ class ConfigAdmin(AdminRequests):
             resources=[
                 AlterConfigsResource(
                     resource_type=resource.type,
-                    resource_name=name_of(resource.name, "resource"),
+                    resource_name=resource.name,
                     configs=changes,
                 )
             ],
@@ -180,7 +182,7 @@ class ConfigAdmin(AdminRequests):
     async def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
         """What has settings of its own; of all types unless some are named."""
         request = ListConfigResourcesRequest(
-            resource_types=[int(each) for each in several(types, "type")]
+            resource_types=[int(_type_of(each)) for each in several(types, "type")]
         )
         answer = await self._ask(request, ListConfigResourcesResponse)
         raise_for(answer.error_code, api="ListConfigResources")
@@ -188,6 +190,28 @@ class ConfigAdmin(AdminRequests):
             Resource(ResourceType(each.resource_type), each.resource_name)
             for each in answer.config_resources
         ]
+
+
+def _resource_of(given: object) -> Resource:
+    """What has settings; its type and name decide which broker is asked."""
+    if not isinstance(given, Resource):
+        example = "Resource(ResourceType.TOPIC, 'orders')"
+        raise TypeError(f"what has settings is a Resource, as {example}, not {told(given)}")
+    return Resource(_type_of(given.type), name_of(given.name, "resource"))
+
+
+def _type_of(given: object) -> ResourceType:
+    if not isinstance(given, ResourceType):
+        raise TypeError(f"a resource's type is a ResourceType, not {told(given)}")
+    return given
+
+
+def _values_of(given: Mapping[str, str] | None) -> dict[str, str]:
+    values = {} if given is None else by_name(given, "setting")
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"the value of {name} is a str, not {told(value)}")
+    return values
 
 
 def _told(resource: Resource) -> dict[str, object]:

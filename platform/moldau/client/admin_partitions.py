@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from moldau.client import settings as rows
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import by_partition, names_of, partition_of, partitions_in
+from moldau.client.arguments import by_partition, names_of, partition_of, partitions_in, told, whole
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages import describe_topic_partitions as paging
@@ -58,6 +59,9 @@ class EligibleReplicas:
 
     eligible: tuple[int, ...]
     last_known: tuple[int, ...]
+
+
+_PAIR: Final = 2
 
 
 class PartitionAdmin(AdminRequests):
@@ -181,15 +185,25 @@ class PartitionAdmin(AdminRequests):
         self, directories: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
         """Moves replicas, each told by partition and broker, to another directory of their broker.
-        The move goes on by itself: see `describe_log_dirs`."""
+        The move goes on by itself: see `describe_log_dirs`. What one broker begins is told though
+        another fails; a KafkaError is raised only when all of them do."""
         by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
-        for (given, broker), path in directories.items():
-            where = partition_of(given)
+        for (where, broker), path in _by_replica(directories).items():
             by_broker.setdefault(broker, {}).setdefault(path, []).append(where)
-        answers = await asyncio.gather(
-            *(self._alter_log_dirs(broker, dirs) for broker, dirs in by_broker.items())
-        )
-        return {each: error for answer in answers for each, error in answer.items()}
+        found: dict[tuple[TopicPartition, int], KafkaError | None] = {}
+        failures: list[KafkaError] = []
+
+        async def ask(broker: int, dirs: Mapping[str, list[TopicPartition]]) -> None:
+            try:
+                found.update(await self._alter_log_dirs(broker, dirs))
+            except KafkaError as error:
+                failures.append(error)
+                found.update({(each, broker): error for its in dirs.values() for each in its})
+
+        await asyncio.gather(*(ask(broker, dirs) for broker, dirs in by_broker.items()))
+        if failures and len(failures) == len(by_broker):
+            raise failures[0]
+        return found
 
     async def _alter_log_dirs(
         self, broker: int, dirs: Mapping[str, list[TopicPartition]]
@@ -222,6 +236,25 @@ class PartitionAdmin(AdminRequests):
     @property
     def _request_timeout_ms(self) -> int:
         return self._cluster.settings[rows.request_timeout_ms]
+
+
+def _by_replica(
+    given: Mapping[tuple[TopicPartition, int], str],
+) -> dict[tuple[TopicPartition, int], str]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"replicas with their directories are given as a dict, not as {told(given)}"
+        )
+    found: dict[tuple[TopicPartition, int], str] = {}
+    for replica, path in given.items():
+        pair: object = replica
+        if not isinstance(pair, tuple) or len(pair) != _PAIR:
+            raise TypeError(f"a replica is (partition, broker), not {told(replica)}")
+        if not isinstance(path, str):
+            raise TypeError(f"a replica's directory is a str, not {told(path)}")
+        broker = whole(pair[1], "a broker's id")
+        found[partition_of(pair[0]), broker] = path
+    return found
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

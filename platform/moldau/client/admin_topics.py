@@ -81,6 +81,40 @@ class CreatedTopic:
     replication_factor: int
 
 
+@dataclass(slots=True)
+class _Deletion:
+    """Records that are being deleted. What is deleted cannot be had back, so that what is known of
+    one partition is told, whatever becomes of the others."""
+
+    before: dict[TopicPartition, int]
+    results: dict[TopicPartition, int | KafkaError] = field(default_factory=dict)
+    asked: set[TopicPartition] = field(default_factory=set)
+    """Those whose leader has a request, and has not answered it."""
+
+    def open_ones(self) -> list[TopicPartition]:
+        """The partitions that have no answer yet, or one that may become another."""
+        found = ((where, self.results.get(where)) for where in self.before)
+        return [
+            where
+            for where, result in found
+            if result is None or (isinstance(result, KafkaError) and may_work_later(result))
+        ]
+
+    def outcome(self) -> dict[TopicPartition, int | KafkaError]:
+        """What each partition ended with."""
+        return {where: self._of(where) for where in self.before}
+
+    def _of(self, where: TopicPartition) -> int | KafkaError:
+        result = self.results.get(where)
+        if result is not None and where not in self.asked:
+            return result
+        code = ErrorCode.REQUEST_TIMED_OUT
+        reason = "its leader is not known yet: nothing was deleted"
+        if where in self.asked:
+            reason = "its leader has not answered: its records may be deleted or not"
+        return _not_deleted(code, where, self.before[where], reason)
+
+
 class TopicAdmin(AdminRequests):
     """The topics of a cluster."""
 
@@ -247,41 +281,43 @@ class TopicAdmin(AdminRequests):
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
         """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
-        begins then, or why nothing was deleted there: what fails for one is done for the others."""
-        before = by_partition(before)
-        self._cluster.watch({where.topic for where in before})
-        results: dict[TopicPartition, int | KafkaError] = {}
+        begins then, or why nothing was deleted there: what fails for one is done for the others.
+        REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
+        deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
+        deletion = _Deletion(by_partition(before))
+        self._cluster.watch({where.topic for where in deletion.before})
 
         async def attempt() -> None:
-            results.update(await self._delete_records(before, _open_ones(before, results)))
-            for where in _open_ones(before, results):
-                found = results.get(where)
+            await self._delete_records(deletion)
+            for where in deletion.open_ones():
+                found = deletion.results[where]
                 assert isinstance(found, KafkaError)
                 raise found
 
         try:
             await self._cluster.retry(attempt)
         except KafkaError:
-            if results.keys() < before.keys():
+            if not deletion.results:
                 raise  # nobody was reached
-        return {where: results[where] for where in before}
+        return deletion.outcome()
 
-    async def _delete_records(
-        self, before: Mapping[TopicPartition, int], wanted: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, int | KafkaError]:
-        results: dict[TopicPartition, int | KafkaError] = {}
+    async def _delete_records(self, deletion: _Deletion) -> None:
         by_leader: dict[int, dict[TopicPartition, int]] = {}
-        for where in wanted:
+        for where in deletion.open_ones():
             try:
                 leader = await self._cluster.leader(where)
             except KafkaError as error:
-                results[where] = error
+                deletion.results[where] = error
             else:
-                by_leader.setdefault(leader, {})[where] = before[where]
-        asked = (self._delete_from(leader, chosen) for leader, chosen in by_leader.items())
-        for answer in await asyncio.gather(*asked):
-            results.update(answer)
-        return results
+                by_leader.setdefault(leader, {})[where] = deletion.before[where]
+
+        async def ask(leader: int, chosen: dict[TopicPartition, int]) -> None:
+            deletion.asked |= chosen.keys()
+            deletion.results.update(await self._delete_from(leader, chosen))
+            deletion.asked -= chosen.keys()
+
+        # Each answer is kept as it comes: the time may be over while another leader is silent.
+        await asyncio.gather(*(ask(leader, chosen) for leader, chosen in by_leader.items()))
 
     async def _delete_from(
         self, leader: int, before: dict[TopicPartition, int]
@@ -313,27 +349,17 @@ class TopicAdmin(AdminRequests):
         return self._cluster.settings[rows.request_timeout_ms]
 
 
-def _open_ones(
-    before: Mapping[TopicPartition, int], results: Mapping[TopicPartition, int | KafkaError]
-) -> list[TopicPartition]:
-    """The partitions that have no answer yet, or one that may become another."""
-    found = ((where, results.get(where)) for where in before)
-    return [
-        where
-        for where, result in found
-        if result is None or (isinstance(result, KafkaError) and may_work_later(result))
-    ]
-
-
 _NOT_DELETED: Final = {
     ErrorCode.POLICY_VIOLATION: "records can be deleted only where cleanup.policy includes delete",
     ErrorCode.OFFSET_OUT_OF_RANGE: "the log ends before that offset",
 }
 
 
-def _not_deleted(code: int, where: TopicPartition, offset: int) -> KafkaError:
+def _not_deleted(
+    code: int, where: TopicPartition, offset: int, reason: str | None = None
+) -> KafkaError:
     known = KafkaError(code)
-    reason = _NOT_DELETED.get(known.code, known.reason)
+    reason = reason or _NOT_DELETED.get(known.code, known.reason)
     asked = "end" if offset == TO_THE_END else offset
     return KafkaError(code, reason, topic=where.topic, partition=where.partition, before=asked)
 

@@ -10,7 +10,7 @@ wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import index
 from typing import Final, SupportsIndex, TypeVar, cast
 
@@ -24,6 +24,7 @@ Partition = TopicPartition | tuple[str, int]
 """A partition as callers may write it."""
 
 _PAIR: Final = 2
+_TIMESTAMP_MS_MAX: Final = 2**63 - 1
 _NO_FACTS: Final[Mapping[str, object]] = {}
 
 
@@ -68,11 +69,51 @@ def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
     return [partition_of(each) for each in several(given, "partition")]
 
 
-def check_number(partition: object) -> None:
+def check_number(partition: object, what: str = "partition") -> None:
     """TypeError unless it is a partition's number, or None."""
     if partition is None or isinstance(partition, int | SupportsIndex):
         return
-    raise TypeError(f"partition must be an int or None, not {told(partition)}")
+    raise TypeError(f"{what} must be an int or None, not {told(partition)}")
+
+
+def check_timestamp(given: object, what: str = "timestamp_ms") -> None:
+    """TypeError or ValueError unless it is a record's timestamp, or None. Kafka's producers refuse
+    those before 1970 too, though a broker would store them; and a bool is none, though an int."""
+    if given is None:
+        return
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"{what} must be an int, milliseconds since 1970, not {told(given)}")
+    if not 0 <= given <= _TIMESTAMP_MS_MAX:
+        raise ValueError(
+            f"{what} must be milliseconds since 1970, from 0 to 2**63 - 1, or None for now, not "
+            f"{told(given)}"
+        )
+
+
+def check_column(
+    name: str, column: Iterable[object], check: Callable[[object, str], None], most: int
+) -> None:
+    """`check` for each of a column, which is called only where something may be wrong: what are
+    ints from 0 to `most`, and None, passes at a look."""
+    kinds = set(map(type, column))
+    if all(each is not bool and issubclass(each, int | type(None)) for each in kinds):
+        numbers = cast("Iterable[int]", column)
+        if type(None) in kinds:
+            numbers = cast("list[int]", [each for each in column if each is not None])
+        if min(numbers, default=0) >= 0 and max(numbers, default=0) <= most:
+            return
+    for place, each in enumerate(column):
+        check(each, f"{name}[{place}]")
+
+
+def check_timestamps(column: Iterable[object]) -> None:
+    """As `check_timestamp` for each of a column."""
+    check_column("timestamps_ms", column, check_timestamp, _TIMESTAMP_MS_MAX)
+
+
+def check_numbers(column: Iterable[object]) -> None:
+    """As `check_number` for each of a column."""
+    check_column("partition", column, check_number, _TIMESTAMP_MS_MAX)
 
 
 def by_partition(
@@ -82,6 +123,13 @@ def by_partition(
     if not isinstance(given, Mapping):
         raise TypeError(f"partitions with their values are given as a dict, not as {told(given)}")
     return {partition_of(each): value for each, value in given.items()}
+
+
+def by_name(given: Mapping[str, V], what: str) -> dict[str, V]:
+    """Something for each of many names of `what`."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what}s with their values are given as a dict, not as {told(given)}")
+    return {name_of(each, what): value for each, value in given.items()}
 
 
 def offsets_to_store(

@@ -482,9 +482,8 @@ class Cluster:
             raise _closed_error()
 
     async def aclose(self) -> None:
-        """Closes all connections; calls under way fail. May be called again."""
-        if self.is_closed:
-            return
+        """Closes all connections; calls under way fail. May be called again, and ends then what a
+        call that was cancelled has left."""
         self._closing.set()
         if self._refresh_timer is not None:
             self._refresh_timer.cancel()

@@ -14,7 +14,7 @@ from importlib import import_module
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple, cast
 
-from moldau.client.arguments import check_number, told
+from moldau.client.arguments import check_numbers, check_timestamp, check_timestamps, told
 from moldau.client.runs import InBuffers, Rows, Run, Values
 from moldau.errors import ConfigError
 from moldau.records import Headers, Row, Spans
@@ -70,7 +70,8 @@ class Columns(NamedTuple):
     partition: int | Sequence[int | None] | None = None
 
     def check(self) -> None:
-        """TypeError for what is no column, ValueError for one of another length; by its name."""
+        """TypeError for what is no column, ValueError for one of another length, by its name; both
+        for a timestamp or a partition's number that is none, with its place."""
         count = _length("values", self.values)
         for name, column in zip(self._fields[1:], self[1:], strict=True):
             if column is None or (name in _OF_ALL and isinstance(column, int)):
@@ -80,6 +81,13 @@ class Columns(NamedTuple):
                 raise ValueError(
                     f"values and {name} must be of one length, not {count} and {length}"
                 )
+        stamps, partition = self.timestamps_ms, self.partition
+        if isinstance(stamps, int):
+            check_timestamp(stamps, "timestamps_ms")
+        elif stamps is not None:
+            check_timestamps(stamps)
+        if partition is not None and not isinstance(partition, int):
+            check_numbers(partition)
 
     @property
     def is_even(self) -> bool:
@@ -113,12 +121,14 @@ class Columns(NamedTuple):
     @property
     def partition_max(self) -> int:
         """The highest partition that is named; 0 where none is."""
-        if isinstance(self.partition, int):
-            return self.partition
-        chosen = [each for each in self.partition or () if each is not None]
-        for each in chosen:
-            check_number(each)
-        return max(chosen, default=0)
+        return max(self.partitions, default=0)
+
+    @property
+    def partitions(self) -> set[int]:
+        """All partitions that are named."""
+        if self.partition is None or isinstance(self.partition, int):
+            return set() if self.partition is None else {self.partition}
+        return {each for each in self.partition if each is not None}
 
     def runs(self, now_ms: int) -> Sequence[Run]:
         """The records in the order given, however they are held."""

@@ -55,6 +55,7 @@ from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.positions import Bounds, Positions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.reset import parse_reset
+from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.streams_out import PartStream, RecordStream
@@ -92,7 +93,7 @@ class Consumer(ConsumerPositions):
             settings or {},
             options,
             objects=(interceptor_classes.name,),
-            without_meaning=WITHOUT_MEANING_TO_CONSUMERS,
+            without_meaning={**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
         )
         self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
         self._world = World(runtime)
@@ -136,6 +137,7 @@ class Consumer(ConsumerPositions):
         )
         reset = parse_reset(settings[rows.auto_offset_reset])
         self._positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
+        self._out.is_paused = self._positions.is_paused
         self._fetcher = Fetcher(runtime, self._cluster, self._positions, settings)
         self._metrics = ConsumerMetrics(
             runtime.clock,
@@ -165,8 +167,13 @@ class Consumer(ConsumerPositions):
 
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
+
+        While one call is at work, another returns at once; after one that was cancelled it ends
+        what is left to end. The log says if the last offsets were not committed for that.
         """
         if self._is_closing:
+            if self._is_closed:
+                await self._end()
             return
         self._is_closing = True
         if "_fetcher" in vars(self):
@@ -178,13 +185,17 @@ class Consumer(ConsumerPositions):
                 )
         finally:
             self._is_closed = True
-            if "_fetcher" in vars(self):
-                self._fetcher.close()
-                await self._cluster.aclose()
-            self._interceptors.close()
-            if self._decoding is not None:
-                await self._decoding.aclose()
-            await self._world.aclose()
+            await self._end()
+
+    async def _end(self) -> None:
+        """Each step is taken once, or may be taken again."""
+        self._interceptors.close()
+        if "_fetcher" in vars(self):
+            self._fetcher.close()
+            await self._cluster.aclose()
+        if self._decoding is not None:
+            await self._decoding.aclose()
+        await self._world.aclose()
 
     # Which partitions
 

@@ -29,6 +29,7 @@ from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
 from moldau.client.notices import tell as tell_notices
 from moldau.config import Settings
+from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid, format_uuid, new_uuid
 from moldau.runtime import Runtime
@@ -375,12 +376,23 @@ class ConsumerGroup:
         if self._commits_by_itself and not (
             self._is_subscribed and self._member.identity == NOBODY
         ):
-            left_s = max(0.0, until - self._clock.monotonic())
-            await self._commit_by_itself(self._reader.consumed(), left_s)
+            await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
         owned = self._member.owned
         if self._is_subscribed and owned:
             kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
             await tell(self._session.listener, Change(kind, owned, ()))
+
+    async def _commit_at_last(self, timeout_s: float) -> None:
+        offsets = self._reader.consumed()
+        try:
+            await self._commit_by_itself(offsets, timeout_s)
+        except asyncio.CancelledError:
+            reason = (
+                "the call that closes the consumer was cancelled before its offsets were committed "
+                "by themselves: what it has read last may be read again"
+            )
+            tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
+            raise
 
 
 def _member(runtime: Runtime, settings: Settings) -> Member:

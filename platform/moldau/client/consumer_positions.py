@@ -174,9 +174,13 @@ class ConsumerPositions:
     # Pausing
 
     def pause(self, partitions: Partitions | None = None) -> None:
-        """Gives nothing of these partitions and fetches no more of them; what is there is kept."""
-        for each in self._required(partitions):
+        """Gives nothing of these partitions and fetches no more of them; what is there is kept. An
+        `async for` that is in the midst of such a partition goes on with another; a part or a list
+        of them that `batches` or `poll` gave before is in the user's hands."""
+        chosen = self._required(partitions)
+        for each in chosen:
             each.is_paused = True
+        self._out.pause([each.where for each in chosen])
 
     def resume(self, partitions: Partitions | None = None) -> None:
         """Takes `pause` back."""

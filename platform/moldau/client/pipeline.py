@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from moldau.client.arguments import told
+from moldau.client.arguments import check_timestamp, told
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP
 from moldau.client.delivery import Delivery, Sent, error_of, sent_of
 from moldau.client.foreign import guarded, made_from, refuse_coroutines
@@ -58,7 +58,7 @@ class Pipeline:
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
     ) -> None:
-        self.interceptors = tuple(interceptors)
+        self.interceptors = self._unended = tuple(interceptors)
         self._serializers = {True: key_serializer, False: value_serializer}
         self._places: dict[tuple[str, bool], Place] = {}
 
@@ -182,17 +182,20 @@ class Pipeline:
             guarded(what, each.on_acknowledgement, sent, error)
 
     def close(self) -> None:
-        """Ends the interceptors."""
-        for each in self.interceptors:
+        """Ends the interceptors, once."""
+        ended, self._unended = self._unended, ()
+        for each in ended:
             guarded(f"{type(each).__name__}.close", each.close)
 
 
 def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> ProducerRecord | None:
     """What it makes of the record; what is no record counts as a failure of its own."""
     changed: object = interceptor.on_send(record)
-    if changed is None or isinstance(changed, ProducerRecord):
-        return changed
     what = f"{type(interceptor).__name__}.on_send"
+    if changed is None or isinstance(changed, ProducerRecord):
+        if changed is not None and changed.timestamp_ms is not None:
+            check_timestamp(changed.timestamp_ms, f"the timestamp_ms that {what} returns")
+        return changed
     raise TypeError(
         f"{what} must return a ProducerRecord, or None to change nothing, not {told(changed)}"
     )

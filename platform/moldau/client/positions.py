@@ -133,6 +133,11 @@ class Positions:
         told = {**facts, "topic": where.topic, "partition": where.partition}
         self.notices.append(MoldauError(reason, **told))
 
+    def is_paused(self, where: TopicPartition) -> bool:
+        """Whether nothing of it is given for the time being."""
+        found = self.get(where)
+        return found is not None and found.is_paused
+
     def require(self, where: TopicPartition) -> Position:
         """As `get`; KafkaError when it is not assigned."""
         position = self._all.get(where)

@@ -90,17 +90,19 @@ class Producer(ProducerTopics):
             settings or {},
             options,
             objects=own_rows.OBJECTS,
-            without_meaning=own_rows.WITHOUT_MEANING,
+            without_meaning={**own_rows.WITHOUT_MEANING, **serde_rows.WITHOUT_MEANING},
         )
         self.settings = rows.resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
         self._given_interceptors = tuple(interceptors)
         self._world = World(runtime)
         self._options = _accumulator_options(self.settings)
+        self._sought: dict[str, float] = {}
         self._topics: dict[str, OutgoingTopic] = {}
         self._usual: dict[str, OutgoingTopic] = {}  # the same while records go the short way
         self._pipeline = Pipeline()
         self._partitioner: RecordPartitioner | None = None
         self._serdes: list[tuple[object, object]] = []
+        self._is_given_up = False
         self._ignores_keys = self.settings[own_rows.partitioner_ignore_keys]
 
     async def __aenter__(self) -> Self:
@@ -325,7 +327,10 @@ class Producer(ProducerTopics):
         return Deliveries(parts)
 
     async def _send_each(self, topic: str, columns: Columns, parts: _Parts) -> None:
-        """For interceptors and partitioners, which want to see every record."""
+        """For interceptors and partitioners, which want to see every record. A partition that
+        there is not is told before the first, unless interceptors have a say in it."""
+        if columns.partition is not None and not self._pipeline.interceptors:
+            self._check_partitions(await self._topic_of(topic, columns), columns)
         for stamp, key, value, its_headers, partition in columns.as_lists().each():
             record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
             delivery = await self._send(record, None)
@@ -344,12 +349,18 @@ class Producer(ProducerTopics):
             keys = await serialize(topic, cast("Sequence[Any]", keys), is_key=True)
         return columns._replace(values=values, keys=keys)
 
+    async def _topic_of(self, topic: str, columns: Columns) -> OutgoingTopic:
+        """The topic, with all partitions that are named and that there are."""
+        wanted = columns.partition_max
+        return self._taken(topic, wanted) or await self._learn(topic, wanted)
+
+    def _check_partitions(self, topic: OutgoingTopic, columns: Columns) -> None:
+        for index in columns.partitions:
+            self._choose(topic, None, index)
+
     async def _send_columns(self, topic: str, columns: Columns, parts: _Parts) -> None:
         partition = columns.partition
-        known = self._topics.get(topic)
-        wanted = columns.partition_max
-        if known is None or wanted >= len(known.queues):
-            known = await self._learn(topic, wanted)
+        known = await self._topic_of(topic, columns)
         now_ms = self._clock.wall_ms()
         if isinstance(partition, int) or (
             partition is None and (columns.keys is None or self._ignores_keys)
@@ -362,6 +373,7 @@ class Producer(ProducerTopics):
         if partition is None:
             await self._send_keyed(known, records, parts)
         else:
+            self._check_partitions(known, columns)  # before the first of them is used
             await self._send_placed(known, records, partition, parts)
 
     async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], parts: _Parts) -> None:
@@ -390,8 +402,6 @@ class Producer(ProducerTopics):
         """By partition, in the order of each. Those without partition and key go where such records
         go at the time; so that they keep their order among others, that is asked once for some of
         them and not for each."""
-        for index in {each for each in partitions if each is not None}:
-            self._choose(topic, None, index)  # all of them are there before the first is used
         at_once = _MIXED if None in partitions else max(1, len(records))
         for start in range(0, len(records), at_once):
             chosen = partitions[start : start + at_once]
@@ -503,25 +513,33 @@ class Producer(ProducerTopics):
         """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
 
         `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
-        error that says so, and the log tells how many.
+        error that says so, and the log tells how many. So it is when the call is cancelled: the
+        next one ends what is left to end, and raises the KafkaError of what was not delivered.
         """
-        if "_sender" not in vars(self) or self._sender.is_closed:
+        if "_sender" not in vars(self):
             return
+        self._is_given_up |= abort
         try:
-            self._sender.is_closing = True
-            if not abort:
-                await self._sender.flush_or_give_up(timeout_s)
+            if not self._sender.is_closed:
+                self._sender.is_closing = True
+                if not abort:
+                    await self._sender.flush_or_give_up(timeout_s)
         finally:
             self._sender.close()
-            self._pipeline.close()
-            for given, serializer in self._serdes:
-                from moldau.client.serdes.resolve import close_serde
-
-                await close_serde(given, serializer)
-            await self._cluster.aclose()
-            await self._world.aclose()
-        if not abort:
+            await self._end()
+        if not self._is_given_up:
             self._sender.raise_failure()
+
+    async def _end(self) -> None:
+        """Each step is taken once, or may be taken again: goes on where a call before was
+        cancelled."""
+        self._pipeline.close()
+        while self._serdes:
+            from moldau.client.serdes.resolve import close_serde
+
+            await close_serde(*self._serdes.pop())
+        await self._cluster.aclose()
+        await self._world.aclose()
 
 
 def _accumulator_options(settings: Settings) -> Options:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypedDict
 
-from moldau.client.arguments import check_number, name_of, told
+from moldau.client.arguments import check_number, check_timestamp, name_of, told
 from moldau.client.delivery import Sent
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
@@ -61,6 +61,8 @@ def record_of(
     on_delivery, stamp = options.get("on_delivery"), options.get("timestamp_ms")
     if len(options) != (on_delivery is not None) + (stamp is not None):
         _check_names(options)
+    if stamp is not None:
+        check_timestamp(stamp)
     if on_delivery is not None:
         code = getattr(on_delivery, "__code__", None)
         if code is None or code.co_flags & inspect.CO_COROUTINE:
@@ -87,15 +89,12 @@ def _check_callback(on_delivery: object) -> None:
 
 
 def no_record(error: TypeError, row: tuple[object, object, object, object]) -> TypeError:
-    """Says what would help where the kernel could not write a record: its timestamp, key, value
-    and headers."""
-    timestamp_ms, key, value, headers = row
+    """Says what would help where the kernel could not write a record: its timestamp (which was
+    looked at where it came in), key, value and headers."""
+    _, key, value, headers = row
     if any(each is not None and not isinstance(each, bytes) for each in (key, value)):
         advice = "give bytes, or set key.serializer and value.serializer (string, json, ...)"
         return TypeError(f"{error}: {advice}")
-    if not isinstance(timestamp_ms, int):
-        kind = "an int, milliseconds since 1970"
-        return TypeError(f"timestamp_ms must be {kind}, not {told(timestamp_ms)}")
     if _are_headers(headers):
         return error
     pairs = "a list or tuple of pairs of str and bytes, as [('trace', b'1')]"

@@ -1,7 +1,9 @@
 """The topics that a producer writes to: learned when something is first sent there, kept up to
 date, forgotten when idle. A part of `Producer`.
 
-Invariant: a topic in `_usual` is in `_topics` too; records go the short way there.
+Invariants: a topic in `_usual` is in `_topics` too; records go the short way there. Metadata is
+asked for no topic that nobody has named for `metadata.max.idle.ms`, whether it was ever found or
+not: to ask for it may make it.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ class ProducerTopics:
     _pipeline: Pipeline
     _runtime: Runtime
     _sender: Sender
+    _sought: dict[str, float]
+    """What was asked for in vain, and when last."""
     _topics: dict[str, OutgoingTopic]
     _usual: dict[str, OutgoingTopic]
 
@@ -64,6 +68,8 @@ class ProducerTopics:
             raise KafkaError(error.code, error.reason, **context) from error
         finally:
             self._metrics.spent(METADATA_WAIT, start_ns)
+            self._sought[name] = self._clock.monotonic()
+        del self._sought[name]
         known = self._topics.get(name)
         if known is None:
             known = OutgoingTopic(found, self._accumulator)
@@ -133,4 +139,8 @@ class ProducerTopics:
                 self._cluster.unwatch([known.name])
             elif found is not None:
                 known.update(found)
+        for name, sought_at in list(self._sought.items()):
+            if sought_at < idle_since:
+                del self._sought[name]
+                self._cluster.unwatch({name} - self._topics.keys())
         self._sender.drain_soon()

@@ -6,7 +6,9 @@ here, is given by whatever reads next, and is not committed. So does what a poll
 a poll that is cancelled then has lost nothing.
 
 Invariants: `consumed` of a partition is the offset behind the last record that the user was given.
-No part of a paused partition is begun or taken; it is kept, in its order.
+No record of a paused partition is given: its parts are kept, in their order, and so is the rest of
+one that is being read, whose reader goes on with the next part of another. What makes that so is
+that `pause` takes the rest away from the reader, as `drop` does: no record costs a look.
 
 A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
 for all that touches more than the record at hand; a part and what was given of it are one object,
@@ -187,6 +189,12 @@ class RecordsOut:
         left = [] if begun is None else list(begun.rest)
         if begun is not None and left:
             self._parts.appendleft(begun.part._replace(records=left))
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are paused by now: what is left of the part that is being read is kept too."""
+        with self._lock:
+            if self._begun is not None and TopicPartition(*self._begun.part[:2]) in partitions:
+                self._put_back()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not read on: they were sought elsewhere, or belong to others."""

@@ -353,22 +353,27 @@ class Sender:
         self.raise_failure()
 
     async def flush_or_give_up(self, timeout_s: float | None) -> None:
-        """The last flush: what takes longer fails, and the log says how much it is."""
+        """The last flush: what takes longer, or is not waited for, fails, and the log says how much
+        it is."""
         try:
             await self.flush(timeout_s)
         except KafkaError:
-            left = _records(self._accumulator.unfinished())
-            if not left:
+            why = "the time that it had for that was over"
+            if not self._give_up(ErrorCode.REQUEST_TIMED_OUT, why, timeout_s=timeout_s):
                 raise
-            error = KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                "the producer was closed, and the time that it had for that was over before the "
-                "record was delivered",
-                timeout_s=timeout_s,
-                **self._why(),
-            )
+        except asyncio.CancelledError:
+            self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
+            raise
+
+    def _give_up(self, code: ErrorCode, why: str, **facts: object) -> bool:
+        """Closes; whether anything was left."""
+        left = _records(self._accumulator.unfinished())
+        if left:
+            reason = f"the producer was closed, and {why} before the record was delivered"
+            error = KafkaError(code, reason, **facts, **self._why())
             LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
             self.close(error)
+        return left > 0
 
     def raise_failure(self) -> None:
         """KafkaError if a record has failed of which nobody has heard."""

@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol, Self
 
 from moldau.client.fetched import PartitionRecords
-from moldau.client.metadata import TopicPartition
-from moldau.client.positions import Positions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 
 Poll = Callable[[], Awaitable["list[PartitionRecords] | None"]]
@@ -27,7 +25,6 @@ class Reader(Protocol):
 
     _is_closing: bool
     _out: RecordsOut
-    _positions: Positions
 
 
 class RecordStream:
@@ -37,7 +34,7 @@ class RecordStream:
 
     def __init__(self, reader: Reader, poll: Poll) -> None:
         self._reader = reader
-        self._out = _heeding_pauses(reader)
+        self._out = reader._out
         self._poll = poll
         self._records: Iterator[ConsumerRecord] = iter(())
 
@@ -70,7 +67,7 @@ class PartStream:
     def __init__(self, reader: Reader, poll: Poll, count_max: int | None = None) -> None:
         """No part has more than `count_max` records, wherever it was polled."""
         self._reader = reader
-        self._out = _heeding_pauses(reader)
+        self._out = reader._out
         self._poll = poll
         self._count_max = sys.maxsize if count_max is None else count_max
 
@@ -92,14 +89,3 @@ class PartStream:
     async def fill(self) -> None:
         """Polls for `at_hand`."""
         self._out.add(await self._poll() or ())
-
-
-def _heeding_pauses(reader: Reader) -> RecordsOut:
-    """Its `out`, which from now on keeps what is paused. Positions come only with the start."""
-
-    def is_paused(where: TopicPartition) -> bool:
-        position = reader._positions.get(where)
-        return position is not None and position.is_paused
-
-    reader._out.is_paused = is_paused
-    return reader._out

@@ -66,9 +66,10 @@ class World:
         return self._own
 
     async def aclose(self) -> None:
-        """Ends the runtime that was made here."""
+        """Ends the runtime that was made here. If it is cancelled, may be called again."""
         from moldau.runtime.real import RealRuntime
 
-        own, self._own = self._own, None
+        own = self._own
         if isinstance(own, RealRuntime):
             await own.aclose()
+            self._own = None

@@ -235,6 +235,12 @@ class Appender:
         delta = self.count
         return delta if self.extend(((timestamp, key, value, headers),)) else None
 
+    def widen(self, more: int) -> None:
+        """From now on so many bytes more fit."""
+        if more < 0:
+            raise ValueError("more must not be negative")
+        self.size_bytes_max += min(more, BATCH_BYTES_MAX - self.size_bytes_max)
+
     def open_for(self, owner: Any, clock_ns: Callable[[], int], wall_from_ns: int) -> None:
         """From now on `place` gives slots of `owner`, and takes the time from this clock, which
         gives nanoseconds that make the wall clock's with `wall_from_ns` added."""

@@ -210,6 +210,12 @@ cdef class Appender:
             return delta
         return None
 
+    def widen(self, Py_ssize_t more):
+        """From now on so many bytes more fit."""
+        if more < 0:
+            raise ValueError("more must not be negative")
+        self.size_bytes_max += min(more, <Py_ssize_t> INT32_MAX - self.size_bytes_max)
+
     def open_for(self, owner, clock_ns, int64_t wall_from_ns):
         """From now on `place` gives slots of `owner`, and takes the time from this clock, which
         gives nanoseconds that make the wall clock's with `wall_from_ns` added."""

@@ -35,6 +35,8 @@ class Twins(ClientWorld):
         super().__init__()
         fill(self.cluster.add_topic("t", [1])[0], 10)
         self.is_fencing = False
+        self.is_taken = False
+        """Whether somebody else has the name, and stays."""
         self._handle = self.cluster.groups.handle
         self.cluster.groups.handle = self._fence  # type: ignore[method-assign]
 
@@ -45,6 +47,14 @@ class Twins(ClientWorld):
                 response.error_code = ErrorCode.FENCED_INSTANCE_ID
             reply(response)
 
+        if self.is_taken and getattr(request, "member_epoch", -1) == 0:
+            code = ErrorCode.UNRELEASED_INSTANCE_ID
+            reply(
+                ConsumerGroupHeartbeatResponse(
+                    throttle_time_ms=0, error_code=code, member_epoch=0, heartbeat_interval_ms=0
+                )
+            )
+            return
         beats = isinstance(request, HeartbeatRequest) or (
             isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch > 0
         )
@@ -126,7 +136,31 @@ def test_who_is_fenced_stays_out_until_it_subscribes_anew(kind: str) -> None:
 
 def test_who_finds_its_name_in_use_may_try_again() -> None:
     """With KIP-848 the newcomer is refused, and throws nobody out: as soon as the other's session
-    has ended, it is let in."""
+    has ended, it is let in. Until then each poll says so, and none waits in silence."""
+
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, "consumer", group_instance_id="i") as reader:
+            await reader.subscribe("t")
+            world.is_taken = True
+            for polls in (1, 2, 3):
+                began = runtime.clock.monotonic()
+                with pytest.raises(KafkaError) as caught:
+                    await reader.poll(60.0)
+                assert runtime.clock.monotonic() - began < 1.0
+                assert caught.value.code is ErrorCode.UNRELEASED_INSTANCE_ID
+                assert "group.instance.id" in caught.value.reason
+                assert "Give each consumer its own" in caught.value.reason
+                facts = caught.value.context
+                assert (facts["group"], facts["instance"]) == ("g", "i")
+                assert world.joins() == polls
+            world.is_taken = False
+            assert len((await read_all(reader, 10))[0]) == 10
+
+    with Twins() as world:
+        world.run_client(main)
+
+
+def test_a_name_in_use_is_told_once_for_each_time_that_it_is_asked_for() -> None:
     member = ConsumerMember(Terms("g", instance_id="i"), "m", random.Random(1))
     member.subscribe(Wanted(frozenset(["t"])))
     for now in (0.0, 1.0):

@@ -310,6 +310,25 @@ def test_commits_seeks_and_pauses_inside_see_the_parts_that_were_not_given(
         assert (part.partition, part.offsets()) == (paused.partition, list(range(10)))
 
 
+def test_nothing_of_a_partition_comes_after_it_was_paused_inside(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 40, partitions=4)
+    with reading(bootstrap, moldau_topic, enable_auto_commit=False) as consumer:
+        consumer.subscribe([moldau_topic])
+        records = iter(consumer)
+        first = next(records)
+        where = TopicPartition(moldau_topic, first.partition)
+        consumer.pause([where])
+        others = [next(records) for _ in range(30)]
+        assert where.partition not in {each.partition for each in others}
+        consumer.resume([where])
+        left = [next(records) for _ in range(9)]
+        assert [(each.partition, each.offset) for each in left] == [
+            (where.partition, offset) for offset in range(1, 10)
+        ]
+
+
 class Signalled(Consumer):
     """Has Ctrl-C sent to the main thread as soon as a poll begins."""
 

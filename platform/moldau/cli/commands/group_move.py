@@ -86,7 +86,7 @@ def _move(arguments: Namespace, context: Context) -> int:
         transfers = admin.run(lambda client: _plan(client, arguments.group, to, scope, names))
         groups = [to] if arguments.keep else list(dict.fromkeys((arguments.group, to)))
         members = admin.run(lambda client: members_of(client, groups))
-        problems = occupied(members)
+        problems = [*occupied(members).values()]
         problems += [f"{each.target}: {each.note}" for each in transfers if each.is_obstacle]
         if arguments.execute and not problems:
             admin.run(lambda client: carry_out(client, arguments, to, transfers))

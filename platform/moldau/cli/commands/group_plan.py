@@ -1,13 +1,14 @@
 """What will become of committed offsets: planned, shown as before and after, carried out.
 
-Invariant: what is shown is what is done; a plan with a step that cannot be done is not begun.
+Invariant: what is shown is what is done, or is shown as not done. A group with a step that cannot
+be done is left as it is, which costs the other groups nothing.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
@@ -22,7 +23,7 @@ DRY_RUN: Final = "dry run: nothing was changed; --execute does it"
 @dataclass(frozen=True, slots=True)
 class Step:
     """One committed offset. `after` is None where it stays as it is, and `note` says why;
-    `is_obstacle` when that is no reason to leave it out, but to do nothing at all."""
+    `is_obstacle` when that is no reason to leave it out, but to leave its group as it is."""
 
     group: str
     where: TopicPartition
@@ -35,16 +36,22 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan: why it was not begun, and which groups were not changed, or cannot
-    be, and why."""
+    """What became of a plan: what stands in the way of which groups, and which were not changed,
+    or cannot be, and why."""
 
-    obstacles: Sequence[str] = ()
+    obstacles: Mapping[str, Sequence[str]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def problems(self) -> list[str]:
         """All of that, for people."""
-        return [*self.obstacles, *(f"not changed: {each}" for each in self.failures.values())]
+        hindered = [line for lines in self.obstacles.values() for line in lines]
+        return [*hindered, *(f"not changed: {each}" for each in self.failures.values())]
+
+    def error(self, group: str) -> str | None:
+        """Why the group was not changed, or would not be."""
+        found = self.failures.get(group)
+        return found if found is not None else "; ".join(self.obstacles.get(group, ())) or None
 
 
 def within(wanted: int, start: int, end: int) -> tuple[int, str]:
@@ -79,21 +86,23 @@ async def members_of(client: Admin, groups: Iterable[str]) -> dict[str, int]:
     return counts
 
 
-def occupied(members: dict[str, int]) -> list[str]:
-    """Why offsets of these groups cannot be changed now."""
-    return [
-        f"group {group} has {count} {'member' if count == 1 else 'members'}: stop them first"
+def occupied(members: dict[str, int]) -> dict[str, str]:
+    """Why offsets of which of these groups cannot be changed now."""
+    return {
+        group: f"group {group} has {count} {'member' if count == 1 else 'members'}: stop them first"
         for group, count in members.items()
         if count
-    ]
+    }
 
 
-def obstacles(steps: Sequence[Step], members: dict[str, int]) -> list[str]:
-    """Why the plan cannot be carried out now."""
-    hindered = (each for each in steps if each.is_obstacle)
-    return occupied(members) + [
-        f"{each.where} of group {each.group}: {each.note}" for each in hindered
-    ]
+def obstacles(steps: Sequence[Step], members: dict[str, int]) -> dict[str, list[str]]:
+    """Why the plan cannot be carried out now, by group."""
+    found = {group: [why] for group, why in occupied(members).items()}
+    for each in steps:
+        if each.is_obstacle:
+            line = f"{each.where} of group {each.group}: {each.note}"
+            found.setdefault(each.group, []).append(line)
+    return found
 
 
 def write_steps(context: Context, steps: Sequence[Step]) -> None:
@@ -139,19 +148,21 @@ def facts_of(step: Step) -> dict[str, Any]:
 def tell_plan(
     arguments: Namespace, context: Context, steps: Sequence[Step], outcome: Outcome
 ) -> None:
-    """Shows it; on a dry run also that it is one, and what stands in its way."""
+    """Shows it; on a dry run also that it is one, and what stands in its way; else of each group
+    that was not changed that it was not."""
     problems = outcome.problems
+    if arguments.execute:
+        steps = [_undone(each) if outcome.error(each.group) else each for each in steps]
     if arguments.json:
-        is_begun = arguments.execute and not outcome.obstacles
         groups = dict.fromkeys([*(each.group for each in steps), *outcome.failures])
         facts = {
-            "executed": is_begun and not outcome.failures,
+            "executed": arguments.execute and not problems,
             "obstacles": problems,
             "groups": [
                 {
                     "group": group,
-                    "executed": is_begun and group not in outcome.failures,
-                    "error": outcome.failures.get(group),
+                    "executed": arguments.execute and outcome.error(group) is None,
+                    "error": outcome.error(group),
                 }
                 for group in groups
             ],
@@ -163,6 +174,10 @@ def tell_plan(
     write_lines(context.err, (f"moldau: {each}" for each in problems))
     if not arguments.json and not arguments.execute:
         context.out.write(f"{DRY_RUN}\n")
+
+
+def _undone(step: Step) -> Step:
+    return replace(step, note=f"not changed; {step.note}" if step.note else "not changed")
 
 
 def exit_code(arguments: Namespace, problems: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ _DESCRIPTION = """\
 Changes where groups go on: what they have committed of all topics, or of those that are named.
 Without --execute nothing is changed: a table shows each offset before and after. An offset that
 the log does not have becomes the nearest one that it has, as the table says. A group must have no
-members, because those commit for themselves; one that does not exist yet may be given offsets."""
+members, because those commit for themselves: of several, one that has any is left as it is, and the
+others are changed. One that does not exist yet may be given offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +141,12 @@ def _reset(arguments: Namespace, context: Context) -> int:
     wanted = _checked(arguments)
     with opened_admin(arguments, context) as admin:
         steps, failures = _plan(arguments, context, admin, wanted)
-        groups = list(dict.fromkeys(each.group for each in steps))
-        members = admin.run(lambda client: members_of(client, groups))
-        outcome = Outcome(obstacles(steps, members), failures)
-        if arguments.execute and not outcome.obstacles:
-            failed = admin.run(lambda client: carry_out(client, steps))
-            outcome = Outcome(failures={**failures, **failed})
+        outcome = admin.run(
+            lambda client: follow(client, steps, failures, execute=arguments.execute)
+        )
     if arguments.export:
-        _export(context, steps, len(groups) + len(failures) > 1)
+        groups = {each.group for each in steps} | failures.keys()
+        _export(context, steps, len(groups) > 1)
         write_lines(context.err, (f"moldau: {each}" for each in outcome.problems))
     else:
         tell_plan(arguments, context, steps, outcome)
@@ -296,6 +295,19 @@ def unreachable(
     is_gone = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and before is not None
     note = "the topic is gone" if is_gone else str(topic)
     return Step(group, where, before, None, None, note, is_obstacle=not is_gone)
+
+
+async def follow(
+    client: Admin, steps: Sequence[Step], failures: Mapping[str, str], *, execute: bool
+) -> Outcome:
+    """What stands in the way of the plan, and what cannot be or was not changed. Only with
+    `execute` is anything changed: the groups that nothing stands in the way of."""
+    groups = list(dict.fromkeys(each.group for each in steps))
+    hindered = obstacles(steps, await members_of(client, groups))
+    if not execute:
+        return Outcome(hindered, failures)
+    free = [each for each in steps if each.group not in hindered]
+    return Outcome(hindered, {**failures, **await carry_out(client, free)})
 
 
 async def carry_out(client: Admin, steps: Sequence[Step]) -> dict[str, str]:

@@ -424,8 +424,9 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not speak the consumer group protocol (or no "
     "patterns in it): set group.protocol=classic",
     ErrorCode.FENCED_INSTANCE_ID: FENCED,
-    ErrorCode.UNRELEASED_INSTANCE_ID: "group.instance.id is in use by a member that has not left; "
-    "it is free when that one's session ends",
+    ErrorCode.UNRELEASED_INSTANCE_ID: "another member has this group.instance.id and has not left. "
+    "Give each consumer its own; if the other one has crashed, the id is free when its session "
+    "ends (the broker's group.consumer.session.timeout.ms), and the next poll tries to join again",
     ErrorCode.UNSUPPORTED_ASSIGNOR: "the broker has no assignor of the name in "
     "group.remote.assignor",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as the broker's "

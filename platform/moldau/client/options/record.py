@@ -110,35 +110,3 @@ class RecordOptions(ConnectionOptions, total=False):
     json_fail_invalid_schema: bool | str
     """Whether values are held against their JSON Schema when they are written and read. Default:
     true."""
-
-    specific_avro_reader: bool | str
-    """Understood as Java's and of no effect here: give the deserializer a type in code, or take
-    plain values. Default: false."""
-
-    specific_protobuf_key_type: str | None
-    """Understood as Java's and of no effect here: give the deserializer a type in code, or take
-    plain values."""
-
-    specific_protobuf_value_type: str | None
-    """Understood as Java's and of no effect here: give the deserializer a type in code, or take
-    plain values."""
-
-    derive_type: bool | str
-    """Understood as Java's and of no effect here: messages are always made of the registry's
-    schema. Default: false."""
-
-    json_key_type: str | None
-    """Understood as Java's and of no effect here: give the deserializer a type in code, or take
-    plain values."""
-
-    json_value_type: str | None
-    """Understood as Java's and of no effect here: give the deserializer a type in code, or take
-    plain values."""
-
-    avro_use_logical_type_converters: bool | str
-    """Understood as Java's and of no effect here: dates, decimals and UUIDs are always read as
-    Python's. Default: false."""
-
-    latest_compatibility_strict: bool | str
-    """Understood as Java's and of no effect here: with use.latest.version a value is written with
-    the latest schema, or refused. Default: true."""

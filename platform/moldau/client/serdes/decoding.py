@@ -119,9 +119,9 @@ class Decoding:
         return decoding
 
     async def aclose(self) -> None:
-        """Ends what was made here of names."""
-        for end in self._ends:
-            await end()
+        """Ends what was made here of names, once."""
+        while self._ends:
+            await self._ends.pop(0)()
 
     async def decode(
         self, parts: list[PartitionRecords]

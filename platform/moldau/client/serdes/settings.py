@@ -6,7 +6,8 @@ client has works as it is; `REGISTRY_SETTINGS` is the table of a registry client
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from moldau.config import (
     BOOLEAN,
@@ -17,7 +18,6 @@ from moldau.config import (
     PASSWORD,
     STRING,
     Check,
-    Kind,
     Setting,
     Settings,
     SettingTable,
@@ -225,32 +225,20 @@ fails_invalid = Setting(
 )
 
 
-def _javas(name: str, kind: Kind[Any], default: object, instead: str) -> Setting[Any]:
-    """A setting of Java's classes that its files often have; what it wants is said otherwise."""
-    return Setting(name, kind, default, f"Understood as Java's and of no effect here: {instead}.")
-
-
 _TYPED: Final = "give the deserializer a type in code, or take plain values"
-JAVAS_ROWS: Final = (
-    _javas("specific.avro.reader", BOOLEAN, False, _TYPED),
-    _javas("specific.protobuf.key.type", CLASS, None, _TYPED),
-    _javas("specific.protobuf.value.type", CLASS, None, _TYPED),
-    _javas("derive.type", BOOLEAN, False, "messages are always made of the registry's schema"),
-    _javas("json.key.type", CLASS, None, _TYPED),
-    _javas("json.value.type", CLASS, None, _TYPED),
-    _javas(
-        "avro.use.logical.type.converters",
-        BOOLEAN,
-        False,
-        "dates, decimals and UUIDs are always read as Python's",
+WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "specific.avro.reader": _TYPED,
+    "specific.protobuf.key.type": _TYPED,
+    "specific.protobuf.value.type": _TYPED,
+    "derive.type": "messages are always made of the registry's schema",
+    "json.key.type": _TYPED,
+    "json.value.type": _TYPED,
+    "avro.use.logical.type.converters": "dates, decimals and UUIDs are always read as Python's",
+    "latest.compatibility.strict": (
+        "with use.latest.version a value is written with the latest schema, or refused"
     ),
-    _javas(
-        "latest.compatibility.strict",
-        BOOLEAN,
-        True,
-        "with use.latest.version a value is written with the latest schema, or refused",
-    ),
-)
+}
+"""Settings of Java's serializers that its files often have, and that change nothing here."""
 REGISTRY_ROWS: Final = (
     registry_url,
     basic_auth_source,
@@ -298,7 +286,7 @@ def credentials_are_whole(settings: Settings) -> str | None:
     return None
 
 
-SERDE_ROWS: Final = (*REGISTRY_ROWS, *SCHEMA_ROWS, *JAVAS_ROWS)
+SERDE_ROWS: Final = (*REGISTRY_ROWS, *SCHEMA_ROWS)
 SERIALIZER_ROWS: Final = (key_serializer, value_serializer, serializer_encoding)
 DESERIALIZER_ROWS: Final = (key_deserializer, value_deserializer, deserializer_encoding)
 REGISTRY_SETTINGS: Final = SettingTable(SERDE_ROWS, rules=(credentials_are_whole,))

@@ -144,7 +144,8 @@ class AdminCalls(BlockingClient):
         self, directories: Mapping[tuple[TopicPartition, int], str]
     ) -> dict[tuple[TopicPartition, int], KafkaError | None]:
         """Moves replicas, each told by partition and broker, to another directory of their broker.
-        The move goes on by itself: see `describe_log_dirs`."""
+        The move goes on by itself: see `describe_log_dirs`. What one broker begins is told though
+        another fails; a KafkaError is raised only when all of them do."""
         return self._call(self._client.alter_replica_log_dirs(directories))
 
     def list_groups(
@@ -280,7 +281,9 @@ class AdminCalls(BlockingClient):
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
         """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
-        begins then, or why nothing was deleted there: what fails for one is done for the others."""
+        begins then, or why nothing was deleted there: what fails for one is done for the others.
+        REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
+        deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
         return self._call(self._client.delete_records(before))
 
     def group_progress(self, group: str) -> GroupProgress:

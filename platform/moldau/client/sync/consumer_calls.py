@@ -93,7 +93,9 @@ class ConsumerCalls(BlockingClient):
         return self._run(lambda: self._client.lag(topic, partition))
 
     def pause(self, partitions: Partitions | None = None) -> None:
-        """Gives nothing of these partitions and fetches no more of them; what is there is kept."""
+        """Gives nothing of these partitions and fetches no more of them; what is there is kept. An
+        `async for` that is in the midst of such a partition goes on with another; a part or a list
+        of them that `batches` or `poll` gave before is in the user's hands."""
         self._run(lambda: self._client.pause(partitions))
 
     def resume(self, partitions: Partitions | None = None) -> None:

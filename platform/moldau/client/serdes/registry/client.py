@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, urlencode
 
+from moldau.client.foreign import LOG
 from moldau.client.serdes import settings as rows
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
@@ -317,7 +318,11 @@ def _resolved(
     if isinstance(settings, Settings):
         raise TypeError("settings that are resolved take no options beside them")
     given = {rows.registry_url.name: settings} if isinstance(settings, str) else settings or {}
-    return resolve(rows.REGISTRY_SETTINGS, given, options)
+    named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
+    for name in named.keys() & rows.WITHOUT_MEANING.keys():
+        del named[name]
+        LOG.warning("schema registry: %s has no effect: %s", name, rows.WITHOUT_MEANING[name])
+    return resolve(rows.REGISTRY_SETTINGS, named, {})
 
 
 def _registry(settings: Settings, tls: ssl.SSLContext | None) -> Registry:
