@@ -542,7 +542,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
             numbers[sender.send(value=value)] = value
         sender.accumulator.expire(sender.now)
         for batch in sender.sent():
-            pipeline.append((batch, *_arrive(random, log, batch)))
+            pipeline.append((batch, *arrive(random, log, batch)))
         while pipeline and random.random() < 0.5:
             batch, is_answered, code = pipeline.pop(0)
             if not is_answered:
@@ -564,7 +564,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
     assert sender.accumulator.used_bytes == 0
 
 
-def _arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int]:
+def arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int]:
     """What the broker does: whether its answer will come, and with which code."""
     chance = random.random()
     if chance < 0.1:

@@ -7,6 +7,10 @@ idempotence nothing is stored twice, whatever is sent again; nothing waits beyon
 timeout; a batch whose time ran out while it was under way is failed, but keeps its place until the
 broker's answer says what became of it; a batch that is too large for the broker ends with the last
 of the parts that are sent instead (splitting.py says how large these are).
+
+A batch that has to wait for another of its partition takes records meanwhile, past its linger and,
+in steps of `batch_bytes`, past these, up to `grown_bytes`: closed, it would leave no sooner, and
+what a request with more records costs is about the same. It is complete as soon as it is first.
 """
 
 from __future__ import annotations
@@ -46,6 +50,8 @@ class Options:
     codec: Codec
     level: int | None
     retries_max: int = 2**31 - 1
+    grown_bytes: int = 0
+    """How large a batch may become that has to wait; no more than `batch_bytes` does nothing."""
 
 
 class Clocks(NamedTuple):
@@ -85,7 +91,9 @@ class Accumulator:
         self.needs_identity = options.is_idempotent
         self.trouble: KafkaError | None = None
         """Why a broker could not be reached lately: for batches that were never sent."""
-        self.on_sealed: Callable[[PartitionQueue, Batch], None] | None = None
+        self.on_filled: Callable[[PartitionQueue, int], None] | None = None
+        """Told when enough for a batch went to a partition that others should get their share, and
+        how many bytes it was."""
         self.on_failed: Callable[[Batch], None] | None = None
         self.on_split: Callable[[Batch], None] | None = None
         self.batch_type = Batch
@@ -99,6 +107,7 @@ class Accumulator:
         self._busy: dict[PartitionQueue, None] = {}
         self._fits: dict[PartitionQueue, Fit] = {}
         self._builder_bytes = min(options.batch_bytes, options.request_bytes)
+        self._grown_bytes = min(options.grown_bytes, options.request_bytes)
 
     # Records in
 
@@ -116,6 +125,11 @@ class Accumulator:
             self.used_bytes == 0
             or self.used_bytes + self._builder_bytes <= self.options.memory_bytes
         )
+
+    def waiting(self, queue: PartitionQueue) -> int:
+        """How many batches wait to be sent; the open one counts by the room that it has got."""
+        open_bytes = 0 if queue.open is None else queue.open.reserved_bytes
+        return len(queue.waiting) + -(-open_bytes // max(1, self._builder_bytes))
 
     def begin(
         self,
@@ -186,6 +200,30 @@ class Accumulator:
         queue.open = batch
         self._busy[queue] = None
 
+    def full(self, queue: PartitionQueue) -> None:
+        """The open batch has no room for the next record: it gets more if it has to wait anyway,
+        else it is complete.
+
+        If all that it waits for is that the loop has its turn, what follows may go there too: one
+        batch costs less than several of as many partitions."""
+        batch = queue.open
+        assert batch is not None
+        assert batch.builder is not None
+        step = self._builder_bytes
+        if (
+            not queue.waiting
+            or batch.reserved_bytes + step > self._grown_bytes
+            or self.used_bytes + step > self.options.memory_bytes
+            or queue in self._fits
+        ):
+            self.seal(queue)
+            return
+        batch.builder.widen(step)
+        batch.reserved_bytes += step
+        self.used_bytes += step
+        if queue.is_blocked and self.on_filled is not None:
+            self.on_filled(queue, step)
+
     def seal(self, queue: PartitionQueue) -> None:
         """The open batch is complete: what it did not need of its memory is free again."""
         batch = queue.open
@@ -194,8 +232,8 @@ class Accumulator:
         self.used_bytes += batch.builder.size_bytes - batch.reserved_bytes
         batch.reserved_bytes = batch.builder.size_bytes
         queue.seal()
-        if self.on_sealed is not None:
-            self.on_sealed(queue, batch)
+        if self.on_filled is not None:
+            self.on_filled(queue, batch.reserved_bytes)
 
     # Requests out
 
@@ -225,6 +263,8 @@ class Accumulator:
                 candidates.setdefault(leader, []).append(queue)
         for node_id, queues in candidates.items():
             drained.requests += self._requests(now, node_id, queues, room[node_id])
+        for queue in self._busy:
+            queue.is_blocked = bool(queue.waiting)
         drained.untold = self.take_untold()
         self._note_stuck(now, drained, {node for node in candidates if not room[node]})
         return drained
@@ -254,6 +294,8 @@ class Accumulator:
                     continue
                 batches.append(queue.take(self.identity))
                 size += size_next
+                if self._is_due(queue, now):
+                    self.seal(queue)
             if not batches:
                 return
             queues.append(queues.pop(0))  # another one is first in the next request
@@ -283,10 +325,21 @@ class Accumulator:
 
     def _seal_what_is_due(self, now: float) -> None:
         everything = self.is_flushing or not self.has_room
-        due = now - self.options.linger_s
         for queue in self._busy:
-            if queue.open is not None and (everything or queue.open.created <= due):
+            if queue.open is not None and (everything or self._is_due(queue, now)):
                 self.seal(queue)
+
+    def _is_due(self, queue: PartitionQueue, now: float) -> bool:
+        """Whether there is an open batch that could be sent now if it were complete, and should."""
+        batch = queue.open
+        return (
+            batch is not None
+            and not queue.waiting
+            and (
+                batch.created + self.options.linger_s <= now
+                or batch.reserved_bytes > self._builder_bytes
+            )
+        )
 
     def _restart(self, queue: PartitionQueue) -> bool:
         """Whether the queue could begin anew; not when its epochs are used up."""
@@ -305,7 +358,7 @@ class Accumulator:
         earliest: float | None = None
         for queue in self._busy:
             oldest = queue.open
-            if oldest is not None:
+            if oldest is not None and not queue.waiting:
                 at = oldest.created + self.options.linger_s
                 earliest = at if earliest is None or at < earliest else earliest
             if queue.waiting:

@@ -209,6 +209,7 @@ class PartitionQueue:
         "failures",
         "held",
         "in_flight",
+        "is_blocked",
         "is_known",
         "lost_number",
         "must_restart",
@@ -239,6 +240,8 @@ class PartitionQueue:
         self.producer_epoch = NO_PRODUCER.epoch
         self.must_restart = False
         self.is_known = False
+        self.is_blocked = False
+        """Whether more was complete at the last turn than could be sent."""
         self.failures = 0
         self.not_before = 0.0
 

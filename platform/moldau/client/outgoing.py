@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.client.accumulator import Accumulator
-from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.batches import PartitionQueue
 from moldau.client.metadata import Topic, TopicPartition
 from moldau.client.partitioner import Partitioner
 from moldau.ids import ZERO_UUID
@@ -47,13 +47,12 @@ class OutgoingTopic:
         for index in range(len(self.queues), count):
             self.queues.append(self._accumulator.queue(TopicPartition(self.name, index)))
 
-    def sealed(self, queue: PartitionQueue, batch: Batch) -> None:
-        """A batch takes no more records: those without a key may go elsewhere now."""
+    def filled(self, queue: PartitionQueue, size_bytes: int) -> None:
+        """A partition got so many bytes: records without a key may go elsewhere now."""
         if queue is self.sticky:
-            self.partitioner.filled(batch.reserved_bytes)
+            self.partitioner.filled(size_bytes)
             self.sticky = self.queues[self.partitioner.sticky]
 
     def waiting(self, partition: int) -> int:
         """How many batches wait to be sent there."""
-        queue = self.queues[partition]
-        return len(queue.waiting) + (queue.open is not None)
+        return self._accumulator.waiting(self.queues[partition])

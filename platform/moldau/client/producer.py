@@ -132,7 +132,7 @@ class Producer(ProducerTopics):
             self._options, self._cluster.backoff, runtime.random
         )
         self._accumulator.batch_type = AwaitedBatch
-        self._accumulator.on_sealed = self._sealed
+        self._accumulator.on_filled = self._filled
         self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
         self._sender = self.sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
@@ -194,9 +194,13 @@ class Producer(ProducerTopics):
                     delivery: Delivery | None = batch.place(key, value, headers)
                     if delivery is not None:
                         return delivery
-                    self._accumulator.seal(queue)
+                    self._accumulator.full(queue)
+                    if queue.open is batch and (key is not None or queue is known.sticky):
+                        delivery = batch.place(key, value, headers)
                     if self._sender.filled():
                         await asyncio.sleep(0)
+                    if delivery is not None:
+                        return delivery
         except TypeError as error:
             name_of(topic, "topic")
             raise no_record(error, (0, key, value, headers)) from None
@@ -263,7 +267,7 @@ class Producer(ProducerTopics):
                 if batch is not None and index is not None:
                     break
                 if batch is not None:
-                    self._accumulator.seal(queue)
+                    self._accumulator.full(queue)
                     self._sender.filled()
                     continue
                 if not self._sender.may_begin(waited):
@@ -448,7 +452,7 @@ class Producer(ProducerTopics):
         if part[1] == 0:
             self._begun(topic, queue, now)
         if start + part[2] < len(run):  # it is full
-            self._accumulator.seal(queue)
+            self._accumulator.full(queue)
             if self._sender.filled():
                 await asyncio.sleep(0)
         return part
@@ -560,4 +564,5 @@ def _accumulator_options(settings: Settings) -> Options:
         codec=codec,
         level=settings[levels[codec]] if codec in levels else None,
         retries_max=settings[own_rows.retries],
+        grown_bytes=own_rows.grown_bytes(settings, rows.batch_size),
     )

@@ -18,6 +18,15 @@ retries = Setting(
     "sooner as a rule.",
     check=at_least(0),
 )
+batch_waiting_size = Setting(
+    "batch.waiting.size",
+    INT,
+    262_144,
+    "How many bytes a batch may hold that has to wait because another of its partition is to be "
+    "sent first: until then it takes more than batch.size. Without effect if it is less than that, "
+    "or if batch.size is given and this is not.",
+    check=at_least(0),
+)
 partitioner_class = Setting(
     "partitioner.class",
     STRING,
@@ -72,6 +81,7 @@ two_phase_commit = Setting(
 )
 
 OWN_ROWS: Final = (
+    batch_waiting_size,
     retries,
     partitioner_class,
     partitioner_ignore_keys,
@@ -87,6 +97,13 @@ WITHOUT_MEANING: Final[Mapping[str, str]] = {
 """What is known and changes nothing, besides what all clients have of that kind."""
 OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "interceptor.classes")
 """Settings whose values may be objects."""
+
+
+def grown_bytes(settings: Settings, batch_size: Setting[int]) -> int:
+    """How large a batch that waits may become. Who gives `batch.size` alone means just that."""
+    if settings.is_given(batch_size) and not settings.is_given(batch_waiting_size):
+        return 0
+    return settings[batch_waiting_size]
 
 
 def has_no_transactions(settings: Settings) -> str | None:

@@ -12,7 +12,7 @@ from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Options
 from moldau.client.arguments import name_of
-from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.batches import PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.metadata import TopicPartition
 from moldau.client.outgoing import OutgoingTopic
@@ -113,10 +113,10 @@ class ProducerTopics:
             )
         return known.queues[partition]
 
-    def _sealed(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _filled(self, queue: PartitionQueue, size_bytes: int) -> None:
         known = self._topics.get(queue.where.topic)
         if known is not None:
-            known.sealed(queue, batch)
+            known.filled(queue, size_bytes)
 
     @property
     def _minds_stuck(self) -> bool:

@@ -222,10 +222,11 @@ class Records:
         where = TopicPartition(told.topic, told.partition)
         sent.acknowledged = where, told.offset
         self._check_place(name, sent, where)
+        if told.offset < 0:  # what followed from another answer: nobody has told place and time
+            return
         if told.timestamp != NO_TIME and self.kinds[where.topic].is_stamped:
             self._check_log_time(name, sent, told.timestamp)
-        if told.offset >= 0:
-            self._learn(name, where, told.offset)
+        self._learn(name, where, told.offset)
 
     def all_acknowledged(
         self, names: Sequence[str], ranges: Sequence[SentRange], told: Sequence[Told]

@@ -66,6 +66,8 @@ def draw_producer(random: Random) -> dict[str, Any]:
         "max_request_size": random.choice((1_048_576, 1_048_576, 1500)),
         **SERIALIZERS[random.choice(("none", "none", *SERIALIZERS))],
     }
+    if options["linger_ms"] != 30:
+        options["batch_waiting_size"] = 8 * options["batch_size"]
     if random.random() < 0.25:
         options |= {"enable_idempotence": False, "acks": random.choice(("1", "all"))}
     return options

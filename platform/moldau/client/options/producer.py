@@ -35,8 +35,8 @@ class ProducerOptions(RecordOptions, total=False):
     """The level for zstd. Default: 3."""
 
     batch_size: int | str
-    """How many bytes of records, before compression, a batch of a partition holds at most. Default:
-    16384."""
+    """How many bytes of records, before compression, a batch of a partition holds at most; see
+    batch.waiting.size for those that have to wait. Default: 16384."""
 
     linger_ms: int | str
     """How long a batch that is not full waits for more records. Default: 5."""
@@ -58,6 +58,11 @@ class ProducerOptions(RecordOptions, total=False):
     delivery_timeout_ms: int | str
     """After this long, retries included, a record that was not acknowledged has failed. Default:
     120000."""
+
+    batch_waiting_size: int | str
+    """How many bytes a batch may hold that has to wait because another of its partition is to be
+    sent first: until then it takes more than batch.size. Without effect if it is less than that, or
+    if batch.size is given and this is not. Default: 262144."""
 
     retries: int | str
     """How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it

@@ -96,6 +96,7 @@ class LockedAccumulator(Accumulator):
     take_untold = _locked(Accumulator.take_untold)
     troubles = _locked(Accumulator.troubles)
     unfinished = _locked(Accumulator.unfinished)
+    waiting = _locked(Accumulator.waiting)
 
     def begin(self, queue: PartitionQueue, *arguments: Any) -> Batch:
         """As its base, with a list of whom to tell: adding to one is one step, making it is not."""
@@ -103,6 +104,12 @@ class LockedAccumulator(Accumulator):
             batch = super().begin(queue, *arguments)
             batch.on_done = Calls(self.call_soon)
             return batch
+
+    def full(self, queue: PartitionQueue) -> None:
+        """As its base; does nothing when another thread has sealed it since."""
+        with self.lock:
+            if queue.open is not None:
+                super().full(queue)
 
     def seal(self, queue: PartitionQueue) -> None:
         """As its base; does nothing when another thread has sealed it since."""
