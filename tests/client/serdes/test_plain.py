@@ -63,6 +63,8 @@ def test_values_go_to_javas_bytes_and_back(write: Any, read: Any, value: Any, da
         (NumberSerializer("int"), 1.0),
         (NumberSerializer("float"), 1e40),
         (NumberSerializer("double"), "1.5"),
+        (NumberSerializer("double"), 2**53 + 1),
+        (NumberSerializer("float"), 2**24 + 1),
         (BooleanSerializer(), 1),
         (UuidSerializer(), "01234567-89ab-cdef-0123-456789abcdef"),
         (VoidSerializer(), 0),
@@ -90,6 +92,11 @@ def test_other_values_are_refused(write: Any, value: Any) -> None:
 def test_other_bytes_are_refused(read: Any, data: bytes) -> None:
     with pytest.raises((DeserializationFailed, ValueError)):
         read(data, VALUE)
+
+
+def test_whole_numbers_may_be_written_as_floats_that_are_the_same() -> None:
+    assert NumberSerializer("double")(2**53, VALUE) == NumberSerializer("double")(2.0**53, VALUE)
+    assert NumberSerializer("float")(2**24, VALUE) == NumberSerializer("float")(2.0**24, VALUE)
 
 
 def test_whole_batches_keep_their_tombstones() -> None:

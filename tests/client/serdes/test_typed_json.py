@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum, StrEnum
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -15,8 +17,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from moldau.client.serdes import DeserializationFailed, JsonDeserializer, JsonSerializer, Place
-from moldau.client.serdes.typed_json import object_reader, plain_fields
+from moldau.client.serdes import (
+    DeserializationFailed,
+    JsonDeserializer,
+    JsonSerializer,
+    Place,
+    SerializationFailed,
+)
 
 VALUE = Place("orders", False)
 
@@ -97,27 +104,137 @@ def test_what_json_has_not_is_not_written(value: Any) -> None:
         JsonSerializer()(value, VALUE)
 
 
-@pytest.mark.parametrize("data", [b"NaN", b"[Infinity]", b"{", b"", b"1 2", b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"NaN", b"[Infinity]", b"{", b"", b"1 2", b"\xff", b"1e999", b"[-1e999]"]
+)
 def test_what_is_no_json_is_not_read(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the words are those of three libraries
         JsonDeserializer[Any]()(data, VALUE)
 
 
+class Suit(Enum):
+    HEARTS = "hearts"
+
+
+class Color(StrEnum):
+    RED = "red"
+
+
 @pytest.mark.parametrize(
     "value",
-    [Model(id=1, at=AT), Struct(1, [Line("a")]), Line("a", 2)],
+    [
+        {1: "a"},
+        {1: "a", "1": "b"},
+        {None: 1},
+        {True: 1},
+        {1.5: 1},
+        {"in": [{"deep": ({2: 1},)}]},
+        {Suit.HEARTS: 1},
+        {"raw": b"bytes"},
+        [{1, 2}],
+        {"a": frozenset("a")},
+        iter([1]),
+        {"a": {}.keys()},
+        Line,
+        object(),
+        1j,
+    ],
 )
-def test_objects_become_fields_and_objects_again(value: Any) -> None:
-    fields = plain_fields(value)
-    assert type(fields) is dict
-    assert object_reader(type(value))(fields) == value
+def test_what_json_does_not_have_is_refused(value: Any) -> None:
+    with pytest.raises(SerializationFailed, match="JSON"):
+        JsonSerializer()(value, VALUE)
 
 
-def test_fields_keep_times_and_decimals() -> None:
-    class Paid(msgspec.Struct):
-        sum: Decimal
-        at: datetime
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ((1, "a"), b'[1,"a"]'),
+        (Decimal("1.50"), b'"1.50"'),
+        (AT, b'"2026-11-20T18:00:00Z"'),
+        (AT.replace(tzinfo=None), b'"2026-11-20T18:00:00"'),
+        ({"id": UUID(int=1)}, b'{"id":"00000000-0000-0000-0000-000000000001"}'),
+        ([Suit.HEARTS, Color.RED], b'["hearts","red"]'),
+        ({Color.RED: 1}, b'{"red":1}'),
+    ],
+)
+def test_what_has_one_text_is_written_as_that(value: Any, data: bytes) -> None:
+    assert JsonSerializer()(value, VALUE) == data
 
-    fields = {"sum": Decimal("1.50"), "at": AT}
-    assert plain_fields(Paid(Decimal("1.50"), AT)) == fields
-    assert plain_fields(fields) is fields
+
+@dataclass
+class Typed2:
+    raw: bytes
+    tags: set[str]
+    counts: dict[int, str]
+
+
+class ModelOfThose(BaseModel):
+    raw: bytes
+    tags: set[str]
+    counts: dict[int, str]
+
+
+class StructOfThose(msgspec.Struct):
+    raw: bytes
+    tags: set[str]
+    counts: dict[int, str]
+
+
+@pytest.mark.parametrize("kind", [Typed2, ModelOfThose, StructOfThose])
+def test_a_type_gives_back_what_json_does_not_have(kind: Any) -> None:
+    value = kind(raw=b"x", tags={"a"}, counts={1: "one", 2: "two"})
+    assert JsonDeserializer(kind)(JsonSerializer()({"in": [value]}, VALUE)[7:-2], VALUE) == value
+
+
+class Loose(BaseModel):
+    counts: dict[Any, Any]
+
+
+@dataclass
+class LooseLine:
+    inner: list[Any]
+
+
+class LooseStruct(msgspec.Struct):
+    counts: dict[Any, Any]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Loose(counts={1: "a", "1": "b"}),
+        LooseLine([{"in": Loose(counts={1: "a", "1": "b"})}]),
+        LooseStruct({1: "a", "1": "b"}),
+        LooseLine([LooseStruct({None: 1})]),
+    ],
+)
+def test_keys_that_become_one_are_refused_within_objects_as_well(value: Any) -> None:
+    with pytest.raises(SerializationFailed, match="keys of JSON"):
+        JsonSerializer()(value, VALUE)
+
+
+@pytest.mark.parametrize("value", [{"a": "\ud800"}, "\udfff", {"\ud800": 1}])
+def test_text_that_utf8_cannot_hold_is_refused(value: Any) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        JsonSerializer()(value, VALUE)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises((SerializationFailed, ValueError)):
+        JsonSerializer()(value, VALUE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Line("a", math.nan),  # type: ignore[arg-type]
+        Loose(counts={"a": math.nan}),
+        LooseStruct({"a": [-math.inf]}),
+        [LooseLine([math.inf])],
+    ],
+)
+def test_nan_is_not_written_within_objects_either(value: Any) -> None:
+    with pytest.raises((SerializationFailed, ValueError), match="JSON"):
+        JsonSerializer()(value, VALUE)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Hashable
 from io import BytesIO
 from typing import Any, Final
 
+from moldau.client.serdes.avro_nested import NestedReader
+from moldau.client.serdes.avro_plain import Misfit
 from moldau.client.serdes.avro_schemas import (
     Shape,
     avro_schema,
@@ -25,13 +27,14 @@ from moldau.client.serdes.avro_schemas import (
     parse_alone,
     parse_avro,
 )
+from moldau.client.serdes.avro_values import Values
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
 from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import AVRO, Schema
-from moldau.client.serdes.typed_json import object_reader, plain_fields
+from moldau.client.serdes.typed_json import object_reader
 from moldau.client.serdes.wire import SchemaKey, frame
 
 _PRIMITIVES: Final[dict[type, str]] = {
@@ -41,8 +44,10 @@ _PRIMITIVES: Final[dict[type, str]] = {
     int: '"long"',
     float: '"double"',
 }
-# As many levels as the compiled reader surely has stack for: each takes a byte at least.
+# As many levels as the compiled reader surely has stack for: each takes a byte at least. The second
+# one counts levels, each of which takes some 2 KiB of a stack that is 8 MiB, and 2 at the worst.
 _NESTED_BYTES_MAX: Final = 500
+_FITTED_LEVELS_MAX: Final = 750
 _OWN: Final = object()
 
 
@@ -54,11 +59,12 @@ class AvroSerializer(SchemaSerializer):
         registry: SchemaRegistry,
         schema: str | Schema | None = None,
         *,
-        to_dict: Callable[[Any], Any] = plain_fields,
+        to_dict: Callable[[Any], Any] | None = None,
         options: SchemaOptions | None = None,
         owns_registry: bool = False,
     ) -> None:
-        """`to_dict` makes of a value what the schema describes."""
+        """`to_dict` makes of a value what the schema describes; without it, an object is its
+        fields."""
         super().__init__(registry, options, owns_registry=owns_registry)
         self._fastavro = need("fastavro", "avro")
         self._schema = None if schema is None else avro_schema(schema)
@@ -81,6 +87,10 @@ class AvroSerializer(SchemaSerializer):
             name = json.loads(_PRIMITIVES[type(value)])
         return self.options.subject(place, name)
 
+    def has_own(self, value: Any) -> bool:
+        """Where one was given, or the type has one."""
+        return self._schema is not None or type(value) in _PRIMITIVES
+
     async def own_schema(self, value: Any) -> Schema | None:
         """The given one, or the type's."""
         if self._schema is not None:
@@ -94,16 +104,26 @@ class AvroSerializer(SchemaSerializer):
             raise SerializationFailed(
                 f"the subject has a schema of another kind: {schema.type}", schema=schema_id
             )
-        parsed, _ = await parse_avro(self.registry, schema)
-        prefix, to_dict = frame(schema_id), self._to_dict
-        if is_bytes(parsed):
-            return lambda value: prefix + bytes(value)
-        write_to = self._fastavro.schemaless_writer
+        parsed, named = await parse_avro(self.registry, schema)
+        prefix, to_dict, fit = frame(schema_id), self._to_dict, Values(named).fit(parsed)
+        write_to, is_plain = self._fastavro.schemaless_writer, is_bytes(parsed)
 
         def write(value: Any) -> bytes:
+            try:
+                fitted = fit(value if to_dict is None else to_dict(value))
+            except Misfit as misfit:
+                raise SerializationFailed(
+                    f"it does not fit its schema: {misfit}", schema=schema_id, at=misfit.at
+                ) from None
+            except RecursionError:
+                raise SerializationFailed(
+                    "it is nested too deeply, or contains itself", schema=schema_id
+                ) from None
+            if is_plain:
+                return prefix + bytes(fitted)
             buffer = BytesIO()
             buffer.write(prefix)
-            write_to(buffer, parsed, to_dict(value))
+            write_to(buffer, parsed, fitted)
             return buffer.getvalue()
 
         return write
@@ -142,13 +162,24 @@ class AvroDeserializer(SchemaDeserializer):
         if problem is not None:
             raise DeserializationFailed(problem, schema=key)
         compiled, make = self._fastavro.schemaless_reader, self._make
-        in_python = need("fastavro._read_py", "avro").schemaless_reader
 
         def read(data: bytes, at: int) -> Any:
             buffer = BytesIO(data)
             buffer.seek(at)
-            may_nest = shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX
-            value = (in_python if may_nest else compiled)(buffer, writers, readers)
+            if shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX:
+                nested = NestedReader(named, buffer)
+                value = nested.read(writers)
+                if readers is not None:
+                    if nested.deepest > _FITTED_LEVELS_MAX:
+                        raise DeserializationFailed(
+                            "it is nested too deeply to be fitted to another schema",
+                            schema=key,
+                            levels_max=_FITTED_LEVELS_MAX,
+                        )
+                    buffer.seek(at)
+                    value = compiled(buffer, writers, readers)
+            else:
+                value = compiled(buffer, writers, readers)
             if buffer.tell() != len(data):
                 raise DeserializationFailed(
                     "there are bytes behind the value", schema=key, bytes=len(data) - buffer.tell()

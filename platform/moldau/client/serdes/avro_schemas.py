@@ -4,8 +4,8 @@ Some bytes can do harm with a schema that looks harmless, and a reader must not 
 somebody wrote into a topic:
 
 * a schema that contains itself lets few bytes nest so deeply that fastavro's compiled reader runs
-  out of stack, which ends the process; so where the payload is long enough for that, the reader in
-  Python reads it, which ends with an error instead;
+  out of stack, which ends the process; so where the payload is long enough for that, `avro_nested`
+  reads it;
 * a record that needs itself never ends;
 * an array whose items take no bytes may claim billions of them.
 """

@@ -1,7 +1,8 @@
 """What the serdes with a Schema Registry have in common: the schema's id before the payload.
 
 A serializer asks the registry once for each place (and kind of value), a deserializer once for each
-schema; from then on both answer at once. What has to be asked for first comes as an awaitable.
+schema; from then on both answer at once. What has to be asked for first comes as an awaitable. Who
+writes with the latest version of a subject asks again when `latest.cache.ttl.sec` is over.
 
 Invariant: what is remembered is bounded; a codec is used with the very schema whose id is written
 before it, or read from before it.
@@ -66,8 +67,12 @@ class SchemaSerializer(_Registered, ABC):
         """Under which subject the value's schema is."""
 
     @abstractmethod
+    def has_own(self, value: Any) -> bool:
+        """Whether the value brings a schema along; else it has to be the registry's."""
+
+    @abstractmethod
     async def own_schema(self, value: Any) -> Schema | None:
-        """The schema that the value brings along; None if it has to be the registry's."""
+        """The schema that the value brings along; None if it brings none."""
 
     @abstractmethod
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
@@ -105,7 +110,7 @@ class SchemaSerializer(_Registered, ABC):
 
     def _known(self, value: Any, place: Place) -> Write | None:
         kind = self.kind_of(value)
-        if self.options.use_latest:
+        if self._follows_latest(value):
             return self._known_latest(value, kind, place)
         last = self._last
         if last is not None and last[0] is place and last[1] == kind:
@@ -114,6 +119,11 @@ class SchemaSerializer(_Registered, ABC):
         if write is not None:
             self._last = (place, kind, write)
         return write
+
+    def _follows_latest(self, value: Any) -> bool:
+        """Whether the schema is the latest of the subject, which may be another one any time."""
+        options = self.options
+        return options.use_id is None and (options.use_latest or not self.has_own(value))
 
     def _known_latest(self, value: Any, kind: Hashable, place: Place) -> Write | None:
         """The latest version may be another one by now: it is the registry's client who knows."""
@@ -129,7 +139,7 @@ class SchemaSerializer(_Registered, ABC):
         if write is None:
             write = await self.writer(schema_id, schema, value)
             self._by_id.put((schema_id, kind), write)
-        if not self.options.use_latest:
+        if not self._follows_latest(value):
             self._writers.put((place, kind), write)
         return write(value)
 

@@ -21,7 +21,13 @@ from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializ
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import JSON, Schema
-from moldau.client.serdes.typed_json import is_struct, object_reader, read_json, write_json
+from moldau.client.serdes.typed_json import (
+    is_struct,
+    object_reader,
+    read_json,
+    write_json,
+    write_looked_at,
+)
 from moldau.client.serdes.wire import SchemaKey, frame
 from moldau.errors import ConfigError
 
@@ -29,7 +35,6 @@ Check = Callable[[Any], None]
 
 _DEPTH_MAX: Final = 32
 _BASE: Final = "json-schema:///"
-_PLAIN: Final = (dict, list, str, int, float, bool)
 
 
 class JsonSchemaSerializer(SchemaSerializer):
@@ -61,6 +66,10 @@ class JsonSchemaSerializer(SchemaSerializer):
         """Named by the schema's title."""
         return self.options.subject(place, self._name)
 
+    def has_own(self, value: Any) -> bool:
+        """Where one was given."""
+        return self._schema is not None
+
     async def own_schema(self, value: Any) -> Schema | None:
         """The given one."""
         return self._schema
@@ -77,8 +86,8 @@ class JsonSchemaSerializer(SchemaSerializer):
         check = await checker(self.registry, schema, schema_id, SerializationFailed)
 
         def write(value: Any) -> bytes:
-            data = write_json(value)
-            check(value if type(value) in _PLAIN else read_json(data))
+            data, is_plain = write_looked_at(value)
+            check(value if is_plain else read_json(data))
             return prefix + data
 
         return write

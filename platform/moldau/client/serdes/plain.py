@@ -4,8 +4,8 @@ Numbers are big-endian and of one size, a UUID is its text, a boolean one byte. 
 in one point: text that is not in its encoding is an error and not a question mark, because what a
 serde changes silently is lost.
 
-Invariant: what a serializer wrote, its deserializer gives back; a value of another type or out of
-range is refused and never converted.
+Invariant: what a serializer wrote, its deserializer gives back, a `float` rounded to its 4 bytes; a
+value of another type or out of range is refused and never converted.
 """
 
 from __future__ import annotations
@@ -91,15 +91,19 @@ class NumberSerializer:
     def __init__(self, kind: str) -> None:
         layout, self._types = _NUMBERS[kind]
         self._kind = kind
-        self._pack = struct.Struct(layout).pack
+        self._struct = struct.Struct(layout)
+        self._rounds = float in self._types
 
     def __call__(self, value: Any, place: Place, /) -> bytes:
         if type(value) not in self._types:
             raise SerializationFailed(f"a number of the kind {self._kind} was expected")
         try:
-            return self._pack(value)
+            data = self._struct.pack(value)
         except (struct.error, OverflowError):
             raise SerializationFailed(f"out of range for {self._kind}", value=value) from None
+        if self._rounds and type(value) is int and self._struct.unpack(data)[0] != value:
+            raise SerializationFailed(f"{self._kind} cannot hold it exactly", value=value)
+        return data
 
 
 class NumberDeserializer:

@@ -4,9 +4,12 @@ A value is an instance of a generated class. What is registered is the file that
 descriptor in base64, which every registry reads; the files that it imports are registered first,
 each under its own name, except those that Google ships with protobuf.
 
-A deserializer with a generated class reads that message; one without makes a class of the
-registry's schema, for which the registry must give descriptors (`format=serialized`: Confluent's
-and Karapace do).
+A deserializer with a generated class reads that message and no other; one without makes a class of
+the registry's schema, for which the registry must give descriptors (`format=serialized`:
+Confluent's and Karapace do).
+
+Invariant: the message that is read is the one that was written: its path is looked up in the schema
+of its id, once for each, because the bytes of one message are often good for another as well.
 """
 
 from __future__ import annotations
@@ -19,6 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
 from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
+from moldau.client.serdes.protobuf_messages import (
+    Messages,
+    messages_of_file,
+    messages_of_text,
+)
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import PROTOBUF, Reference, Schema
@@ -55,6 +63,10 @@ class ProtobufSerializer(SchemaSerializer):
         """Named by the message."""
         return self.options.subject(place, _descriptor_of(value).full_name)
 
+    def has_own(self, value: Any) -> bool:
+        """Always: its class has it."""
+        return True
+
     async def own_schema(self, value: Any) -> Schema | None:
         """The file that declares the message."""
         return await self._file_schema(_descriptor_of(value).file)
@@ -82,7 +94,17 @@ class ProtobufSerializer(SchemaSerializer):
             raise SerializationFailed(
                 f"the subject has a schema of another kind: {schema.type}", schema=schema_id
             )
-        prefix = frame(schema_id) + write_indexes(_path_of(_descriptor_of(value)))
+        descriptor = _descriptor_of(value)
+        path: tuple[int, ...] | None = _path_of(descriptor)
+        if self.options.use_latest or self.options.use_id is not None:
+            path = _messages_of(schema).path_of(descriptor.full_name)
+        if path is None:
+            raise SerializationFailed(
+                "the schema to write with does not have the message",
+                schema=schema_id,
+                message=descriptor.full_name,
+            )
+        prefix = frame(schema_id) + write_indexes(path)
         return lambda message: prefix + message.SerializeToString()
 
 
@@ -103,27 +125,27 @@ class ProtobufDeserializer(SchemaDeserializer):
 
     async def reader(self, key: SchemaKey) -> Read:
         """Reads the path, then the message."""
-        given = self._type
-        if given is not None:
-            return lambda data, at: _parse(given, data, read_indexes(data, at)[1])
-        pool, file_name = await self._pool(key)
+        schema = await self.schema_of(key, PROTOBUF, format=_SERIALIZED)
+        if self._type is not None:
+            return _reader_of(self._type, _messages_of(schema), key)
+        pool = await self._pool(key, schema)
+        messages = _messages_of(schema)
         classes: dict[tuple[int, ...], type[Message]] = {}
 
         def read(data: bytes, at: int) -> Any:
             path, at = read_indexes(data, at)
             found = classes.get(path)
             if found is None:
-                found = classes[path] = _class_at(pool, file_name, path)
+                found = classes[path] = _class_at(pool, messages.names_at(path), path)
             return _parse(found, data, at)
 
         return read
 
-    async def _pool(self, key: SchemaKey) -> tuple[DescriptorPool, str]:
+    async def _pool(self, key: SchemaKey, schema: Schema) -> DescriptorPool:
         """The file of the schema, and all that it imports, apart from those of other schemas."""
         from google.protobuf.descriptor_pool import DescriptorPool
 
         pool = DescriptorPool()
-        schema = await self.schema_of(key, PROTOBUF, format=_SERIALIZED)
         file = _file_of(schema, key)
         added: set[str] = set()
         for name in file.dependency:
@@ -131,7 +153,7 @@ class ProtobufDeserializer(SchemaDeserializer):
         await self._add_references(pool, schema, added, _DEPTH_MAX)
         file.name = file.name or "default"
         pool.AddSerializedFile(file.SerializeToString())
-        return pool, file.name
+        return pool
 
     async def _add_references(
         self, pool: DescriptorPool, schema: Schema, added: set[str], depth: int
@@ -169,7 +191,8 @@ def _path_of(descriptor: Descriptor) -> tuple[int, ...]:
     return (index,) if parent is None else (*_path_of(parent), index)
 
 
-def _file_of(schema: Schema, key: SchemaKey) -> Any:
+def _descriptor_file(schema: Schema) -> Any:
+    """The descriptor in base64; None for text."""
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
@@ -177,11 +200,18 @@ def _file_of(schema: Schema, key: SchemaKey) -> Any:
         return descriptor_pb2.FileDescriptorProto.FromString(
             base64.b64decode(schema.text, validate=True)
         )
-    except (binascii.Error, ValueError, DecodeError) as error:
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+
+
+def _file_of(schema: Schema, key: SchemaKey) -> Any:
+    file = _descriptor_file(schema)
+    if file is None:
         raise DeserializationFailed(
             "the registry gives its schema as text only: give the deserializer the generated class",
             schema=key,
-        ) from error
+        )
+    return file
 
 
 def _add_shipped(pool: DescriptorPool, name: str, added: set[str]) -> None:
@@ -211,17 +241,42 @@ def _import_shipped(name: str) -> None:
         ) from error
 
 
-def _class_at(pool: DescriptorPool, file_name: str, path: tuple[int, ...]) -> type[Message]:
+def _messages_of(schema: Schema) -> Messages:
+    """Of the descriptor, or of the text where the registry has that."""
+    file = _descriptor_file(schema)
+    return messages_of_text(schema.text) if file is None else messages_of_file(file)
+
+
+def _reader_of(kind: type[Message], messages: Messages, key: SchemaKey) -> Read:
+    """Reads that message, and refuses all others."""
+    wanted = kind.DESCRIPTOR.full_name
+    fitting: set[tuple[int, ...]] = set()
+
+    def read(data: bytes, at: int) -> Any:
+        path, at = read_indexes(data, at)
+        if path not in fitting:
+            names = messages.names_at(path)
+            _refuse_nothing(names, path)
+            if wanted not in names:
+                raise DeserializationFailed(
+                    f"it is a {names[0]}, not a {wanted}", schema=key, path=path
+                )
+            fitting.add(path)
+        return _parse(kind, data, at)
+
+    return read
+
+
+def _refuse_nothing(names: list[str], path: tuple[int, ...]) -> None:
+    if not names:
+        raise DeserializationFailed("its schema has no such message", path=path)
+
+
+def _class_at(pool: DescriptorPool, names: list[str], path: tuple[int, ...]) -> type[Message]:
     from google.protobuf.message_factory import GetMessageClass
 
-    messages: Any = list(pool.FindFileByName(file_name).message_types_by_name.values())
-    found: Any = None
-    for index in path:
-        if index >= len(messages):
-            raise DeserializationFailed("its schema has no such message", path=path)
-        found = messages[index]
-        messages = found.nested_types
-    made: type[Message] = GetMessageClass(found)
+    _refuse_nothing(names, path)
+    made: type[Message] = GetMessageClass(pool.FindMessageTypeByName(names[0]))
     return made
 
 

@@ -1,0 +1,137 @@
+"""Reads Avro that is nested as deeply as it likes, on a stack of its own.
+
+fastavro's compiled reader takes some 2 KiB of the thread's stack a level and ends the process where
+that is used up; its reader in Python ends at Python's limit, with a hundred and some records in one
+another. So what may be nested deeply is read here, and how deep it was is known afterwards.
+
+Invariant: the value is that of fastavro's reader, for the schema that it was written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from io import BytesIO
+from typing import Any, Final
+
+from moldau.client.serdes.contract import DeserializationFailed
+from moldau.client.serdes.extras import need
+
+# More than fastavro can read in a thread of the usual 8 MiB of stack.
+DEPTH_MAX: Final = 10_000
+
+_Inside = Generator[Any, Any, Any]
+"""Gives the schema of the next value inside, is sent the value, and returns the whole."""
+
+_LEAVES: Final = {
+    "null": "read_null",
+    "boolean": "read_boolean",
+    "int": "read_int",
+    "long": "read_long",
+    "float": "read_float",
+    "double": "read_double",
+    "bytes": "read_bytes",
+    "string": "read_utf8",
+}
+
+
+class NestedReader:
+    """Reads one value. `deepest` is then how many records, arrays and maps were in one another."""
+
+    def __init__(self, named: Mapping[str, Any], buffer: BytesIO) -> None:
+        self._named = named
+        self._decoder = need("fastavro.io.binary_decoder", "avro").BinaryDecoder(buffer)
+        self._logical = need("fastavro.read", "avro").LOGICAL_READERS
+        self.deepest = 0
+
+    def read(self, schema: Any) -> Any:
+        """The value."""
+        inside: list[_Inside] = []
+        while True:
+            leaf, opened = self._open(schema)
+            if opened is not None:
+                inside.append(opened)
+                self.deepest = max(self.deepest, len(inside))
+                if len(inside) > DEPTH_MAX:
+                    raise DeserializationFailed("it is nested too deeply", levels_max=DEPTH_MAX)
+            value = leaf
+            while inside:
+                try:
+                    schema = inside[-1].send(value)
+                    break
+                except StopIteration as end:
+                    inside.pop()
+                    value = end.value
+            else:
+                return value
+
+    def _open(self, schema: Any) -> tuple[Any, _Inside | None]:
+        """A value that has none inside, or what reads one that has."""
+        while True:
+            if isinstance(schema, list):
+                schema = schema[self._index(len(schema))]
+            elif isinstance(schema, str) and schema not in _LEAVES:
+                schema = self._named[schema]
+            else:
+                break
+        if isinstance(schema, str):
+            return getattr(self._decoder, _LEAVES[schema])(), None
+        kind = schema["type"]
+        opens = _OPENS.get(kind) if isinstance(kind, str) else None
+        if opens is not None:
+            return None, opens(self, schema)
+        if kind == "fixed":
+            return self._made(schema, self._decoder.read_fixed(schema["size"])), None
+        if kind == "enum":
+            symbols = schema["symbols"]
+            return self._made(schema, symbols[self._index(len(symbols))]), None
+        leaf, opened = self._open(kind)
+        return (leaf, opened) if opened is not None else (self._made(schema, leaf), None)
+
+    def _index(self, count: int) -> int:
+        index: int = self._decoder.read_long()
+        if not 0 <= index < count:
+            raise DeserializationFailed("a branch or symbol that its schema has not", index=index)
+        return index
+
+    def _record(self, schema: Any) -> _Inside:
+        record = {}
+        for each in schema["fields"]:
+            record[each["name"]] = yield each["type"]
+        return self._made(schema, record)
+
+    def _array(self, schema: Any) -> _Inside:
+        items = []
+        while count := self._count():
+            for _ in range(count):
+                items.append((yield schema["items"]))
+        return self._made(schema, items)
+
+    def _map(self, schema: Any) -> _Inside:
+        entries = {}
+        while count := self._count():
+            for _ in range(count):
+                key = self._decoder.read_utf8()
+                entries[key] = yield schema["values"]
+        return self._made(schema, entries)
+
+    def _count(self) -> int:
+        """How many are in the next block; 0 at the end."""
+        count: int = self._decoder.read_long()
+        if count < 0:
+            self._decoder.read_long()  # the block's size, for those who skip it
+        return abs(count)
+
+    def _made(self, schema: Any, value: Any) -> Any:
+        """By the schema's logical type, where it has one that is known."""
+        if "logicalType" not in schema:
+            return value
+        make = self._logical.get(f"{schema['type']}-{schema['logicalType']}")
+        return value if make is None else make(value, schema, None)
+
+
+_OPENS: Final[dict[str, Callable[[NestedReader, Any], _Inside]]] = {
+    "record": NestedReader._record,
+    "error": NestedReader._record,
+    "array": NestedReader._array,
+    "map": NestedReader._map,
+}
