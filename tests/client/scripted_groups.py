@@ -33,7 +33,9 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from moldau.protocol.messages.sync_group import SyncGroupRequest
@@ -156,15 +158,17 @@ class ScriptedGroups:
             stored = self.offsets.setdefault(request.group_id, {})
             for topic in request.topics:
                 name = self.cluster.find(topic.name, topic.topic_id)
-                for each in topic.partitions:
+                for each in topic.partitions if name else ():
                     where = (name, each.partition_index)
                     if self.on_commit is not None:
                         self.on_commit(where, each.committed_offset)
                     stored[where] = each.committed_offset
                     self.commits.append((request.member_id, where, each.committed_offset))
-        return _committed(request, code)
+        return _committed(request, code, self.cluster)
 
     def _fetch(self, request: OffsetFetchRequest) -> Response:
+        if not request.groups:  # as before version 8
+            return self._fetch_as_before(request)
         (group,) = request.groups
         stored = self.offsets.get(group.group_id, {})
         topics = [
@@ -187,8 +191,33 @@ class ScriptedGroups:
         found = OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
         return OffsetFetchResponse(groups=[found])
 
+    def _fetch_as_before(self, request: OffsetFetchRequest) -> Response:
+        stored = self.offsets.get(request.group_id, {})
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetFetchResponsePartition(
+                            partition_index=index,
+                            committed_offset=stored.get((topic.name, index), -1),
+                            metadata="",
+                            error_code=0,
+                        )
+                        for index in topic.partition_indexes
+                    ],
+                )
+                for topic in request.topics or ()
+            ]
+        )
 
-def _committed(request: OffsetCommitRequest, code: ErrorCode) -> Response:
+
+def _committed(request: OffsetCommitRequest, code: ErrorCode, cluster: Any = None) -> Response:
+    """Topics that the cluster does not have by their ids are refused."""
+    here = {
+        topic.topic_id: not cluster or bool(cluster.find(topic.name, topic.topic_id))
+        for topic in request.topics
+    }
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -196,7 +225,8 @@ def _committed(request: OffsetCommitRequest, code: ErrorCode) -> Response:
                 topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=code
+                        partition_index=each.partition_index,
+                        error_code=code if here[topic.topic_id] else ErrorCode.UNKNOWN_TOPIC_ID,
                     )
                     for each in topic.partitions
                 ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Admin, Resource, ResourceType, TopicPartition
+from moldau.client import Admin, NewTopic, Resource, ResourceType, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.alter_replica_log_dirs import (
@@ -15,10 +15,12 @@ from moldau.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.delete_records import DeleteRecordsRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.negotiation import supported_versions
 from moldau.runtime import Runtime
+from moldau.runtime.simulated import SimulationFailed
 from tests.client import scripted
 from tests.client.world import BOOTSTRAP, ClientWorld
 
@@ -162,3 +164,36 @@ def test_deletion_that_reaches_no_leader_fails_as_a_whole() -> None:
         error = _delete(world, {FIRST: 5, SECOND: 7})
     assert error.code is ErrorCode.REQUEST_TIMED_OUT
     assert error.context["setting"] == "default.api.timeout.ms"
+
+
+@pytest.mark.parametrize("placed", [[[1, 2], [2, 1]], {1: (2, 1), 0: [1, 2]}])
+def test_replicas_are_placed_by_the_order_of_partitions_or_by_their_numbers(placed: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with Admin(
+            bootstrap_servers=BOOTSTRAP, runtime=runtime, default_api_timeout_ms=500
+        ) as admin:
+            await admin.create_topics([NewTopic("t", assignments=placed)])
+
+    with ClientWorld() as world:
+        world.cluster.served[19] = supported_versions("broker")[19]
+        world.cluster.silence.add(CreateTopicsRequest)
+        with pytest.raises(SimulationFailed, match="REQUEST_TIMED_OUT"):
+            world.run_client(main)
+        asked = [
+            each for _, each in world.cluster.requests if isinstance(each, CreateTopicsRequest)
+        ]
+    made = asked[0].topics[0].assignments
+    assert {each.partition_index: each.broker_ids for each in made} == {0: [1, 2], 1: [2, 1]}
+
+
+@pytest.mark.parametrize("placed", [[1, 2], {0: 1}, {"a": [1]}, [["x"]], "ab", 7])
+def test_what_places_no_replicas_is_refused_with_what_is_wanted(placed: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with Admin(bootstrap_servers=BOOTSTRAP, runtime=runtime) as admin:
+            with pytest.raises(TypeError, match=r"are given as a list|is an int, not"):
+                await admin.create_topics([NewTopic("t", assignments=placed)])
+            with pytest.raises(TypeError, match=r"are given as a list|is an int, not"):
+                await admin.create_partitions("t", 3, assignments=placed)
+
+    with ClientWorld() as world:
+        world.run_client(main)

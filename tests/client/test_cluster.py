@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -280,6 +281,31 @@ def test_an_admin_does_not_go_on_asking_for_a_topic_that_a_call_named_in_vain() 
         world.run_client(main)
         assert before[0] >= 2, "it was tried for default.api.timeout.ms"
         assert len(asked_about(world, "typo")) <= before[0] + 1
+
+
+@pytest.mark.parametrize("kind", [Admin, Consumer])
+def test_a_topic_that_was_asked_about_once_in_vain_is_not_asked_for_ever(kind: Any) -> None:
+    """Not by what happens to be refreshed later either."""
+
+    async def main(runtime: Runtime) -> None:
+        options = {"metadata_max_age_ms": 60_000, "default_api_timeout_ms": 3_000}
+        async with kind(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options) as client:
+            ask = client.list_offsets if kind is Admin else client.offsets
+            await ask({TopicPartition("t", 0): LATEST})
+            for name in ("typo", "late"):
+                with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                    await ask({TopicPartition(name, 0): LATEST})
+            world.cluster.add_topic("late", [1])
+            await asyncio.sleep(400)
+            world.cluster.requests.clear()
+            await asyncio.sleep(400)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main, within=1_000)
+        assert asked_about(world, "t"), "what there is stays known"
+        assert asked_about(world, "late"), "also what came into being meanwhile"
+        assert asked_about(world, "typo") == []
 
 
 def test_a_closed_client_says_so() -> None:

@@ -352,6 +352,30 @@ def test_what_was_sought_away_from_does_not_come_any_more() -> None:
         assert world.run_client(main) == {0: list(range(90, 100))}
 
 
+def test_without_a_reset_a_log_that_has_diverged_is_not_read_until_somebody_seeks() -> None:
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime, metadata_max_age_ms=200, auto_offset_reset="none") as reader:
+            reader.assign([("t", 0)])
+            await reader.seek_to_beginning()
+            await read_all(reader, 30)
+            log.truncate(20)
+            world.cluster.move("t", 0, 2)
+            fill(log, 30)
+            for _ in range(3):
+                with pytest.raises(KafkaError, match="seek to go on") as caught:
+                    await reader.poll(5.0)
+                told = caught.value.context
+                assert (told["offset"], told["log_ends"]) == (30, 20)
+                assert reader.position("t", 0) == 30
+            reader.seek("t", 0, 20)
+            return await read_all(reader, 30)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 30)
+        assert world.run_client(main) == {0: list(range(20, 50))}
+
+
 def test_records_that_an_unclean_election_took_back_are_noticed() -> None:
     """The new log is as long as the old one was: only its epochs tell that it is another one."""
 

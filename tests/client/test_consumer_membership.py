@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeart
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
+from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from tests.client.group.test_simulated_groups import OPTIONS
 from tests.client.test_consumer import consumer, fill, read_all
@@ -66,6 +69,45 @@ def test_a_rebalance_can_be_asked_for_where_members_decide(kind: str) -> None:
             each.reason for _, each in world.cluster.requests if isinstance(each, JoinGroupRequest)
         }
         assert ("disks have come" in reasons) is is_possible
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("knows_it", [True, False])
+def test_offsets_that_a_transaction_may_change_are_never_taken_for_what_is_committed(
+    isolation: str, knows_it: bool
+) -> None:
+    """Where the broker knows of such offsets (KIP-447)."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager", isolation_level=isolation) as reader:
+            reader.assign([("t", 0)])
+            await read_all(reader, 10)
+            await reader.committed()
+
+    with ClientWorld() as world:
+        if not knows_it:
+            world.cluster.served[9] = Versions(5, 6)
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+        asked = [each for _, each in world.cluster.requests if isinstance(each, OffsetFetchRequest)]
+        assert [each.require_stable for each in asked] == [knows_it] * 2
+
+
+@pytest.mark.parametrize("pattern", ["a(", re.compile(b"a")])
+def test_a_pattern_that_is_none_is_refused_with_what_is_wrong(pattern: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager") as reader:
+            if isinstance(pattern, str):
+                with pytest.raises(KafkaError, match="INVALID_REGULAR_EXPRESSION") as caught:
+                    await reader.subscribe(pattern=pattern)
+                assert caught.value.context["pattern"] == pattern
+                assert "unterminated subpattern" in caught.value.reason
+            else:
+                with pytest.raises(TypeError, match="a pattern is of str"):
+                    await reader.subscribe(pattern=pattern)
+
+    with ClientWorld() as world:
+        world.run_client(main)
 
 
 @pytest.mark.parametrize("kind", ["eager", "consumer"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.client.fetched import Fetched
 from moldau.client.metadata import TopicPartition
@@ -78,6 +82,66 @@ def test_aborted_transactions_are_skipped_up_to_their_marker() -> None:
     assert taken(data, 0, aborted) == [2, 3, 7, 8]
     assert taken(data, 0, []) == [0, 1, 2, 3, 4, 5, 7, 8]
     assert taken(data, 0, None) == [0, 1, 2, 3, 4, 5, 7, 8]
+
+
+Step = tuple[int, ControlType | None]
+"""A producer that writes two records, or ends its transaction."""
+
+
+def log_of(steps: list[Step]) -> tuple[bytes, list[AbortedTransaction], list[int]]:
+    """The log, what a broker says of it (in the order of the markers), and the offsets of all that
+    was committed or left open, by a plain model: whose fate is known when the marker comes."""
+    data, offset = b"", 0
+    began: dict[int, int] = {}
+    written: dict[int, list[int]] = {}
+    aborted, seen = [], []
+    for producer_id, marker in steps:
+        if marker is None:
+            began.setdefault(producer_id, offset)
+            written.setdefault(producer_id, []).extend((offset, offset + 1))
+            data += batch(offset, 2, Producer(producer_id, 0, 0, True))
+            offset += 2
+            continue
+        data += bytes(
+            encode_control_batch(
+                [(marker, b"\0\0\0\0\0\0")], 0, offset, producer=Producer(producer_id, 0)
+            )
+        )
+        offset += 1
+        first, offsets = began.pop(producer_id, None), written.pop(producer_id, [])
+        if marker is ControlType.COMMIT:
+            seen += offsets
+        elif first is not None:
+            aborted.append(AbortedTransaction(producer_id=producer_id, first_offset=first))
+    seen += [each for offsets in written.values() for each in offsets]
+    return data, aborted, sorted(seen)
+
+
+def test_of_two_that_overlap_the_one_that_began_first_may_end_last() -> None:
+    abort = ControlType.ABORT
+    data, aborted, seen = log_of([(10, None), (11, None), (11, abort), (10, None), (10, abort)])
+    assert [(each.producer_id, each.first_offset) for each in aborted] == [(11, 2), (10, 0)]
+    assert (taken(data, 0, aborted), seen) == ([], [])
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.integers(10, 13),
+            st.sampled_from([None, None, None, ControlType.ABORT, ControlType.COMMIT]),
+        ),
+        max_size=24,
+    ),
+    order=st.randoms(use_true_random=False),
+    most=st.sampled_from([1, 3, 100]),
+)
+def test_what_was_aborted_is_never_given_out_however_transactions_overlap(
+    steps: list[Step], order: Random, most: int
+) -> None:
+    data, aborted, seen = log_of(steps)
+    assert taken(data, 0, aborted, most) == seen
+    order.shuffle(aborted)
+    assert taken(data, 0, aborted, most) == seen
 
 
 def test_damage_is_told_with_its_place_after_what_is_before_it() -> None:

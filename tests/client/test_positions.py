@@ -138,6 +138,46 @@ def test_without_a_reset_a_truncation_is_told() -> None:
         made.take(10)
     context = caught.value.context
     assert (context["topic"], context["offset"], context["log_ends"]) == ("t", 10, 7)
+    assert (position.position, position.fetch_offset, position.fetch_epoch) == (10, 10, 5)
+    assert made.to_fetch(0.0, cluster(epoch=6)) == {}, "nothing is read of a log that has diverged"
+    assert made.waiting(State.VALIDATING, 0.0) == [position]
+    made.validated(position.asked(), 7, 5)
+    with pytest.raises(KafkaError, match="seek to go on"):
+        made.take(10)
+    position.seek(7)
+    assert (made.take(10), position.state) == ([], State.READING)
+
+
+def test_without_a_reset_what_was_read_is_gone_on_with_when_it_is_back() -> None:
+    made = positions("none")
+    position = reading(made, cluster())
+    made.leaders_changed(cluster(epoch=6))
+    made.validated(position.asked(), 7, 5)
+    with pytest.raises(KafkaError, match="truncated"):
+        made.take(10)
+    made.validated(position.asked(), 15, 5)
+    assert (position.state, position.fetch_offset) == (State.READING, 10), "no gap behind it"
+
+
+def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None:
+    """1. A topic is deleted. 2. Another partition of it is assigned while it is away. 3. Another
+    topic has its name: what was read of the first one is not committed to that."""
+    other = TopicPartition("t", 1)
+    made, metadata = positions(), cluster()
+    metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
+    made.check_topics(metadata, waits=False)
+    metadata.topics.pop("t")
+    made.assign([T0, other])
+    made.check_topics(metadata, waits=False)
+    assert made.topic_ids([T0, other], metadata) == dict.fromkeys((T0, other), b"o" * 16)
+    made.require(other).topic_id = b"n" * 16
+    assert made.topic_ids([T0, other], metadata) == {T0: b"o" * 16, other: b"n" * 16}
+    metadata.topics["u"] = Topic("u", b"u" * 16, ())
+    elsewhere = TopicPartition("u", 0), TopicPartition("v", 0)
+    assert made.topic_ids(elsewhere, metadata) == {
+        elsewhere[0]: b"u" * 16,
+        elsewhere[1]: bytes(16),
+    }
 
 
 def test_a_replica_near_by_is_read_until_it_fails_or_its_time_is_over() -> None:
@@ -203,7 +243,7 @@ def test_in_a_topic_that_was_made_again_a_partition_begins_anew(waits: bool) -> 
     asked = made.require(T0).asked()
     metadata.topics.pop("t")
     assert made.check_topics(metadata, waits=waits) == set(), "gone, and who knows for how long"
-    assert made.topic_ids(["t"], metadata) == {"t": b"o" * 16}
+    assert made.topic_ids([T0], metadata) == {T0: b"o" * 16}
     metadata.topics["t"] = Topic("t", b"n" * 16, cluster().topics["t"].partitions)
     assert made.check_topics(metadata, waits=waits) == {T0}
     assert made.current(asked) is None

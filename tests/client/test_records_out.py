@@ -76,6 +76,44 @@ def test_a_part_that_begins_is_at_no_time_given_out_whole_or_as_far_as_another_w
     assert looked.seen == [{A: 1003, B: 7}]
 
 
+def test_done_is_what_lies_before_the_record_or_part_at_hand() -> None:
+    out = RecordsOut()
+    assert out.done() is None
+    out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])
+    assert out.done() is None, "nobody goes through them"
+    records = out.records()
+    assert [next(records).offset, out.done()] == [0, {A: 0, B: 7}]
+    assert [next(records).offset, next(records).offset] == [1, 2]
+    assert (out.done(), out.consumed()) == ({A: 2, B: 7}, {A: 3, B: 7})
+    assert next(records).offset == 7
+    assert out.done() == {B: 7, A: 3}
+    assert out.take_part(1) == part(B, 8, 1)._replace(next_offset=9, high_watermark=9)
+    assert (out.done(), out.consumed()) == ({B: 8, A: 3}, {A: 3})
+    assert [each.next_offset for each in out.take(9)] == [5]
+    assert out.done() is None, "it is not known what of this was worked on"
+
+
+def test_what_was_not_decoded_yet_goes_by_the_next_polls_count_and_pauses() -> None:
+    paused: set[TopicPartition] = set()
+    out = RecordsOut()
+    out.is_paused = paused.__contains__
+    out.hold([part(A, 0, 5), part(B, 7, 3)])
+    assert sum(len(each.records) for each in out.begin_decoding(80)) == 8
+    assert out.consumed() == {A: 0, B: 7}
+    paused.add(A)
+    assert [each.offsets() for each in out.begin_decoding(1)] == [[7]]
+    assert out.end_decoding() == {B}
+    assert out.consumed() == {A: 0, B: 8}
+    paused.clear()
+    assert [each.offsets() for each in out.begin_decoding(7)] == [[0, 1, 2, 3, 4], [8, 9]]
+    paused.add(A)
+    assert out.end_decoding() == {B}, "paused while it was decoded"
+    paused.clear()
+    assert [each.offsets() for each in out.begin_decoding(80)] == [[0, 1, 2, 3, 4]]
+    out.drop([A])
+    assert (out.end_decoding(), out.consumed()) == (set(), {})
+
+
 class Turns:
     """A lock that counts."""
 

@@ -10,7 +10,7 @@ from typing import Final, TypeVar, cast
 from moldau.client import settings as rows
 from moldau.client.absence import final, maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import by_partition, name_of, names_of, several
+from moldau.client.arguments import by_partition, name_of, names_of, several, whole
 from moldau.client.backoff import may_work_later
 from moldau.client.cluster import CONTROLLER
 from moldau.client.metadata import Metadata, Topic, TopicPartition
@@ -62,13 +62,14 @@ _METADATA_BY_ID: Final = 12
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be made. -1 counts mean the broker's defaults; `assignments` places replicas by
-    hand, a list of brokers for each partition, and then both counts stay -1."""
+    hand, a list of brokers for each partition, in their order or by their numbers (`{0: [1, 2]}`),
+    and then both counts stay -1."""
 
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
-    assignments: Sequence[Sequence[int]] = ()
+    assignments: Sequence[Sequence[int]] | Mapping[int, Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,10 @@ class TopicAdmin(AdminRequests):
             placed = (
                 None
                 if assignments is None
-                else [CreatePartitionsAssignment(broker_ids=list(each)) for each in assignments]
+                else [
+                    CreatePartitionsAssignment(broker_ids=_brokers(each, index))
+                    for index, each in enumerate(_rows(assignments))
+                ]
             )
             request = CreatePartitionsRequest(
                 topics=[CreatePartitionsTopic(name=topic, count=count, assignments=placed)],
@@ -285,7 +289,7 @@ class TopicAdmin(AdminRequests):
         REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
         deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
         deletion = _Deletion(by_partition(before))
-        self._cluster.watch({where.topic for where in deletion.before})
+        self._cluster.look_at({where.topic for where in deletion.before})
 
         async def attempt() -> None:
             await self._delete_records(deletion)
@@ -394,18 +398,34 @@ def _new(topics: Iterable[NewTopic]) -> list[NewTopic]:
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
+    placed = topic.assignments
+    by_index = placed if isinstance(placed, Mapping) else dict(enumerate(_rows(placed)))
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.partitions,
         replication_factor=topic.replication_factor,
         assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
-            for index, brokers in enumerate(topic.assignments)
+            CreatableReplicaAssignment(
+                partition_index=whole(index, "a partition's number"),
+                broker_ids=_brokers(brokers, index),
+            )
+            for index, brokers in by_index.items()
         ],
         configs=[
             CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
         ],
     )
+
+
+def _rows(placed: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """A list for each partition, in the order of their numbers."""
+    return several(placed, "assignment")
+
+
+def _brokers(given: Sequence[int], index: int) -> list[int]:
+    """Where the replicas of one partition are to be."""
+    what = f"a broker in assignments[{index}]"
+    return [whole(each, what) for each in several(given, "broker id")]
 
 
 def _created(answer: CreatableTopicResult) -> CreatedTopic | KafkaError:

@@ -43,6 +43,7 @@ R = TypeVar("R", bound=Response)
 
 ANY_BROKER: Final = -1
 CONTROLLER: Final = -2
+_SOUGHT_S: Final = 300.0
 _FRAME_SLACK_BYTES: Final = 1 << 20
 _REFRESH_FIRST_MS_MIN: Final = 10
 _SHARED_LANE: Final = ""
@@ -106,6 +107,8 @@ class Cluster:
         again by asking for it."""
         self._only_looks = False
         self._topics: dict[str, None] = {}
+        self._sought: dict[str, float] = {}
+        """Those of them that were only asked for, and not found yet, and when last."""
         self._ids: frozenset[Uuid] = frozenset()
         self.watches_all = False
         self._refresh = _Refresh()
@@ -239,7 +242,27 @@ class Cluster:
 
     def watch(self, topics: Iterable[str]) -> None:
         """From now on metadata of these topics is kept fresh too."""
-        self._topics |= dict.fromkeys([name_of(each, "topic") for each in topics])
+        names = [name_of(each, "topic") for each in topics]
+        self._topics |= dict.fromkeys(names)
+        for each in names:
+            self._sought.pop(each, None)
+
+    def look_at(self, topics: Iterable[str]) -> None:
+        """As `watch`, for as long as somebody asks: those that are never found are asked for no
+        more when nobody has for a while, as to ask may make them."""
+        now = self.runtime.clock.monotonic()
+        for each in topics:
+            if name_of(each, "topic") not in self._topics or each in self._sought:
+                self._topics[each] = None
+                self._sought[each] = now
+
+    def _forget_the_sought(self) -> None:
+        idle_since = self.runtime.clock.monotonic() - _SOUGHT_S
+        for name, sought_at in list(self._sought.items()):
+            if name in self.metadata.topics:
+                del self._sought[name]
+            elif sought_at <= idle_since:
+                self.unwatch([name])
 
     def look_for(self, ids: frozenset[Uuid]) -> None:
         """The next refresh asks for the topics of these ids too."""
@@ -249,6 +272,7 @@ class Cluster:
         """Their metadata is not asked for any more."""
         for topic in topics:
             self._topics.pop(topic, None)
+            self._sought.pop(topic, None)
             self.metadata.forget(topic)
             self.metadata.refused.pop(topic, None)
 
@@ -331,6 +355,7 @@ class Cluster:
         return None
 
     def _metadata_request(self, connection: Connection) -> MetadataRequest:
+        self._forget_the_sought()
         # In an order that no hash decides, so that a simulation repeats in every process.
         topics = [MetadataRequestTopic(name=name) for name in sorted(self._topics)]
         if self._ids and connection.version_of(MetadataRequest) >= _TOPICS_BY_ID:
@@ -357,7 +382,8 @@ class Cluster:
     def _plan_next_refresh(self) -> None:
         age_ms = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN)
         again = self.request_refresh
-        missing = map(self.metadata.refused.get, self._topics if self.awaits_topics else ())
+        awaited = self._topics.keys() - self._sought.keys() if self.awaits_topics else ()
+        missing = map(self.metadata.refused.get, awaited)
         if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in missing:
             soon_ms = max(self.settings[rows.retry_backoff_max_ms], _REFRESH_FIRST_MS_MIN)
             if soon_ms < age_ms:
@@ -382,7 +408,7 @@ class Cluster:
             return known
 
         async def look() -> Topic:
-            self.watch([name])
+            self.look_at([name])
             await self.refresh()
             found = self.metadata.topics.get(name)
             if found is None:
@@ -399,7 +425,7 @@ class Cluster:
         self.metadata.check(where)
         leader = self.metadata.leader_of(where)
         if leader == NO_LEADER or leader not in self.metadata.brokers:
-            self.watch([where.topic])
+            self.look_at([where.topic])
             await self.refresh()
             self.metadata.check(where)
             leader = self.metadata.leader_of(where)

@@ -16,8 +16,8 @@ that takes longer than `max.poll.interval.ms`.
 Invariants: nothing is given out twice or left out between two seeks; an error that trying again
 does not heal is raised by `poll`, once, with topic, partition and offset (a record that cannot be
 deserialized is met again by the next poll, unless somebody seeks past it); offsets are committed by
-themselves only for what earlier polls gave. What to fetch is decided in `positions`, what a member
-does in `group`; this shell ties them together.
+themselves only for what the user was given before what is at hand. What to fetch is decided in
+`positions`, what a member does in `group`; this shell ties them together.
 """
 
 from __future__ import annotations
@@ -234,6 +234,7 @@ class Consumer(ConsumerPositions):
 
     def _follow(self, interest: Interest) -> None:
         self._interest = interest
+        self._positions.begin()
         self._cluster.watches_all = interest.pattern is not None
         self._cluster.follows_pattern = interest.is_pattern
 
@@ -337,8 +338,8 @@ class Consumer(ConsumerPositions):
             self._group.commit_if_due(self._clock.monotonic())
         while True:
             self._fetcher.news.clear()
-            if self._group is not None:
-                await self._group.on_poll()
+            if self._group is not None and not await self._group.on_poll(deadline):
+                return []
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
                 raise refusal
@@ -378,13 +379,16 @@ class Consumer(ConsumerPositions):
         assert self._decoding is not None
         while True:
             self._raise_undecoded()
-            parts = self._out.held or self._positions.take(max_records)
-            self._out.hold(parts)
+            parts = self._out.begin_decoding(max_records)
+            if not parts:
+                self._out.hold(self._positions.take(max_records))
+                parts = self._out.begin_decoding(max_records)
             decoded, self._undecoded = await self._decoding.decode(parts)
-            wanted = self._out.release()
+            wanted = self._out.end_decoding()
             for where, offset, error in self._undecoded:
                 position = self._positions.get(where)
                 if where in wanted and position is not None:
+                    self._out.drop([where])  # the rest of what a poll before took
                     position.seek(offset, position.epoch)
                     position.fail(error)
             decoded = [each for each in decoded if TopicPartition(*each[:2]) in wanted]
@@ -444,9 +448,20 @@ class Consumer(ConsumerPositions):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""
-        begun = self._out.consumed()
+        return self._ahead_of(self._out.consumed())
+
+    def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        """The same, without what the user may still work on: all that he was given while a poll
+        waits, all before the record or part at hand while he goes through them, else nobody knows
+        (None)."""
+        left = self._out.done() if self._poller is None else self._out.consumed()
+        return None if left is None else self._ahead_of(left)
+
+    def _ahead_of(
+        self, left: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         return {
-            each.where: OffsetAndMetadata(begun.get(each.where, each.position), "", each.epoch)
+            each.where: OffsetAndMetadata(left.get(each.where, each.position), "", each.epoch)
             for each in self._positions
             if each.position >= 0
         }

@@ -2,7 +2,9 @@
 
 Invariants: commits of one consumer are stored in the order in which they were begun; a commit that
 goes by itself covers only what the user is done with, and when one fails for good the next poll
-says so; partitions that go are committed before anybody hears that they went.
+says so; partitions that go are committed before anybody hears that they went. An offset that an
+open transaction may still change is waited for, whatever is read (KIP-447): who begins at the one
+before it works on what the transaction covers once more.
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ _OUT_OF_GROUP: Final = frozenset(
         ErrorCode.FENCED_MEMBER_EPOCH,
     )
 )
+_TIMER_S_MIN: Final = 0.1
 _POLL_INTERVAL: Final = "max.poll.interval.ms"
 _LEFT_BY_ITSELF: Final = (
     "not committed: no poll came for max.poll.interval.ms, so this consumer has left its group, "
@@ -86,7 +89,11 @@ class Reader(Protocol):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]: ...
 
-    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, Uuid]: ...
+    def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None: ...
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]: ...
+
+    def given_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]: ...
 
     def committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
@@ -118,9 +125,16 @@ class ConsumerGroup:
         )
         self._is_subscribed = False
         self._commits_by_itself = rows.commits_by_itself(settings)
+        self._cluster = cluster
+        self._timer: asyncio.TimerHandle | None = None
+        self._gone = set[Uuid]()
+        """Topics that a commit of its own was refused for, as they are no more."""
         self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
         self._last_commit: asyncio.Task[None] | None = None
         self._failure: KafkaError | None = None
+        self._rebalance_s = (
+            min(settings[rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms]) / 1000
+        )
         self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
 
     @property
@@ -214,13 +228,12 @@ class ConsumerGroup:
         """Metadata came."""
         self._session.on_metadata()
 
-    async def on_poll(self) -> None:
-        """The user polls."""
+    async def on_poll(self, until: float) -> bool:
+        """The user polls; False where a rebalance wants more time of him than he has."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        if self._is_subscribed:
-            await self._session.on_poll()
+        return not self._is_subscribed or await self._session.on_poll(until)
 
     # What the session wants of its owner
 
@@ -237,13 +250,26 @@ class ConsumerGroup:
         self._reader.rebalanced(seconds, has_failed=has_failed)
 
     async def commit_before(self, change: Change) -> None:
-        """Partitions go: commits what was given out of them, if that is to be done by itself."""
+        """Partitions go: commits what was given out of them, if that is to be done by itself.
+        Commits that are begun meanwhile come behind it. It has as long as a rebalance may take."""
         if not self._commits_by_itself:
             return
         gone = set(change.partitions)
         consumed = self._reader.consumed()
-        offsets = {where: each for where, each in consumed.items() if where in gone}
-        await self._commit_by_itself(offsets)
+        going = {where: each for where, each in consumed.items() if where in gone}
+        offsets = self._without_the_gone(going)
+        if not offsets:
+            return
+        ids = self._reader.topic_ids(offsets)
+        task = self._spawn(offsets, ids, self._rebalance_s)
+        try:
+            await task
+        except KafkaError as error:
+            self._note_failure(error, ids)
+        except asyncio.CancelledError:
+            task.cancel()
+            _tell_cancelled(offsets)
+            raise
 
     # Offsets
 
@@ -252,17 +278,30 @@ class ConsumerGroup:
     ) -> None:
         """Returns when they are stored."""
         given = self._given(offsets)
-        await self._commit(given, self._ids_of(given), self._last_commit, timeout_s)
+        await self._commit(given, self._ids_of(offsets, given), self._last_commit, timeout_s)
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
         """The same in a task of its own."""
-        return self._spawn(self._given(offsets))
+        given = self._given(offsets)
+        return self._spawn(given, self._ids_of(offsets, given))
 
-    def _spawn(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> asyncio.Task[None]:
-        # Before the task begins: a topic of such a name may be another one when it does.
-        ids = self._ids_of(offsets)
+    def _ids_of(
+        self, named: OffsetsGiven | None, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Mapping[TopicPartition, Uuid]:
+        """Told now: a topic of such a name may be another one when they are committed."""
+        ids_of = self._reader.topic_ids if named is None else self._reader.given_ids
+        return ids_of(offsets)
+
+    def _spawn(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[TopicPartition, Uuid],
+        timeout_s: float | None = None,
+    ) -> asyncio.Task[None]:
         task = self._runtime.spawn(
-            self._commit(offsets, ids, self._last_commit), name="commit offsets", reported=False
+            self._commit(offsets, ids, self._last_commit, timeout_s),
+            name="commit offsets",
+            reported=False,
         )
         task.add_done_callback(_look_at)
         self._last_commit = task
@@ -271,7 +310,7 @@ class ConsumerGroup:
     async def _commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        ids: Mapping[str, Uuid],
+        ids: Mapping[TopicPartition, Uuid],
         before: asyncio.Task[None] | None,
         timeout_s: float | None = None,
     ) -> None:
@@ -293,45 +332,70 @@ class ConsumerGroup:
             await self._told_of(storing, offsets)
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
 
-    def _ids_of(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Mapping[str, Uuid]:
-        return self._reader.topic_ids({where.topic for where in offsets})
-
     def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
             return self._reader.consumed()
         return offsets_to_store(offsets)
 
     def commit_if_due(self, now: float) -> None:
-        """The user is done with what the last poll gave: commits that, when it is time to."""
-        if not self._commits_by_itself or not self._auto.is_due(now):
+        """The user is done with what the last poll gave: commits that, when it is time to; and from
+        now on, at the interval, what he is done with meanwhile, as he may go through the records of
+        one poll, or wait in one, for long."""
+        if not self._commits_by_itself:
             return
+        if self._auto.is_due(now):
+            self._commit_done(self._reader.consumed())
+        if self._timer is None:
+            self._commit_later(now)
+
+    def _commit_later(self, now: float) -> None:
+        delay_s = max(_TIMER_S_MIN, self._auto.due_in_s(now))
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._commit_meanwhile)
+
+    def _commit_meanwhile(self) -> None:
+        self._timer = None
+        if not self._commits_by_itself:
+            return
+        now = self._clock.monotonic()
+        offsets = self._reader.done()
+        if offsets is not None and self._auto.is_due(now):
+            self._commit_done(offsets)
+        self._commit_later(now)
+
+    def _commit_done(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if self._is_subscribed and self._member.identity == NOBODY:
             return
-        offsets = self._reader.consumed()
+        offsets = self._without_the_gone(offsets)
         if offsets:
-            task = self._spawn(offsets)
-            task.add_done_callback(self._auto_committed)
+            ids = self._reader.topic_ids(offsets)
+            task = self._spawn(offsets, ids)
+            task.add_done_callback(partial(self._auto_committed, ids))
             self._auto.begin(task)
 
-    def _auto_committed(self, task: asyncio.Task[None]) -> None:
+    def _without_the_gone(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Those that are of use: not of topics of which it was told that they were deleted."""
+        known = self._cluster.metadata.name_of
+        ids = self._reader.topic_ids(offsets)
+        return {
+            where: each
+            for where, each in offsets.items()
+            if ids[where] not in self._gone or known(ids[where]) is not None
+        }
+
+    def _auto_committed(self, ids: Mapping[TopicPartition, Uuid], task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, KafkaError):
-            self._note_failure(error)
+            self._note_failure(error, ids)
 
-    async def _commit_by_itself(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        timeout_s: float | None = None,
-    ) -> None:
-        try:
-            await self._commit(offsets, self._ids_of(offsets), self._last_commit, timeout_s)
-        except KafkaError as error:
-            self._note_failure(error)
-
-    def _note_failure(self, error: KafkaError) -> None:
+    def _note_failure(self, error: KafkaError, ids: Mapping[TopicPartition, Uuid]) -> None:
         """What passes, or comes of a lost membership, costs no more than records that are read
         again; offsets of a deleted topic are of no use. Anything else will go on failing: the user
-        has to hear of it from the next poll. All of it is logged."""
+        has to hear of it from the next poll. All of it is logged, a deleted topic once."""
+        if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
+            told = (error.context.get("topic"), error.context.get("partition"))
+            self._gone |= {each for where, each in ids.items() if where == told}
         setting = {"setting": "enable.auto.commit", **error.context}
         reason = f"offsets could not be committed by themselves: {error.reason}"
         tell_notices([KafkaError(error.code, reason, **setting)])
@@ -342,17 +406,15 @@ class ConsumerGroup:
         self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What is stored."""
-        stable = self._settings[rows.isolation_level] == "read_committed"
         wanted = list(partitions)
-        found = self._offsets.committed(wanted, require_stable=stable, timeout_s=timeout_s)
+        found = self._offsets.committed(wanted, require_stable=True, timeout_s=timeout_s)
         return await self._told_of(found, dict.fromkeys(wanted)) if wanted else await found
 
     async def look_up(
         self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
         """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
-        stable = self._settings[rows.isolation_level] == "read_committed"
-        return await self._offsets.look_up(partitions, require_stable=stable)
+        return await self._offsets.look_up(partitions, require_stable=True)
 
     # The end
 
@@ -362,6 +424,8 @@ class ConsumerGroup:
         """Commits if it may, says goodbye, leaves, unless it is to stay. All of it has this time,
         but for what the user's listener does with it."""
         self._commits_by_itself &= commits
+        if self._timer is not None:
+            self._timer.cancel()
         if leave_group is not None:
             self._member.terms = replace(self._member.terms, leaves_when_closed=leave_group)
         until = self._clock.monotonic() + timeout_s
@@ -383,15 +447,14 @@ class ConsumerGroup:
             await tell(self._session.listener, Change(kind, owned, ()))
 
     async def _commit_at_last(self, timeout_s: float) -> None:
-        offsets = self._reader.consumed()
+        offsets = self._without_the_gone(self._reader.consumed())
+        ids = self._reader.topic_ids(offsets)
         try:
-            await self._commit_by_itself(offsets, timeout_s)
+            await self._commit(offsets, ids, self._last_commit, timeout_s)
+        except KafkaError as error:
+            self._note_failure(error, ids)
         except asyncio.CancelledError:
-            reason = (
-                "the call that closes the consumer was cancelled before its offsets were committed "
-                "by themselves: what it has read last may be read again"
-            )
-            tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
+            _tell_cancelled(offsets)
             raise
 
 
@@ -410,6 +473,14 @@ def _member(runtime: Runtime, settings: Settings) -> Member:
         return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
     assignors = load_assignors(settings[rows.partition_assignment_strategy])
     return ClassicMember(terms, assignors, runtime.random)
+
+
+def _tell_cancelled(offsets: Iterable[TopicPartition]) -> None:
+    reason = (
+        "the call that closes the consumer was cancelled before its offsets were committed by "
+        "themselves: what it has read last may be read again"
+    )
+    tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
 
 
 def _look_at(task: asyncio.Task[None]) -> None:

@@ -62,10 +62,15 @@ class ConsumerPositions:
         """The partitions that are read."""
         return [each.where for each in self._positions]
 
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
-        """Which topics are meant by these names: those that are read, also when others have taken
-        their names since. ZERO_UUID where nobody knows."""
-        return self._positions.topic_ids(topics, self._cluster.metadata)
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+        """Of which topics these are: of those that are read, also when others have taken their
+        names since. ZERO_UUID where nobody knows."""
+        return self._positions.topic_ids(partitions, self._cluster.metadata)
+
+    def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+        """The same for offsets that the user names: he has them of what he was given last."""
+        wanted = list(partitions)
+        return self.topic_ids(wanted) | self._positions.given_ids(wanted)
 
     # Seeking
 
@@ -79,7 +84,9 @@ class ConsumerPositions:
         leader_epoch = whole(leader_epoch, "leader_epoch")
         if offset < 0:
             raise ValueError("an offset is not negative; seek_to_end and others seek by name")
-        self._positions.require(where).seek(offset, leader_epoch)
+        position = self._positions.require(where)
+        position.seek(offset, leader_epoch)
+        position.given_id = position.topic_id
         self._out.drop([where])
         self._fetcher.soon()
 

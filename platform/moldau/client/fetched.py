@@ -7,8 +7,9 @@ behind it is given out. `leader_epoch` is that of the last batch that was opened
 of the last one that is there. The records of a part have one `origin`: where that changes another
 part begins, which is seldom (an election), and so it costs nothing a record.
 
-Aborted transactions are told by the broker as (producer, first offset), ordered by offset: from
-that offset on the producer's batches are skipped until its abort marker.
+Aborted transactions are told by the broker as (producer, first offset), in the order of their
+markers: from that offset on the producer's batches are skipped until its abort marker. One that
+begins first may end last, so they are put in the order in which they begin.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from moldau.client.metadata import NO_EPOCH, TopicPartition
@@ -25,6 +27,7 @@ from moldau.records import Batch, Buffer, ControlType, Record, control_records, 
 from moldau.records.header import LOG_APPEND_TIME
 
 _NO_RECORDS: Final[list[Record]] = []
+_BEGIN: Final = attrgetter("first_offset")
 
 
 class TimestampType(IntEnum):
@@ -115,7 +118,7 @@ class Fetched:
         self.end_offset = position
         self.leader_epoch = NO_EPOCH
         self.end_epoch = NO_EPOCH
-        self._aborted = None if aborted is None else deque(aborted)
+        self._aborted = None if aborted is None else deque(sorted(aborted, key=_BEGIN))
         self._skipped_producers: set[int] = set()
         self._records = _NO_RECORDS
         self._next = 0

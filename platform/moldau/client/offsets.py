@@ -61,7 +61,7 @@ async def list_offsets(
     offset.
     """
     found: Found = {}
-    cluster.watch({where.topic for where in wanted})
+    cluster.look_at({where.topic for where in wanted})
 
     async def attempt() -> Found:
         missing = [where for where in wanted if where not in found]

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from moldau.client.fetched import Fetched
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
-from moldau.client.reset import Reset
+from moldau.client.reset import BEGINNING, Reset
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID
@@ -43,6 +43,10 @@ class State(Enum):
     GONE = "gone"
 
 
+ANEW: Final = (
+    "the topic was deleted and made again: what was not read of the old one is lost, and the new "
+    "one is read from its beginning, or from where the group has committed"
+)
 _ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
 
 
@@ -68,6 +72,7 @@ class Position:
         "fetch_epoch",
         "fetch_offset",
         "generation",
+        "given_id",
         "high_watermark",
         "is_paused",
         "leader_epoch",
@@ -93,6 +98,8 @@ class Position:
     ) -> None:
         self.where = where
         self.topic_id = ZERO_UUID
+        self.given_id = ZERO_UUID
+        """Of which topic the user has records, or chose an offset: it may be no more."""
         self.state = state
         self.position = -1
         self.fetch_offset = -1
@@ -110,7 +117,7 @@ class Position:
         """Where what may be read ends: with read_committed at the last stable offset."""
         self.log_start_offset = -1
         self.was: tuple[int, str] | None = None
-        """Before it is reset: at which offset, and why."""
+        """Before it is looked up anew: at which offset, and what its user shall hear."""
         self.trouble: KafkaError | None = None
         """What keeps it from being read at present."""
         self.trouble_since: float | None = None
@@ -147,11 +154,16 @@ class Position:
         """As `forget`, for a reason that its user shall hear."""
         was = self.position
         self.forget(look_up)
-        self.was = (was, why)
+        self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
 
     def begin_anew(self, look_up: Reset, state: State) -> None:
-        """In another topic of the same name."""
-        self.forget(look_up)
+        """In another topic of the same name. Who has read the one before has read nothing of this
+        one, all of which came later: to go on behind it would leave out what he has never seen. So
+        it begins at its beginning, unless the user decides or the group has committed something."""
+        was = self.position
+        self.forget(look_up if was < 0 or look_up.is_none else BEGINNING)
+        if was >= 0:
+            self.was = (was, ANEW)
         self.state = state
         self.leader_epoch = NO_EPOCH
         self.replica = NO_LEADER

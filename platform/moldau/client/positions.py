@@ -3,8 +3,9 @@
 What one of them can be in is `position`'s.
 
 A topic that comes back under its old name is another one, by its id: an offset of the old one says
-nothing of it. So its partitions begin anew, as if they had just been assigned, or wait (GONE) until
-they are.
+nothing of it. So its partitions begin anew, or wait (GONE) until they are assigned anew. None of it
+was there when its reader began, so it is read from its beginning, whatever auto.offset.reset says
+of a reader that is new (but for none); and the reader is told.
 
 Invariants: a partition with `fetch_bytes` or more in its buffer is not fetched, and nothing is
 while all buffers together hold `memory_bytes`, so that a consumer which is not read has a bounded
@@ -61,6 +62,8 @@ class Positions:
         self._backoff = backoff
         self._random = random
         self._all: dict[TopicPartition, Position] = {}
+        self._left: dict[TopicPartition, Position] = {}
+        """Those that were GONE when they were taken away: their user may get them back."""
         self._generations = count()
         self._first_state = State.UNKNOWN
         self.notices: list[MoldauError] = []
@@ -77,11 +80,24 @@ class Positions:
     def assign(self, wanted: Iterable[TopicPartition], *, from_committed: bool = False) -> None:
         """These and no others; those that stay keep their positions and what is buffered. New ones
         begin at the committed offset, where there is a group that may have one."""
-        state = self._first_state = State.COMMITTED if from_committed else State.UNKNOWN
-        self._all = {
-            where: self._all.get(where) or Position(where, self.reset, state, self._generations)
-            for where in wanted
-        }
+        self._first_state = State.COMMITTED if from_committed else State.UNKNOWN
+        before = self._all
+        self._all = {where: before.get(where) or self._made(where) for where in wanted}
+        for where in before.keys() - self._all.keys():
+            if before[where].state is State.GONE:
+                self._left[where] = before[where]
+
+    def _made(self, where: TopicPartition) -> Position:
+        """One that is new, or is taken up again in the topic that has its name now."""
+        position = Position(where, self.reset, self._first_state, self._generations)
+        left = self._left.pop(where, None)
+        if left is not None:
+            position.look_up, position.was = left.look_up, left.was
+        return position
+
+    def begin(self) -> None:
+        """The user has chosen anew what to read: nothing is taken up again."""
+        self._left.clear()
 
     def check_topics(self, metadata: Metadata, *, waits: bool) -> set[TopicPartition]:
         """The partitions whose topics are other ones than before. With `waits` they are read again
@@ -97,14 +113,30 @@ class Positions:
             each.topic_id = topic.topic_id
         return changed
 
-    def topic_ids(self, topics: Iterable[str], metadata: Metadata) -> dict[str, Uuid]:
-        """Which topics are meant by these names, when it is about what was read of them;
-        ZERO_UUID where nobody knows."""
-        read = {each.where.topic: each.topic_id for each in self}
-        known = metadata.topics
+    def topic_ids(
+        self, partitions: Iterable[TopicPartition], metadata: Metadata
+    ) -> dict[TopicPartition, Uuid]:
+        """Of which topics these are, when it is about what was read of them: each is of the one
+        that its own position is in. One that has none, since it was assigned while the topic was
+        away, is of that of its siblings, and not of whatever has the name by then. ZERO_UUID where
+        nobody knows."""
+        known = {name: topic.topic_id for name, topic in metadata.topics.items()}
+        known |= {each.where.topic: each.topic_id for each in self if each.topic_id != ZERO_UUID}
+        found = {}
+        for where in partitions:
+            position = self._all.get(where)
+            own = ZERO_UUID if position is None else position.topic_id
+            found[where] = known.get(where.topic, ZERO_UUID) if own == ZERO_UUID else own
+        return found
+
+    def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+        """Of which topics their user knows offsets: where one was made again since, of the old one
+        until he is given something of the new one."""
+        found = ((where, self._all.get(where)) for where in partitions)
         return {
-            name: read.get(name, known[name].topic_id if name in known else ZERO_UUID)
-            for name in topics
+            where: each.given_id
+            for where, each in found
+            if each is not None and each.given_id != ZERO_UUID
         }
 
     def get(self, where: TopicPartition) -> Position | None:
@@ -236,11 +268,13 @@ class Positions:
         position = self.current(asked)
         if position is None or position.state is not State.COMMITTED:
             return
+        if offset is not None:
+            self._begin_at(position, offset, epoch)
+            return
         position.well()
-        if offset is None:
-            position.forget(self.reset)
-        else:
-            position.seek(offset, epoch)
+        was = position.was
+        position.forget(position.look_up)
+        position.was = was
 
     def leaders_changed(self, metadata: Metadata) -> None:
         """Positions of which an epoch is known are held against a new leader's log first; those
@@ -263,8 +297,8 @@ class Positions:
         """Where the log of the position's epoch ends at the leader; -1 if it has no such epoch.
 
         What is beyond has been truncated (an unclean election): what is buffered of it is dropped;
-        what was given out already cannot be taken back, so the user hears of it, or the position
-        is reset.
+        what was given out already cannot be taken back, so the user hears of it, by each poll until
+        he seeks, or the position is reset.
         """
         position = self.current(asked)
         if position is None or position.state is not State.VALIDATING:
@@ -279,6 +313,10 @@ class Positions:
             position.seek(position.position, min(position.epoch, epoch))
         elif self.reset.is_none:
             position.seek(position.position, position.epoch)
+            if position.epoch == NO_EPOCH:
+                return  # nothing was read of it: whether it is in the log a fetch finds out
+            # Asked again by each poll until the user seeks, as that has an answer now.
+            position.state = State.VALIDATING
             position.fail(
                 KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -364,13 +402,16 @@ class Positions:
         position = self.current(asked)
         if position is None or position.state is not State.UNKNOWN:
             return
+        self._begin_at(position, offset, epoch)
+
+    def _begin_at(self, position: Position, offset: int, epoch: int) -> None:
         was = position.was
         position.well()
         position.seek(offset, epoch)
         if was is not None:
             self._note(
-                f"{was[1]}: reading goes on where auto.offset.reset says",
-                asked.where,
+                was[1],
+                position.where,
                 old_offset=was[0],
                 new_offset=offset,
                 setting="auto.offset.reset",
@@ -486,6 +527,7 @@ class Positions:
                 topic = position.where.topic
                 self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
             else:
+                position.given_id = position.topic_id
                 found.append(part)
                 count += len(part.records)
         return count

@@ -3,12 +3,14 @@
 `poll` gives everything at once, so all of it counts as worked on when the user comes back. An
 `async for` gives one record or one part at a time and may be left in the middle: the rest lies
 here, is given by whatever reads next, and is not committed. So does what a poll is still decoding:
-a poll that is cancelled then has lost nothing.
+a poll that is cancelled then has lost nothing, and the next one takes of it what it may give.
 
 Invariants: `consumed` of a partition is the offset behind the last record that the user was given.
 No record of a paused partition is given: its parts are kept, in their order, and so is the rest of
 one that is being read, whose reader goes on with the next part of another. What makes that so is
-that `pause` takes the rest away from the reader, as `drop` does: no record costs a look.
+that `pause` takes the rest away from the reader, as `drop` does: no record costs a look. `done` is
+what of that is behind the user for certain: the record or part at hand is not, and nothing is that
+`poll` gave, until he asks for more.
 
 A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
 for all that touches more than the record at hand; a part and what was given of it are one object,
@@ -78,22 +80,35 @@ class RecordsOut:
         self._lock = nullcontext() if lock is None else lock
         self._parts: deque[PartitionRecords] = deque()
         self._begun: _Begun | None = None
-        self._undecoded: list[PartitionRecords] = []
+        self._at_hand: PartitionRecords | None = None
+        """The part that was given last, where parts are given one by one."""
+        self._undecoded: deque[PartitionRecords] = deque()
+        self._decoding: list[PartitionRecords] = []
         self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
 
-    def hold(self, parts: list[PartitionRecords]) -> None:
+    def hold(self, parts: Iterable[PartitionRecords]) -> None:
         """These were taken, and are not decoded yet."""
-        self._undecoded = parts
+        with self._lock:
+            self._undecoded.extend(parts)
 
-    @property
-    def held(self) -> list[PartitionRecords]:
-        """What is not decoded yet, without what was dropped meanwhile."""
-        return self._undecoded
+    def begin_decoding(self, count_max: int) -> list[PartitionRecords]:
+        """Up to so many records of what is not decoded and may be given, beginning with what
+        decoding was begun with and not ended."""
+        with self._lock:
+            self._undecoded.extendleft(reversed(self._decoding))
+            self._decoding = []
+            while count_max > 0 and (part := self._taken(self._undecoded, count_max)) is not None:
+                self._decoding.append(part)
+                count_max -= len(part.records)
+            return self._decoding
 
-    def release(self) -> set[TopicPartition]:
-        """They are decoded now; tells of which partitions that is still wanted."""
-        held, self._undecoded = self._undecoded, []
-        return {TopicPartition(*each[:2]) for each in held}
+    def end_decoding(self) -> set[TopicPartition]:
+        """It is ended; tells of which partitions what it gave is still wanted. Of those that were
+        dropped meanwhile it is not, and those that were paused are decoded again."""
+        with self._lock:
+            decoded, self._decoding = self._decoding, []
+            self._undecoded.extendleft(reversed([each for each in decoded if self._is_kept(each)]))
+            return {TopicPartition(*each[:2]) for each in decoded if not self._is_kept(each)}
 
     def add(self, parts: Iterable[PartitionRecords]) -> None:
         """These are read next."""
@@ -140,15 +155,16 @@ class RecordsOut:
         those that wait, so that at no time it counts as given out whole."""
         with self._lock:
             if self._begun is None or self._begun is ended:
-                index = self._first()
+                self._at_hand = None
+                index = self._first(self._parts)
                 self._begun = None if index is None else _Begun(self._parts[index])
                 if index is not None:
                     del self._parts[index]
             return self._begun
 
-    def _first(self) -> int | None:
+    def _first(self, parts: deque[PartitionRecords]) -> int | None:
         """Which of the parts that wait is next."""
-        for index, part in enumerate(self._parts):
+        for index, part in enumerate(parts):
             if not self._is_kept(part):
                 return index
         return None
@@ -161,7 +177,7 @@ class RecordsOut:
         with self._lock:
             self._put_back()
             found: list[PartitionRecords] = []
-            while count_max > 0 and (part := self._taken(count_max)) is not None:
+            while count_max > 0 and (part := self._taken(self._parts, count_max)) is not None:
                 found.append(part)
                 count_max -= len(part.records)
             return found
@@ -170,21 +186,23 @@ class RecordsOut:
         """The next part, or so many of its records; what was left in the middle comes first."""
         with self._lock:
             self._put_back()
-            return self._taken(count_max)
+            self._at_hand = self._taken(self._parts, count_max)
+            return self._at_hand
 
-    def _taken(self, count_max: int) -> PartitionRecords | None:
-        index = self._first()
+    def _taken(self, parts: deque[PartitionRecords], count_max: int) -> PartitionRecords | None:
+        index = self._first(parts)
         if index is None:
             return None
-        part = self._parts[index]
+        part = parts[index]
         if len(part.records) <= count_max:
-            del self._parts[index]
+            del parts[index]
             return part
         rest = part.records[count_max:]
-        self._parts[index] = part._replace(records=rest)
+        parts[index] = part._replace(records=rest)
         return part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
 
     def _put_back(self) -> None:
+        self._at_hand = None
         begun, self._begun = self._begun, None
         left = [] if begun is None else list(begun.rest)
         if begun is not None and left:
@@ -206,16 +224,35 @@ class RecordsOut:
             self._parts = deque(
                 each for each in self._parts if TopicPartition(*each[:2]) not in gone
             )
-            self._undecoded = [
+            self._undecoded = deque(
                 each for each in self._undecoded if TopicPartition(*each[:2]) not in gone
+            )
+            self._decoding = [
+                each for each in self._decoding if TopicPartition(*each[:2]) not in gone
             ]
+            if self._at_hand is not None and TopicPartition(*self._at_hand[:2]) in gone:
+                self._at_hand = None
 
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""
-        found: dict[TopicPartition, int] = {}
         with self._lock:
-            if self._begun is not None:
-                found[TopicPartition(*self._begun.part[:2])] = self._begun.offset
-            for part in (*self._parts, *self._undecoded):
-                found.setdefault(TopicPartition(*part[:2]), part.records[0].offset)
+            begun = self._begun
+            at_hand = {} if begun is None else {TopicPartition(*begun.part[:2]): begun.offset}
+            return self._behind(at_hand)
+
+    def done(self) -> dict[TopicPartition, int] | None:
+        """As `consumed`, up to the record or part at hand. None where nobody goes through records
+        or parts one by one: what a poll gave is at hand, and it is not known here."""
+        with self._lock:
+            begun, part = self._begun, self._at_hand
+            if begun is not None:
+                offset = begun.part.records[0].offset if begun.given is None else begun.given.offset
+                return self._behind({TopicPartition(*begun.part[:2]): offset})
+            if part is not None:
+                return self._behind({TopicPartition(*part[:2]): part.records[0].offset})
+            return None
+
+    def _behind(self, found: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        for part in (*self._parts, *self._decoding, *self._undecoded):
+            found.setdefault(TopicPartition(*part[:2]), part.records[0].offset)
         return found

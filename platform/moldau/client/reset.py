@@ -36,6 +36,9 @@ class Reset:
         return self.end if self.age_ms is None else max(0, now_ms - self.age_ms)
 
 
+BEGINNING: Final = Reset(_EARLIEST)
+
+
 def parse_reset(text: str) -> Reset:
     """`earliest`, `latest`, `none` or `by_duration:P1DT2H30M`; ConfigError for anything else."""
     known = {"earliest": Reset(_EARLIEST), "latest": Reset(_LATEST), "none": Reset()}

@@ -84,9 +84,14 @@ def believes_old_answers() -> Mutation:
 def commits_old_offsets_to_new_topics() -> Mutation:
     """By the id that the name has now."""
 
-    def topic_ids(self: ConsumerPositions, topics: Iterable[str]) -> dict[str, Uuid]:
+    def topic_ids(
+        self: ConsumerPositions, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Uuid]:
         known = self._cluster.metadata.topics
-        return {name: known[name].topic_id if name in known else bytes(16) for name in topics}
+        return {
+            each: known[each.topic].topic_id if each.topic in known else bytes(16)
+            for each in partitions
+        }
 
     return patch.object(ConsumerPositions, "topic_ids", topic_ids)
 
@@ -245,7 +250,7 @@ MUTANTS: dict[Mutant, Hunt] = {
     keeps_what_is_lost: Hunt(range(160), {Promise.HEARD_IN_ORDER, Promise.ONE_OWNER}),
     says_that_it_has_given_up: Hunt(range(160), {Promise.ONE_OWNER}),
     joins_before_it_has_given_up: Hunt(range(160), {Promise.ONE_OWNER}),
-    watches_no_topics_when_it_is_back: Hunt(range(160), {Promise.ALL_COMMITTED}),
+    watches_no_topics_when_it_is_back: Hunt(range(200, 300), {Promise.ALL_COMMITTED}),
     reads_on_what_was_revoked: Hunt(range(160), {Promise.ONLY_ASSIGNED}),
     sends_again_as_something_new: Hunt(range(160), {Promise.STANDS_ONCE}),
     waits_for_what_nobody_ends: Hunt(range(160), {Promise.ALL_END}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from moldau.client import (
     ConsumerInterceptor,
+    ConsumerRecord,
     NewTopic,
     PartitionRecords,
     RebalanceListener,
@@ -99,6 +100,54 @@ def test_polls_and_batches_give_records_by_partition(bootstrap: str, moldau_topi
         consumer.seek_to_beginning()
         part = next(iter(consumer.batches(max_records=10)))
         assert (part.partition, len(part.records)) == (1, 10)
+
+
+def test_while_one_thread_goes_through_records_no_other_reads(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    """Else it would commit past what the first one has in hand."""
+    write(bootstrap, moldau_topic, 300)
+
+    def refused(read: Callable[[], object]) -> bool:
+        found: list[bool] = []
+
+        def other() -> None:
+            try:
+                read()
+            except WrongThread:
+                found.append(True)
+            else:
+                found.append(False)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        return found[0]
+
+    held: list[Iterator[ConsumerRecord]] = []
+
+    def begin() -> None:
+        held.append(iter(consumer))
+        next(held[0])
+
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic])
+        reads: list[Callable[[], object]] = [
+            lambda: next(iter(consumer)),
+            lambda: next(iter(consumer.batches(max_records=1))),
+            lambda: consumer.poll(1.0, max_records=1),
+        ]
+        for record in consumer:
+            assert all(map(refused, reads))
+            if record.offset == 1:
+                break
+        assert not any(map(refused, reads)), "it was left"
+        for part in consumer.batches(max_records=1):
+            assert part.offsets() == [5]
+            assert all(map(refused, reads))
+            break
+        assert not refused(begin)
+        assert next(iter(consumer)).offset == 7, "the thread that began with that has ended"
 
 
 class Follower(RebalanceListener):

@@ -61,7 +61,9 @@ TWINS = (
             }
         ),
         # The group's.
-        not_for_users=frozenset({"committed_now", "rebalanced", "take_over", "wake"}),
+        not_for_users=frozenset(
+            {"committed_now", "done", "given_ids", "rebalanced", "take_over", "wake"}
+        ),
     ),
     Twin(Producer, frozenset({"aclose", "send", "send_many", "start"})),
 )

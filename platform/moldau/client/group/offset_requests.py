@@ -28,6 +28,8 @@ from moldau.protocol.messages.offset_fetch import (
 
 NEWEST_WITH_NAMES: Final = 9
 MANY_GROUPS: Final = 8
+STABLE_OFFSETS: Final = 7
+"""Brokers before it know of no offsets that a transaction may still change (KIP-447)."""
 NOT_COMMITTED: Final = -1
 
 
@@ -53,10 +55,11 @@ def commit_request(
     group_id: str,
     member: Identity,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
-    ids: Mapping[str, Uuid] | None,
+    ids: Mapping[TopicPartition, Uuid] | None,
 ) -> OffsetCommitRequest:
-    """Commits these for a member, or for nobody."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    """Commits these for a member, or for nobody. Partitions of one name may be of several topics,
+    by their ids."""
+    by_topic: dict[tuple[str, Uuid], list[OffsetCommitRequestPartition]] = {}
     for where, each in offsets.items():
         partition = OffsetCommitRequestPartition(
             partition_index=where.partition,
@@ -64,26 +67,25 @@ def commit_request(
             committed_leader_epoch=each.leader_epoch,
             committed_metadata=each.metadata,
         )
-        by_topic.setdefault(where.topic, []).append(partition)
+        topic_id = ids[where] if ids else ZERO_UUID
+        by_topic.setdefault((where.topic, topic_id), []).append(partition)
     return OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=member.epoch,
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         topics=[
-            OffsetCommitRequestTopic(
-                name=name, topic_id=ids[name] if ids else ZERO_UUID, partitions=found
-            )
-            for name, found in by_topic.items()
+            OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=found)
+            for (name, topic_id), found in by_topic.items()
         ],
     )
 
 
 def commit_codes(
-    answer: OffsetCommitResponse, ids: Mapping[str, Uuid] | None
+    answer: OffsetCommitResponse, ids: Mapping[TopicPartition, Uuid] | None
 ) -> dict[TopicPartition, int]:
     """The error code of each partition."""
-    names = {each: name for name, each in (ids or {}).items()}
+    names = {each: where.topic for where, each in (ids or {}).items()}
     return {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), each.partition_index): (
             each.error_code

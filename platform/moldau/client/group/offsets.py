@@ -17,6 +17,7 @@ from moldau.client.group.member import Identity
 from moldau.client.group.offset_requests import (
     MANY_GROUPS,
     NEWEST_WITH_NAMES,
+    STABLE_OFFSETS,
     Fetched,
     OffsetAndMetadata,
     commit_codes,
@@ -27,7 +28,7 @@ from moldau.client.group.offset_requests import (
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
-from moldau.protocol.messages.offset_commit import OffsetCommitResponse
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 _NOT_A_MEMBER: Final = (
@@ -96,7 +97,7 @@ class GroupOffsets:
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        ids: Mapping[str, Uuid],
+        ids: Mapping[TopicPartition, Uuid],
         *,
         timeout_s: float | None = None,
     ) -> None:
@@ -111,13 +112,39 @@ class GroupOffsets:
         await self._cluster.retry(attempt, timeout_s=timeout_s)
 
     async def _commit_once(
-        self, left: dict[TopicPartition, OffsetAndMetadata], known: Mapping[str, Uuid]
+        self, left: dict[TopicPartition, OffsetAndMetadata], known: Mapping[TopicPartition, Uuid]
     ) -> None:
-        """Takes out of `left` what is stored."""
+        """Takes out of `left` what is stored. What has an id goes by it where the broker takes
+        that: another partition that has none does not take it back to its name."""
+        connection = await self._coordinator.connection()
+        takes_ids = connection.version_of(OffsetCommitRequest) > NEWEST_WITH_NAMES
+        by_id, by_name = {}, {}
+        problems: list[KafkaError] = []
+        for where, each in left.items():
+            if known[where] != ZERO_UUID and takes_ids:
+                by_id[where] = each
+            elif (stale := self._stale(where, each.offset, known[where])) is not None:
+                problems.append(stale)
+            else:
+                by_name[where] = each
+        if by_id:
+            problems += await self._commit_some(by_id, left, known)
+        if by_name:
+            problems += await self._commit_some(by_name, left, None)
+        fatal = [each for each in problems if not each.retriable]
+        if problems:
+            raise (fatal or problems)[0]
+
+    async def _commit_some(
+        self,
+        chosen: Mapping[TopicPartition, OffsetAndMetadata],
+        left: dict[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[TopicPartition, Uuid] | None,
+    ) -> list[KafkaError]:
+        """One request, by ids or by names: what it was refused with."""
         member = self._identity()
-        ids = None if ZERO_UUID in known.values() else known
         answer = await self._coordinator.call(
-            commit_request(self._coordinator.group_id, member, left, ids),
+            commit_request(self._coordinator.group_id, member, chosen, ids),
             OffsetCommitResponse,
             at_most=None if ids else NEWEST_WITH_NAMES,
         )
@@ -127,17 +154,27 @@ class GroupOffsets:
                 left.pop(where, None)
             elif where in left:
                 problem = self._problem(where, left[where].offset, ErrorCode(code), member)
-                is_gone = code == ErrorCode.UNKNOWN_TOPIC_ID and self._is_gone(where.topic, known)
+                is_gone = code == ErrorCode.UNKNOWN_TOPIC_ID and ids and self._is_gone(where, ids)
                 if is_gone:
                     problem = _Never(problem.code, _TOPIC_IS_GONE, **problem.context)
                 problems.append(problem)
-        fatal = [each for each in problems if not each.retriable]
-        if problems:
-            raise (fatal or problems)[0]
+        return problems
 
-    def _is_gone(self, topic: str, known: Mapping[str, Uuid]) -> bool:
+    def _stale(self, where: TopicPartition, offset: int, known: Uuid) -> KafkaError | None:
+        """What keeps an offset of that topic from being committed under its name alone: nobody
+        knows of the topic any more, or another one has the name."""
+        topic = self._cluster.metadata.topics.get(where.topic)
+        if known == ZERO_UUID or (topic is not None and topic.topic_id in (known, ZERO_UUID)):
+            return None
+        facts = {"group": self._coordinator.group_id, "offset": offset}
+        facts |= {"topic": where.topic, "partition": where.partition}
+        if topic is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **facts)
+        return _Never(ErrorCode.UNKNOWN_TOPIC_ID, _TOPIC_IS_GONE, **facts)
+
+    def _is_gone(self, where: TopicPartition, ids: Mapping[TopicPartition, Uuid]) -> bool:
         """Whether metadata that came since do not have that topic any more."""
-        return self._cluster.metadata.name_of(known[topic]) != topic
+        return self._cluster.metadata.name_of(ids[where]) != where.topic
 
     def _problem(
         self, where: TopicPartition, offset: int, code: ErrorCode, member: Identity
@@ -202,11 +239,14 @@ class GroupOffsets:
         # that has its name.
         ids = self._ids({where.topic for where in wanted})
         newest = None if ids else NEWEST_WITH_NAMES
-        new, old = fetch_request(
-            self._coordinator.group_id, wanted, require_stable=require_stable, ids=ids
-        )
         connection = await self._coordinator.connection()
         version = connection.version_of(OffsetFetchRequest, at_most=newest)
+        new, old = fetch_request(
+            self._coordinator.group_id,
+            wanted,
+            require_stable=require_stable and version >= STABLE_OFFSETS,
+            ids=ids,
+        )
         request = new if version >= MANY_GROUPS else old
         answer = fetched(
             await self._coordinator.call(request, OffsetFetchResponse, at_most=newest), ids
@@ -233,6 +273,10 @@ class AutoCommit:
             return False
         self._next = now + self._interval_s
         return True
+
+    def due_in_s(self, now: float) -> float:
+        """How long to wait before `is_due` is worth asking again."""
+        return self._next - now if self._next > now else self._interval_s
 
     def begin(self, task: asyncio.Task[None]) -> None:
         """It is under way; what it fails with is nobody's: the next one commits more."""

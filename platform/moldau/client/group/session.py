@@ -2,11 +2,13 @@
 
 One task does what the core says (`ready`), so the member lives on while the user works on records.
 Changes of what is owned are run by `on_poll`, in a task of their own: a poll that is cancelled does
-not cut a listener short, and the next poll waits for it.
+not cut a listener short, and the next poll waits for it. What is committed before is the client's
+own doing: it goes on when the poll's time is over, and the rest of the change waits for a later
+poll, as no listener is called between two of them.
 
 Invariants: one request of the member is under way at a time; a change commits, if offsets are
 committed by themselves, then tells the listener, then moves the positions, and is ended whatever
-the listener raises; that is raised by the poll.
+the listener raises; that is raised by the poll. While one is under way polls give no records.
 """
 
 from __future__ import annotations
@@ -78,6 +80,8 @@ class GroupSession:
         self._owner = owner
         self._has_happened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._begun: tuple[Change, asyncio.Task[None] | None] | None = None
+        """A change that is to be run, and the commit that goes before it."""
         self._changing: asyncio.Task[None] | None = None
         self._asking: Ask | None = None
         self._is_closing = False
@@ -86,9 +90,10 @@ class GroupSession:
 
     # The user's side
 
-    async def on_poll(self) -> None:
+    async def on_poll(self, until: float = math.inf) -> bool:
         """The user polls: runs what a rebalance wants of him, and hears of errors: what they made
-        him lose is told to his listener before."""
+        him lose is told to his listener before. False where his time was over before: nothing may
+        be given out to him then."""
         self.member.on_poll(self._clock.monotonic())
         if self._task is None:
             self._task = self._runtime.spawn(
@@ -100,42 +105,83 @@ class GroupSession:
             ended.result()
         self.poke()
         while self.is_attentive:
-            await self._change()
+            if not await self._change(until):
+                return False
             self.member.on_poll(self._clock.monotonic())
             self.poke()
         error = self.member.take_error()
         if error is not None:
             raise error
+        return True
 
     @property
     def is_attentive(self) -> bool:
         """Whether a poll has something to run."""
-        return self._changing is not None or self.member.has_change()
+        is_under_way = self._begun is not None or self._changing is not None
+        return is_under_way or self.member.has_change()
 
     def poke(self) -> None:
         """Something has happened that the member may want to act upon."""
         self._has_happened.set()
 
-    async def _change(self) -> None:
-        task = self._changing
+    async def _change(self, until: float = math.inf) -> bool:
+        """Runs a change to its end; False when what is committed before it takes longer."""
+        task = await self._runs_by(until)
         if task is None:
-            change = self.member.begin_change()
-            assert change is not None
-            task = self._changing = self._runtime.spawn(
-                self._run(change), name=f"partitions {change.kind.value}", reported=False
-            )
+            return False
         try:
             await asyncio.shield(task)
         finally:
             if task.done():
                 self._changing = None
+        return True
 
-    async def _run(self, change: Change) -> None:
+    async def _runs_by(self, until: float) -> asyncio.Task[None] | None:
+        """What runs the change; None while it waits for its commit."""
+        while self._changing is None:
+            if not self.is_attentive:
+                return None  # who closes has run it
+            begun = self._begun = self._begun or self._begin_change()
+            change, commit = begun
+            if commit is not None and not await self._is_over(commit, until):
+                return None
+            if self._begun is begun:  # and nobody has gone on with it meanwhile
+                self._begun = None
+                self._changing = self._runtime.spawn(
+                    self._run(change, commit),
+                    name=f"partitions {change.kind.value}",
+                    reported=False,
+                )
+        return self._changing
+
+    def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
+        change = self.member.begin_change()
+        assert change is not None
+        if change.kind is not Kind.REVOKED:
+            return change, None
+        commit = self._runtime.spawn(
+            self._owner.commit_before(change), name="commit what goes", reported=False
+        )
+        return change, commit
+
+    async def _is_over(self, commit: asyncio.Task[None], until: float) -> bool:
+        """Whether it has ended by then. A user who waits for it is there."""
+        while not commit.done():
+            now = self._clock.monotonic()
+            self.member.on_poll(now)
+            self.poke()
+            left = min(until - now, self.member.terms.poll_interval_s / 2)
+            await asyncio.wait([commit], timeout=max(0.0, left))
+            if self._clock.monotonic() >= until:
+                break
+        return commit.done()
+
+    async def _run(self, change: Change, commit: asyncio.Task[None] | None) -> None:
         try:
             if change.kind is Kind.ASSIGNED:
                 self._owner.take_over(change)
-            elif change.kind is Kind.REVOKED:
-                await self._owner.commit_before(change)
+            if commit is not None and not commit.cancelled():
+                commit.result()
             await tell(self.listener, change)
         finally:
             if change.kind is not Kind.ASSIGNED:
@@ -251,9 +297,8 @@ class GroupSession:
         """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
         is left of the time then."""
         until = self._clock.monotonic() + timeout_s
-        if self._changing is not None:
-            await asyncio.wait([self._changing])
-            self._changing = None
+        if self._begun is not None or self._changing is not None:
+            await self._end_change(until)
         self.member.hold()
         try:
             await say_goodbye()
@@ -262,6 +307,21 @@ class GroupSession:
             if self._asking is not None and isinstance(self._asking.request, _PARKED):
                 self.coordinator.hang_up(MEMBERSHIP)
             await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
+
+    async def _end_change(self, until: float) -> None:
+        """The one that is under way, whose commit has no longer than that. What the listener
+        raises is the poll's."""
+        if self._begun is not None:
+            change, commit = self._begun
+            if commit is not None and not await self._is_over(commit, until):
+                commit.cancel()
+                self._begun = change, None
+        task = self._changing
+        if self._begun is not None:
+            task = await self._runs_by(math.inf)
+        if task is not None:
+            await asyncio.wait([task])
+        self._changing = None
 
     async def _end(self, timeout_s: float) -> None:
         """Waits until the coordinator was told; if that takes too long it finds out by itself."""

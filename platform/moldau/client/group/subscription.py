@@ -12,6 +12,7 @@ from typing import Any
 from moldau.client.arguments import names_of
 from moldau.client.group.member import Wanted
 from moldau.client.metadata import Metadata
+from moldau.errors.codes import ErrorCode, KafkaError
 
 Pattern = str | re.Pattern[str]
 
@@ -57,7 +58,7 @@ def interest(
     excludes_internal: bool,
 ) -> Interest:
     """Of the arguments of `subscribe`; ValueError if they make no sense together, TypeError if one
-    is of the wrong kind."""
+    is of the wrong kind, KafkaError if the pattern is none, as the coordinator has it."""
     names = frozenset((topics,) if isinstance(topics, str) else names_of(topics, "topic"))
     if (pattern is None) == (not names):
         raise ValueError("subscribe to names of topics or to a pattern, one of both")
@@ -67,7 +68,12 @@ def interest(
         return Interest(names)
     if isinstance(pattern, str) and is_remote:
         return Interest(remote_pattern=pattern)
-    compiled: re.Pattern[Any] = re.compile(pattern)
+    try:
+        compiled: re.Pattern[Any] = re.compile(pattern)
+    except re.error as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{error.msg}", pattern=pattern, at=error.pos
+        ) from None
     if not isinstance(compiled.pattern, str):
         raise TypeError(f"a pattern is of str, as names of topics are, not {compiled.pattern!r}")
     return Interest(pattern=compiled, excludes_internal=excludes_internal)

@@ -9,8 +9,10 @@ It fetches ahead and beats for its group on the loop's thread while yours works.
 rebalance wants of you happens inside your `poll`, in your thread, so a listener may commit and
 seek. Iterating takes a poll's records over at once: one hop to the loop for all of them.
 
-Invariants: a consumer is read by one thread at a time, any thread may close it; records that an
-interrupted poll had found are given by the next one, and are not committed before.
+Invariants: a consumer is read by one thread at a time, any thread may close it: while a thread goes
+through records or parts, until it leaves them or ends, no other may read (looked at when another
+begins to and with every poll, so no record costs a look); records that an interrupted poll had
+found are given by the next one, and are not committed before.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
@@ -43,6 +46,9 @@ T = TypeVar("T")
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
+_READ_ELSEWHERE: Final = (
+    "another thread reads with this consumer: give each thread a consumer of its own"
+)
 
 
 class _ReadElsewhere(AsyncConsumer):
@@ -126,6 +132,8 @@ class Consumer(ConsumerCalls):
         self._errands = Errands()
         self._reader = new_lock()
         self._reads: object = None
+        self._inside: list[object] = []
+        """The threads that go through records or parts, once for each time."""
 
     def _make(self, runtime: Runtime | None = None) -> _ReadElsewhere:
         settings, options = self._given
@@ -161,6 +169,7 @@ class Consumer(ConsumerCalls):
         """In the child nobody polls."""
         super().forked()
         self._reader = new_lock()
+        self._inside = []
 
     # Which partitions
 
@@ -203,33 +212,51 @@ class Consumer(ConsumerCalls):
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it."""
         parts = self._client.batches(max_records=max_records)
-        while not self.is_over:
-            self._reads = this_thread()
-            part = parts.at_hand()
-            if part is None:
-                self._read(parts.fill())
-            else:
-                yield part
+        with self._going_through():
+            while not self.is_over:
+                self._reads = this_thread()
+                part = parts.at_hand()
+                if part is None:
+                    self._read(parts.fill())
+                else:
+                    yield part
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
         is_open = State.OPEN  # looked up once, not with every record
-        while not self.is_over:
-            client = self._client
-            self._reads = this_thread()
-            for record in client.records():
-                yield record
-                if self._state is not is_open:
-                    return
-            self._read(client.fill(_ITERATION_S))
+        with self._going_through():
+            while not self.is_over:
+                client = self._client
+                self._reads = this_thread()
+                for record in client.records():
+                    yield record
+                    if self._state is not is_open:
+                        return
+                self._read(client.fill(_ITERATION_S))
+
+    @contextmanager
+    def _going_through(self) -> Iterator[None]:
+        """Until this thread has left what it goes through, no other reads; one that is handed an
+        iterator that another has begun does not either."""
+        thread = this_thread()
+        self._take_turn(reads=True)
+        try:
+            self._inside.append(thread)
+        finally:
+            self._reader.release()
+        try:
+            yield
+        finally:
+            if thread in self._inside:  # not after a fork
+                self._inside.remove(thread)
 
     def _read(
         self, coroutine: Coroutine[Any, Any, T], salvage: Callable[[T], None] | None = None
     ) -> T:
         """What the coroutine gives, while this thread does what a rebalance wants of it."""
         try:
-            self._take_turn()
+            self._take_turn(reads=True)
         except WrongThread:
             coroutine.close()
             raise
@@ -239,13 +266,17 @@ class Consumer(ConsumerCalls):
         finally:
             self._reader.release()
 
-    def _take_turn(self) -> None:
-        """No other thread is in the midst of a poll. At the end one may be on its way out of it."""
+    def _take_turn(self, *, reads: bool = False) -> None:
+        """No other thread is in the midst of a poll, nor, for who `reads`, of its records. At the
+        end one may be on its way out of it."""
         wait_s = _CLOSE_S if self._state is State.CLOSING else 0.0
         if not self._reader.acquire(timeout=wait_s):
-            raise WrongThread(
-                "another thread reads with this consumer: give each thread a consumer of its own"
-            )
+            raise WrongThread(_READ_ELSEWHERE)
+        if reads and self._inside and self._state is not State.CLOSING:
+            mine = this_thread()
+            if any(each is not mine and _is_alive(each) for each in self._inside):
+                self._reader.release()
+                raise WrongThread(_READ_ELSEWHERE)
 
     # Offsets
 
@@ -283,3 +314,8 @@ class Consumer(ConsumerCalls):
 
 async def _outcome(begun: Awaitable[None]) -> None:
     await begun
+
+
+def _is_alive(thread: Any) -> bool:
+    """Whether it may still work on what it was given."""
+    return bool(thread.is_alive())

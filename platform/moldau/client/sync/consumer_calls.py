@@ -39,10 +39,10 @@ class ConsumerCalls(BlockingClient):
         """The partitions that are read."""
         return self._run(lambda: self._client.assignment)
 
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
-        """Which topics are meant by these names: those that are read, also when others have taken
-        their names since. ZERO_UUID where nobody knows."""
-        return self._run(lambda: self._client.topic_ids(topics))
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+        """Of which topics these are: of those that are read, also when others have taken their
+        names since. ZERO_UUID where nobody knows."""
+        return self._run(lambda: self._client.topic_ids(partitions))
 
     def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
         """The next record of the partition is that of `offset`, or the first one behind it.

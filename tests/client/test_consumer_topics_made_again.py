@@ -1,0 +1,221 @@
+"""A topic that is deleted and made again is another one: nothing of it is left out in silence, and
+no offset of the old one is stored for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from moldau.client import Consumer, TopicPartition
+from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.versions import Versions
+from moldau.runtime import Runtime
+from tests.client.scripted import Log
+from tests.client.test_consumer import consumer, fill, read_all
+from tests.client.test_consumer_membership import member
+from tests.client.world import ClientWorld
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Any:
+    caplog.set_level(logging.WARNING, "moldau.client")
+    return lambda: [each.getMessage() for each in caplog.records]
+
+
+def delete(world: ClientWorld) -> None:
+    del world.cluster.topics["t"]
+    world.cluster.ids["t"] = b"gone" * 4
+
+
+def make_again(world: ClientWorld, partitions: int, count: int) -> list[Log]:
+    logs = world.cluster.add_topic("t", [1] * partitions)
+    world.cluster.ids["t"] = b"newx" * 4
+    for log in logs:
+        fill(log, count)
+    return logs
+
+
+async def hear_of_it(reader: Consumer) -> None:
+    """That it is gone."""
+    async with asyncio.timeout(30.0):
+        while "t" in reader._cluster.metadata.topics:
+            await reader.poll(0.1)
+
+
+@pytest.mark.parametrize("reset", ["latest", "earliest", "by_duration:PT1S"])
+def test_who_has_read_the_old_one_reads_all_of_the_new_one_and_is_told(
+    reset: str, said: Any
+) -> None:
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime, auto_offset_reset=reset, metadata_max_age_ms=500) as reader:
+            reader.assign([T0])
+            await reader.seek_to_beginning()
+            await read_all(reader, 20)
+            delete(world)
+            make_again(world, 1, 30)
+            found = await read_all(reader, 30)
+            assert await reader.poll(1.0) == []
+            return found
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        assert world.run_client(main) == {0: list(range(30))}
+    (line,) = said()
+    assert "deleted and made again" in line
+    for fact in ("topic='t'", "partition=0", "old_offset=20", "new_offset=0"):
+        assert fact in line
+
+
+def test_who_has_read_nothing_of_the_old_one_begins_where_the_setting_says(said: Any) -> None:
+    async def main(runtime: Runtime) -> int | None:
+        async with consumer(runtime, metadata_max_age_ms=500) as reader:
+            reader.assign([T0])
+            assert await reader.poll(2.0) == [], "nobody leads it"
+            delete(world)
+            make_again(world, 1, 30)
+            assert await reader.poll(5.0) == []
+            return reader.position("t", 0)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [-1])
+        assert world.run_client(main) == 30
+    assert said() == []
+
+
+def test_where_the_group_has_committed_it_is_read_from_there(said: Any) -> None:
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        options = {"metadata_max_age_ms": 500, "enable_auto_commit": False}
+        async with member(runtime, "eager", **options) as reader:
+            reader.assign([T0])
+            await read_all(reader, 20)
+            delete(world)
+            make_again(world, 1, 30)
+            world.cluster.groups.offsets["g"] = {("t", 0): 25}
+            return await read_all(reader, 5)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        assert world.run_client(main) == {0: list(range(25, 30))}
+    (line,) = said()
+    assert "old_offset=20, new_offset=25" in line
+
+
+def test_without_a_reset_the_new_one_is_the_users_business() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, auto_offset_reset="none", metadata_max_age_ms=500) as reader:
+            reader.assign([T0])
+            reader.seek("t", 0, 0)
+            await read_all(reader, 20)
+            delete(world)
+            make_again(world, 1, 30)
+            with pytest.raises(KafkaError, match="seek first"):
+                await reader.poll(5.0)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("knows_ids", [True, False], ids=["by id", "old brokers"])
+def test_an_offset_of_a_deleted_topic_is_not_stored_for_the_one_that_has_its_name(
+    knows_ids: bool,
+) -> None:
+    """Though another partition of that name was assigned while there was no such topic."""
+
+    async def main(runtime: Runtime) -> KafkaError:
+        options = {"metadata_max_age_ms": 500, "enable_auto_commit": False}
+        async with member(runtime, "eager", **options) as reader:
+            reader.assign([T0])
+            await read_all(reader, 10)
+            delete(world)
+            await hear_of_it(reader)
+            reader.assign([T0, T1])
+            made = make_again(world, 2, 20)
+            assert len(made) == 2
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC") as caught:
+                await reader.commit({T0: 10}, timeout_s=2.0)
+            assert world.cluster.groups.offsets.get("g", {}).get(("t", 0)) is None
+            assert await read_all(reader, 40) == {each: list(range(20)) for each in (0, 1)}
+            await reader.commit()
+            assert world.cluster.groups.offsets["g"] == {("t", 0): 20, ("t", 1): 20}
+            return caught.value
+
+    with ClientWorld() as world:
+        if not knows_ids:
+            world.cluster.served[8] = Versions(0, 9)
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        caught = world.run_client(main)
+        assert caught.context["offset"] == 10
+
+
+def test_an_offset_by_its_number_is_of_the_topic_that_its_user_has_records_of() -> None:
+    """Also when all is known of the next one of that name."""
+
+    async def main(runtime: Runtime) -> None:
+        options = {"metadata_max_age_ms": 500, "enable_auto_commit": False}
+        async with member(runtime, "eager", **options) as reader:
+            reader.assign([T0])
+            await read_all(reader, 10)
+            delete(world)
+            make_again(world, 1, 20)
+            await asyncio.sleep(2.0)
+            assert reader.position("t", 0) == 0
+            for commit in (reader.commit({T0: 10}), reader.commit_soon({T0: 10})):
+                with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
+                    await commit
+            await reader.commit()
+            assert world.cluster.groups.offsets["g"] == {("t", 0): 0}
+            await reader.poll(1.0, max_records=5)
+            await reader.commit({T0: 3})
+            assert world.cluster.groups.offsets["g"] == {("t", 0): 3}
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
+def test_what_has_no_id_does_not_take_the_others_back_to_their_names() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager", enable_auto_commit=False) as reader:
+            reader.assign([T0])
+            await read_all(reader, 10)
+            world.cluster.requests.clear()
+            await reader.commit({T0: 10, TopicPartition("u", 0): 3})
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.cluster.add_topic("u", [1], has_id=False)
+        world.run_client(main)
+        said = [
+            (topic.name, topic.topic_id)
+            for _, each in world.cluster.requests
+            if isinstance(each, OffsetCommitRequest)
+            for topic in each.topics
+        ]
+        assert said == [("", world.cluster.ids["t"]), ("u", bytes(16))]
+        assert world.cluster.groups.offsets["g"] == {("t", 0): 10, ("u", 0): 3}
+
+
+def test_that_a_topic_was_deleted_is_told_once_and_not_with_every_commit(said: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        options = {"metadata_max_age_ms": 500, "auto_commit_interval_ms": 500}
+        async with member(runtime, "eager", **options) as reader:
+            reader.assign([T0, TopicPartition("u", 0)])
+            await read_all(reader, 30)
+            delete(world)
+            await hear_of_it(reader)
+            for _ in range(40):
+                await reader.poll(0.3)
+
+    with ClientWorld() as world:
+        for name in "tu":
+            fill(world.cluster.add_topic(name, [1])[0], 10 if name == "t" else 20)
+        world.run_client(main)
+        assert world.cluster.groups.offsets["g"][("u", 0)] == 20
+    assert len([line for line in said() if "could not be committed" in line]) == 1
