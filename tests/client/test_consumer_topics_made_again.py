@@ -14,6 +14,7 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
+from tests.client.group.test_simulated_groups import OPTIONS
 from tests.client.scripted import Log
 from tests.client.test_consumer import consumer, fill, read_all
 from tests.client.test_consumer_membership import member
@@ -70,6 +71,40 @@ def test_who_has_read_the_old_one_reads_all_of_the_new_one_and_is_told(
     assert "deleted and made again" in line
     for fact in ("topic='t'", "partition=0", "old_offset=20", "new_offset=0"):
         assert fact in line
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+@pytest.mark.parametrize("away_s", [0.0, 3.0])
+def test_so_does_a_member_from_whom_it_was_taken_meanwhile(
+    kind: str, away_s: float, said: Any
+) -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        options = {"metadata_max_age_ms": 500, "auto_offset_reset": "latest", **OPTIONS[kind]}
+        async with consumer(runtime, group_id="g", **options) as reader:
+            await reader.subscribe("t")
+            async with asyncio.timeout(30.0):
+                while not reader.assignment:
+                    await reader.poll(0.1)
+            await reader.seek_to_beginning()
+            await read_all(reader, 20)
+            delete(world)
+            if away_s:
+                async with asyncio.timeout(30.0):
+                    while reader.assignment:
+                        await reader.poll(0.1)
+                await reader.poll(away_s)
+            make_again(world, 1, 30)
+            found: list[int] = []
+            async with asyncio.timeout(60.0):
+                while len(found) < 30:
+                    parts = await reader.poll(1.0)
+                    found += [record.offset for part in parts for record in part.records]
+            return found
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        assert world.run_client(main) == list(range(30))
+    assert [line for line in said() if "deleted and made again" in line]
 
 
 def test_who_has_read_nothing_of_the_old_one_begins_where_the_setting_says(said: Any) -> None:

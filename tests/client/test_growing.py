@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from moldau.client.accumulator import WAITS_S
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.metadata import TopicPartition
 from moldau.client.producer import Producer
@@ -120,20 +121,51 @@ def test_it_goes_also_when_the_one_in_front_has_failed() -> None:
     assert sender.sent(100.0) == [grown]
 
 
-def test_one_that_lingers_behind_another_stays_open_and_asks_for_no_turn() -> None:
-    sender = growing(linger_s=1.0, in_flight_max=1)
+def test_one_behind_another_stays_open_past_its_linger() -> None:
+    sender = growing(linger_s=0.01, in_flight_max=1)
     front, second = sender.send(), sender.send()
     assert sender.sent() == [front]
     (late,) = add(sender)
-    assert sender.sent(5.0) == []
+    assert sender.sent(0.05) == []
     queue = sender.accumulator.queue(T0)
     assert queue.open is late
-    assert sender.accumulator.next_wake(5.0) == 100.0, "when the first is too late"
+    assert sender.accumulator.next_wake(0.05) == WAITS_S
     sender.acknowledge(front)
-    assert sender.sent(5.0) == [second]
+    assert sender.sent(0.05) == [second]
     assert list(queue.waiting) == [late], "complete, as it is the first now"
     sender.acknowledge(second)
-    assert sender.sent(5.0) == [late]
+    assert sender.sent(0.05) == [late]
+
+
+@pytest.mark.parametrize("linger_s", [0.01, 1.0])
+def test_but_not_for_long_because_it_is_too_late_with_its_first_record(linger_s: float) -> None:
+    """1. The broker is away; 2. records come one by one; 3. each has about its time, though they
+    all are of the same partition."""
+    sender = growing(linger_s=linger_s, delivery_timeout_s=6.0, in_flight_max=1)
+    longest = max(linger_s, WAITS_S)
+    sender.send()
+    (front,) = sender.sent()
+    begun: dict[Batch, float] = {}
+    ended: dict[Batch, float] = {}
+    for step in range(1, 300):
+        sender.now = step * 0.05
+        (batch,) = add(sender)
+        begun[batch] = sender.now  # of the latest record
+        for late in sender.accumulator.expire(sender.now):
+            ended[late] = sender.now
+        sender.drain()
+    assert front in ended
+    lives = [ended[batch] - begun[batch] for batch in ended if batch in begun]
+    assert lives
+    assert min(lives) > 6.0 - longest - 0.1
+
+
+def test_one_that_is_empty_by_its_size_does_not_go_on_for_ever() -> None:
+    sender = growing(batch_bytes=0)
+    add(sender, 30)
+    sender.accumulator.is_flushing = True
+    assert counts(sender.sent())[0] == 1
+    assert not sender.accumulator.queue(T0).open
 
 
 def test_a_flush_completes_it() -> None:
@@ -173,6 +205,8 @@ def test_records_without_a_key_move_on_from_a_partition_that_is_blocked() -> Non
     [
         ({}, 262_144),
         ({"batch.size": "16384"}, 0),
+        ({"acks": "0"}, 0),
+        ({"acks": "0", "batch.waiting.size": "5000"}, 5000),
         ({"batch.waiting.size": "100000"}, 100_000),
         ({"batch.size": "1000", "batch.waiting.size": "5000"}, 5000),
     ],

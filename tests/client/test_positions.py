@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -230,6 +231,46 @@ def test_an_answer_from_before_a_partition_was_assigned_anew_is_void() -> None:
     assert made.require(T0).state is State.COMMITTED
     made.found_committed(made.require(T0).asked(), 9, 0)
     assert made.require(T0).position == 9
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["made again", "the same"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_partition_that_comes_back_begins_anew_in_another_topic_only(
+    is_new: bool, times: int
+) -> None:
+    """A group takes it away while there is no such topic, and gives it back later."""
+    made = positions("latest")
+    metadata = cluster()
+    metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
+    made.check_topics(metadata, waits=False)
+    made.require(T0).seek(7)
+    topic = metadata.topics.pop("t")
+    for _ in range(times):
+        made.assign([], from_committed=True)
+        made.assign([T0], from_committed=True)
+        made.check_topics(metadata, waits=False)
+    metadata.topics["t"] = replace(topic, topic_id=(b"n" if is_new else b"o") * 16)
+    assert made.check_topics(metadata, waits=False) == set()
+    position = made.require(T0)
+    assert (position.state, position.position) == (State.COMMITTED, -1)
+    made.found_committed(position.asked(), None, -1)
+    assert made.to_look_up(0.0, 0) == {T0: -2 if is_new else -1}
+    made.found(position.asked(), 0, -1)
+    assert [("old_offset", 7) in each.context.items() for each in made.notices] == [True] * is_new
+
+
+def test_who_chooses_anew_takes_up_nothing() -> None:
+    made = positions("latest")
+    metadata = cluster()
+    metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
+    made.check_topics(metadata, waits=False)
+    made.require(T0).seek(7)
+    made.assign([])
+    made.begin()
+    made.assign([T0])
+    metadata.topics["t"] = replace(metadata.topics["t"], topic_id=b"n" * 16)
+    made.check_topics(metadata, waits=False)
+    assert made.to_look_up(0.0, 0) == {T0: -1}
 
 
 @pytest.mark.parametrize("waits", [True, False])

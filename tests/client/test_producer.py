@@ -162,6 +162,23 @@ def test_acks_0_waits_for_nothing() -> None:
         )
 
 
+def test_acks_0_sends_all_there_is_and_no_batch_that_a_topic_may_refuse() -> None:
+    """Nobody is told of a refusal, and no answer says that more may be sent."""
+
+    async def main(runtime: Runtime) -> int:
+        async with producer(runtime, acks=0, max_request_size=100_000) as sender:
+            await sender.send_many("t", [b"x" * 1000] * 2000, partition=0)
+            await sender.flush(30.0)
+            return sender._accumulator.used_bytes
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1])
+        assert world.run_client(main) == 0
+        world.run_for(1)
+        assert len(logs[0].values()) == 2000
+        assert max(len(batch) for batch in logs[0].batches) < 20_000
+
+
 def test_a_failure_that_nobody_awaits_is_raised_by_flush() -> None:
     async def main(runtime: Runtime) -> KafkaError:
         sender = producer(runtime)

@@ -10,7 +10,8 @@ of the parts that are sent instead (splitting.py says how large these are).
 
 A batch that has to wait for another of its partition takes records meanwhile, past its linger and,
 in steps of `batch_bytes`, past these, up to `grown_bytes`: closed, it would leave no sooner, and
-what a request with more records costs is about the same. It is complete as soon as it is first.
+what a request with more records costs is about the same. It is complete as soon as it is first, and
+after `WAITS_S`, since it is too late with its first record and takes the later ones with it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from random import Random
 
 _MS_NS: Final = 1_000_000
+WAITS_S: Final = 0.1
+"""How long a batch takes records behind another one; or for its linger, if that is longer."""
+_STEPS_MAX: Final = 16
+"""In how many a batch grows, where `batch_bytes` is very small."""
 _BAD_RECORD: Final = (TypeError, ValueError, OverflowError)
 
 
@@ -78,6 +83,8 @@ class Drained:
     untold: list[Batch] = field(default_factory=list)
     """What has failed meanwhile and nobody was told."""
     has_leaderless: bool = False
+    has_more: bool = False
+    """Whether batches wait that could not be sent this time."""
 
 
 class Accumulator:
@@ -108,6 +115,8 @@ class Accumulator:
         self._fits: dict[PartitionQueue, Fit] = {}
         self._builder_bytes = min(options.batch_bytes, options.request_bytes)
         self._grown_bytes = min(options.grown_bytes, options.request_bytes)
+        self._step_bytes = max(self._builder_bytes, self._grown_bytes // _STEPS_MAX)
+        self._waits_s = max(options.linger_s, WAITS_S)
 
     # Records in
 
@@ -128,8 +137,10 @@ class Accumulator:
 
     def waiting(self, queue: PartitionQueue) -> int:
         """How many batches wait to be sent; the open one counts by the room that it has got."""
-        open_bytes = 0 if queue.open is None else queue.open.reserved_bytes
-        return len(queue.waiting) + -(-open_bytes // max(1, self._builder_bytes))
+        if queue.open is None:
+            return len(queue.waiting)
+        steps = queue.open.reserved_bytes // max(1, self._step_bytes) if self._grown_bytes else 0
+        return len(queue.waiting) + max(1, steps)
 
     def begin(
         self,
@@ -209,7 +220,7 @@ class Accumulator:
         batch = queue.open
         assert batch is not None
         assert batch.builder is not None
-        step = self._builder_bytes
+        step = self._step_bytes
         if (
             not queue.waiting
             or batch.reserved_bytes + step > self._grown_bytes
@@ -265,6 +276,7 @@ class Accumulator:
             drained.requests += self._requests(now, node_id, queues, room[node_id])
         for queue in self._busy:
             queue.is_blocked = bool(queue.waiting)
+            drained.has_more |= queue.is_blocked
         drained.untold = self.take_untold()
         self._note_stuck(now, drained, {node for node in candidates if not room[node]})
         return drained
@@ -330,16 +342,15 @@ class Accumulator:
                 self.seal(queue)
 
     def _is_due(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether there is an open batch that could be sent now if it were complete, and should."""
+        """Whether there is an open batch that should be complete by now."""
         batch = queue.open
-        return (
-            batch is not None
-            and not queue.waiting
-            and (
-                batch.created + self.options.linger_s <= now
-                or batch.reserved_bytes > self._builder_bytes
-            )
-        )
+        if batch is None:
+            return False
+        is_grown = batch.reserved_bytes > self._builder_bytes
+        return self._due_at(queue, batch) <= now or (is_grown and not queue.waiting)
+
+    def _due_at(self, queue: PartitionQueue, batch: Batch) -> float:
+        return batch.created + (self._waits_s if queue.waiting else self.options.linger_s)
 
     def _restart(self, queue: PartitionQueue) -> bool:
         """Whether the queue could begin anew; not when its epochs are used up."""
@@ -358,8 +369,8 @@ class Accumulator:
         earliest: float | None = None
         for queue in self._busy:
             oldest = queue.open
-            if oldest is not None and not queue.waiting:
-                at = oldest.created + self.options.linger_s
+            if oldest is not None:
+                at = self._due_at(queue, oldest)
                 earliest = at if earliest is None or at < earliest else earliest
             if queue.waiting:
                 oldest = queue.waiting[0]

@@ -158,6 +158,11 @@ class Connection(asyncio.BufferedProtocol):
         """Requests that wait for their answers."""
         return len(self._protocol.in_flight)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What was given to the transport and waits for the network to take it."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def version_of(self, request: type[Request], *, at_most: int | None = None) -> int:
         """The version to speak; KafkaError(UNSUPPORTED_VERSION) names the broker."""
         try:

@@ -29,7 +29,7 @@ from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 from moldau.client.reset import BEGINNING, Reset
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
-from moldau.ids import ZERO_UUID
+from moldau.ids import ZERO_UUID, Uuid
 
 
 class State(Enum):
@@ -47,6 +47,15 @@ ANEW: Final = (
     "the topic was deleted and made again: what was not read of the old one is lost, and the new "
     "one is read from its beginning, or from where the group has committed"
 )
+
+
+class Former(NamedTuple):
+    """How far a partition was read before it was taken away."""
+
+    topic_id: Uuid
+    offset: int
+
+
 _ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
 
 
@@ -71,6 +80,7 @@ class Position:
         "failures",
         "fetch_epoch",
         "fetch_offset",
+        "former",
         "generation",
         "given_id",
         "high_watermark",
@@ -116,6 +126,8 @@ class Position:
         self.readable_end = -1
         """Where what may be read ends: with read_committed at the last stable offset."""
         self.log_start_offset = -1
+        self.former: Former | None = None
+        """What is known from when it was assigned before, until its topic is known again."""
         self.was: tuple[int, str] | None = None
         """Before it is looked up anew: at which offset, and what its user shall hear."""
         self.trouble: KafkaError | None = None
@@ -168,6 +180,24 @@ class Position:
         self.leader_epoch = NO_EPOCH
         self.replica = NO_LEADER
         self.high_watermark = self.readable_end = self.log_start_offset = -1
+
+    def as_former(self) -> Former | None:
+        """What is to be known of it when it is assigned again; None where nothing was read."""
+        if self.state is State.GONE and self.was is not None:
+            return Former(self.given_id, self.was[0])
+        if self.topic_id != ZERO_UUID and self.position >= 0:
+            return Former(self.topic_id, self.position)
+        return self.former
+
+    def take_up(self, topic_id: Uuid) -> None:
+        """Its topic is known now: if it is another one than the one that was read before, it is
+        begun as `begin_anew` says, where it has no position yet."""
+        former, self.former = self.former, None
+        if former is None or former.topic_id == topic_id or self.position >= 0:
+            return
+        if not self.look_up.is_none:
+            self.look_up = BEGINNING
+        self.was = (former.offset, ANEW)
 
     def in_trouble(self, error: KafkaError, now: float) -> None:
         """This keeps it from being read; it goes on being tried."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.fetched import Fetched, PartitionRecords
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
-from moldau.client.position import Asked, Position, State
+from moldau.client.position import Asked, Former, Position, State
 from moldau.client.reset import Reset
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -62,8 +62,8 @@ class Positions:
         self._backoff = backoff
         self._random = random
         self._all: dict[TopicPartition, Position] = {}
-        self._left: dict[TopicPartition, Position] = {}
-        """Those that were GONE when they were taken away: their user may get them back."""
+        self._left: dict[TopicPartition, Former] = {}
+        """Where those were that were taken away: their user may get them back."""
         self._generations = count()
         self._first_state = State.UNKNOWN
         self.notices: list[MoldauError] = []
@@ -84,15 +84,14 @@ class Positions:
         before = self._all
         self._all = {where: before.get(where) or self._made(where) for where in wanted}
         for where in before.keys() - self._all.keys():
-            if before[where].state is State.GONE:
-                self._left[where] = before[where]
+            former = before[where].as_former()
+            if former is not None:
+                self._left[where] = former
 
     def _made(self, where: TopicPartition) -> Position:
-        """One that is new, or is taken up again in the topic that has its name now."""
+        """One that is new, or is taken up again, maybe in another topic of its name."""
         position = Position(where, self.reset, self._first_state, self._generations)
-        left = self._left.pop(where, None)
-        if left is not None:
-            position.look_up, position.was = left.look_up, left.was
+        position.former = self._left.pop(where, None)
         return position
 
     def begin(self) -> None:
@@ -110,6 +109,8 @@ class Positions:
             if each.topic_id != ZERO_UUID and topic.topic_id != ZERO_UUID:
                 each.begin_anew(self.reset, State.GONE if waits else self._first_state)
                 changed.add(each.where)
+            elif topic.topic_id != ZERO_UUID:
+                each.take_up(topic.topic_id)
             each.topic_id = topic.topic_id
         return changed
 

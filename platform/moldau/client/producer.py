@@ -564,5 +564,5 @@ def _accumulator_options(settings: Settings) -> Options:
         codec=codec,
         level=settings[levels[codec]] if codec in levels else None,
         retries_max=settings[own_rows.retries],
-        grown_bytes=own_rows.grown_bytes(settings, rows.batch_size),
+        grown_bytes=own_rows.grown_bytes(settings, rows.batch_size, rows.acks),
     )

@@ -24,7 +24,7 @@ batch_waiting_size = Setting(
     262_144,
     "How many bytes a batch may hold that has to wait because another of its partition is to be "
     "sent first: until then it takes more than batch.size. Without effect if it is less than that, "
-    "or if batch.size is given and this is not.",
+    "or if this is not given, and batch.size is or acks is 0.",
     check=at_least(0),
 )
 partitioner_class = Setting(
@@ -99,9 +99,11 @@ OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "in
 """Settings whose values may be objects."""
 
 
-def grown_bytes(settings: Settings, batch_size: Setting[int]) -> int:
-    """How large a batch that waits may become. Who gives `batch.size` alone means just that."""
-    if settings.is_given(batch_size) and not settings.is_given(batch_waiting_size):
+def grown_bytes(settings: Settings, batch_size: Setting[int], acks: Setting[str]) -> int:
+    """How large a batch that waits may become. Who gives `batch.size` alone means just that; and
+    without acknowledgements nobody would hear that a topic takes none as large."""
+    is_asked_for = settings.is_given(batch_waiting_size)
+    if not is_asked_for and (settings.is_given(batch_size) or settings[acks] == "0"):
         return 0
     return settings[batch_waiting_size]
 

@@ -208,7 +208,8 @@ class Sender:
             return
         now = self._clock.monotonic()
         self._note_untold(self._accumulator.expire(now))
-        drained = self._accumulator.drain(now, self._cluster.metadata, self._request_room())
+        room = self._request_room()
+        drained = self._accumulator.drain(now, self._cluster.metadata, room)
         self._note_untold(drained.untold)
         for each in drained.requests:
             self._transmit(each, now)
@@ -224,9 +225,19 @@ class Sender:
         wake = self._accumulator.next_wake(now)
         if wake is not None:
             self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
+        if self._acks == 0 and drained.has_more and room:
+            self._wake_at(self._loop.time() + _WAKE_S_MIN)  # no answer will
 
     def _request_room(self) -> dict[int, int]:
+        """How many requests each broker takes now. Where none is answered: as many, unless what it
+        was sent has not left yet."""
         limit = self._accumulator.options.in_flight_max
+        if self._acks == 0:
+            unsent_max = self._accumulator.options.request_bytes
+            return {
+                node: limit if each.unsent_bytes < unsent_max else 0
+                for node, each in self._connections()
+            }
         return {node: max(0, limit - each.in_flight) for node, each in self._connections()}
 
     async def _connect(self, node_id: int) -> None:

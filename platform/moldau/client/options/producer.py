@@ -62,7 +62,7 @@ class ProducerOptions(RecordOptions, total=False):
     batch_waiting_size: int | str
     """How many bytes a batch may hold that has to wait because another of its partition is to be
     sent first: until then it takes more than batch.size. Without effect if it is less than that, or
-    if batch.size is given and this is not. Default: 262144."""
+    if this is not given, and batch.size is or acks is 0. Default: 262144."""
 
     retries: int | str
     """How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it
