@@ -157,7 +157,10 @@ def test_a_key_that_is_not_there_is_not_taken_for_null() -> None:
         ("boolean", 1, ""),
         ("null", 0, ""),
         ("double", 2**53 + 1, ""),
-        ("double", Decimal("1.5"), ""),
+        ("double", Decimal("0.1"), ""),
+        ("double", Decimal("1e400"), ""),
+        ("double", Decimal("sNaN"), ""),
+        ("float", Decimal("1.1"), ""),
         ({"type": "fixed", "name": "F", "size": 2}, b"abc", ""),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", ""),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, 0, ""),
@@ -195,6 +198,13 @@ def test_a_misfit_is_found_wherever_it_is(schema: Any, value: Any, at: str) -> N
         (["null", {"type": "array", "items": "string"}], ("a", "b"), ["a", "b"]),
         (record(a=LINE), {"a": {"sku": "x"}}, {"a": {"sku": "x", "count": 1}}),
         ("string", UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        ({"type": "array", "items": "string"}, {"a": 1, "b": 2}.keys(), ["a", "b"]),
+        ({"type": "array", "items": "int"}, {"a": 1, "b": 2}.values(), [1, 2]),
+        ("double", Decimal("1.5"), 1.5),
+        ("double", Decimal("-Infinity"), float("-inf")),
+        ("float", Decimal("1.5"), 1.5),
+        (["double", "string"], Decimal("1.5"), 1.5),
+        (logical("string", "uuid"), UUID(int=10).hex.upper(), UUID(int=10)),
     ],
 )
 def test_what_means_the_same_in_the_schema_is_taken(schema: Any, value: Any, read: Any) -> None:
@@ -254,6 +264,11 @@ def test_logical_types_come_back(schema: Any, value: Any, read: Any) -> None:
     assert through(schema, value) == (value if read is None else read)
 
 
+def test_a_uuid_without_hyphens_is_written_with_them() -> None:
+    written = Values({}).fit(logical("string", "uuid"))(UUID(int=10).hex.upper())
+    assert written == "00000000-0000-0000-0000-00000000000a"
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "told"),
     [
@@ -263,6 +278,8 @@ def test_logical_types_come_back(schema: Any, value: Any, read: Any) -> None:
         (logical("int", "date"), "2026-11-20", "whole number"),
         (logical("int", "time-millis"), time(1, tzinfo=UTC), "without a zone"),
         (logical("string", "uuid"), "no-uuid", "a UUID"),
+        (logical("string", "uuid"), UUID(int=1).urn, "with all four hyphens or with none"),
+        (logical("string", "uuid"), f"{UUID(int=1).hex}0", "a UUID"),
         (logical("bytes", "decimal", precision=3, scale=2), Decimal("123"), "3 digits in all"),
         (logical("bytes", "decimal", precision=3, scale=2), Decimal("0.001"), "behind the point"),
         (logical("bytes", "decimal", precision=3, scale=2), Decimal("1E+999999"), "in all"),
@@ -340,6 +357,48 @@ def test_an_optional_record_may_be_named(value: Any) -> None:
     optional = record(any=["null", CLICK], many={"type": "array", "items": ["e.Click", "null"]})
     read = through(optional, {"any": value, "many": [value, None]})
     assert read == {"any": {"page": "x"}, "many": [{"page": "x"}, None]}
+
+
+KIND = {"type": "enum", "name": "e.Kind", "symbols": ["A", "B"]}
+TEXTS = {"type": "array", "items": "string"}
+
+
+@pytest.mark.parametrize(
+    ("branch", "value", "read"),
+    [
+        ("string", ("string", "hi"), "hi"),
+        (KIND, ("e.Kind", "B"), "B"),
+        ({"type": "map", "values": "int"}, ("map", {"a": 1}), {"a": 1}),
+        (TEXTS, ("array", ["x"]), ["x"]),
+        (TEXTS, ("a", "b"), ["a", "b"]),
+        (TEXTS, ("null", None), None),
+        ("double", ("double", 1.5), 1.5),
+        (logical("long", "timestamp-micros"), ("long", AT), AT),
+        (CLICK, ("e.Click", Click("/")), {"page": "/"}),
+        (CLICK, ("null", None), None),
+    ],
+)
+def test_a_tuple_names_the_branch_of_a_union_with_null(branch: Any, value: Any, read: Any) -> None:
+    for union in (["null", branch], [branch, "null"]):
+        assert through(union, value) == read
+        assert through(record(a=union), {"a": value}) == {"a": read}
+        assert through({"type": "array", "items": union}, [value, None]) == [read, None]
+
+
+@pytest.mark.parametrize("value", [("int", "x"), ("null", "x"), ("string", 5), ("string", "x", 1)])
+def test_a_tuple_that_names_a_branch_wrongly_is_refused(value: Any) -> None:
+    for schema, each in ((["null", "string"], value), (record(a=["null", "string"]), {"a": value})):
+        with pytest.raises(Misfit):
+            through(schema, each)
+
+
+def test_a_pair_that_names_no_branch_is_a_list() -> None:
+    union = ["null", "string", {"type": "array", "items": {"type": "array", "items": "int"}}]
+    for value in (([1], [2]), ((1,), (2,))):
+        assert through(union, value) == [[1], [2]]
+        assert through(["null", union[2]], value) == [[1], [2]]
+    with pytest.raises(Misfit, match=r"^\[0\]: a list was expected"):
+        through(union, ({}, {}))
 
 
 def test_an_optional_record_has_its_branch_named() -> None:

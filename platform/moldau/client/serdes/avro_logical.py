@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from moldau.client.serdes.extras import need
+from moldau.client.serdes.wire import guid_text
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_LOCAL: Final = datetime(1970, 1, 1)  # a local time has no zone
@@ -24,6 +25,7 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MILLI: Final = timedelta(milliseconds=1)
 _MICRO: Final = timedelta(microseconds=1)
 _UUID: Final = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
+_UUID_HEX: Final = re.compile("[0-9a-fA-F]{32}").fullmatch
 
 Prepare = Callable[[Any], Any]
 """Makes the plain value; ValueError with the reason for what cannot be one."""
@@ -92,9 +94,11 @@ def _date(value: Any) -> Any:
 def _uuid(value: Any) -> Any:
     if not isinstance(value, str) and hasattr(value, "hex") and hasattr(value, "urn"):
         return str(value)
-    if isinstance(value, str) and _UUID(value) is None:
-        raise ValueError("a UUID was expected")
-    return value
+    if not isinstance(value, str) or _UUID(value) is not None:
+        return value
+    if _UUID_HEX(value) is not None:
+        return guid_text(bytes.fromhex(value))
+    raise ValueError("a UUID was expected, of 32 digits with all four hyphens or with none")
 
 
 def _decimal(schema: Mapping[str, Any]) -> Prepare:

@@ -1,14 +1,15 @@
 """Values of Avro's plain types: each is taken as it is, said in the type's own way, or refused.
 
-numpy's numbers and the members of an Enum count as what they hold. A whole number may stand for a
-`float` or `double` that can hold it exactly; nothing else becomes another number, except that a
-`float` is rounded to its 4 bytes.
+numpy's numbers and the members of an Enum count as what they hold. A whole number or a Decimal may
+stand for a `float` or `double` that can hold it exactly; nothing else becomes another number,
+except that a `float` is rounded to its 4 bytes.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from enum import Enum
 from numbers import Integral, Real
 from reprlib import Repr
@@ -101,16 +102,17 @@ def _float(value: Any) -> Any:
         packed = _FLOAT.pack(number)
     except OverflowError:
         raise Misfit("a number in the range of float was expected", value) from None
-    if isinstance(value, Integral) and _FLOAT.unpack(packed)[0] != value:
-        raise Misfit("a whole number that float can hold exactly was expected", value)
+    is_exact = isinstance(value, Integral | Decimal) and number == number
+    if is_exact and _FLOAT.unpack(packed)[0] != value:
+        raise Misfit("a number that float can hold exactly was expected", value)
     return number
 
 
 def _real(value: Any, name: str) -> float:
-    if type(value) is not bool and isinstance(value, Real):
+    if type(value) is not bool and isinstance(value, Real | Decimal):
         try:
             return float(value)
-        except OverflowError:
+        except (OverflowError, ValueError):  # a signalling NaN has no float
             raise Misfit(f"a number in the range of {name} was expected", value) from None
     if isinstance(value, Enum):
         return _real(value.value, name)

@@ -15,7 +15,7 @@ four times as long and passes most of the above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, Final
 
 from moldau.client.serdes.avro_logical import Prepare, prepare_of
@@ -32,6 +32,7 @@ from moldau.client.serdes.avro_plain import (
 from moldau.client.serdes.fields import fields_of, has_fields
 
 _MISSING: Final = object()
+_LISTS: Final = Sequence | set | frozenset | KeysView | ValuesView
 
 
 def _logical(prepare: Prepare, is_written: bool, fit: Fit) -> Fit:
@@ -52,7 +53,7 @@ def _logical(prepare: Prepare, is_written: bool, fit: Fit) -> Fit:
 def _sequence(value: Any) -> list[Any]:
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         value = value.tolist()
-    is_list = isinstance(value, Sequence | set | frozenset) or hasattr(value, "typecode")
+    is_list = isinstance(value, _LISTS) or hasattr(value, "typecode")
     if is_list and not isinstance(value, str | bytes | bytearray | memoryview):
         return list(value)
     raise Misfit("a list was expected", value)
@@ -102,8 +103,27 @@ def _map(fit: Fit) -> Fit:
     return mapping
 
 
-def _optional(fit: Fit) -> Fit:
-    return lambda value: None if value is None else fit(value)
+def _optional(fit: Fit, name: str) -> Fit:
+    """Of a union with null and one other branch, of that name."""
+
+    def optional(value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) is tuple:
+            named = _name_in(value)
+            if named == "null":
+                return PLAIN["null"](value[1])
+            if named == name:
+                return fit(value[1])
+        return fit(value)
+
+    return optional
+
+
+def _name_in(value: Any) -> str | None:
+    """The branch that a tuple may name; all other tuples are sequences."""
+    is_named = type(value) is tuple and len(value) == 2 and isinstance(value[0], str)
+    return value[0] if is_named else None
 
 
 class _Union:
@@ -112,28 +132,43 @@ class _Union:
     A branch may be named: by a tuple of its name and the value, or by the class of an object. Else
     it is the first that takes the value, in the schema's order, except that a dict goes to the
     record of just its keys, a plain type comes before a logical one, and a number stays what it is:
-    whole numbers go to `double` and `float` last.
+    whole numbers go to `double` and `float` last. A class that two records could be named after
+    decides nothing, and is refused.
     """
 
     def __init__(self, branches: list[_Branch]) -> None:
         self._branches = sorted(branches, key=lambda branch: branch.rank)
-        self._named = {branch.name: branch for branch in branches}
-        self._classes = {branch.name.rpartition(".")[2]: branch for branch in branches}
+        self._named: dict[str | None, _Branch] = {branch.name: branch for branch in branches}
+        self._classes: dict[str, list[_Branch]] = {}
+        for branch in branches:
+            if branch.fields is not None:
+                self._classes.setdefault(branch.name.rpartition(".")[2], []).append(branch)
         self._takes_null = "null" in self._named
 
     def __call__(self, value: Any) -> Any:
         if value is None and self._takes_null:
             return None
-        if type(value) is tuple and len(value) == 2 and value[0] in self._named:
-            return value[0], self._named[value[0]].fit(value[1])
-        branch = self._classes.get(type(value).__name__)
-        if branch is not None and branch.fields is not None and has_fields(value):
-            return branch.name, branch.fit(value)
+        if type(value) is tuple:
+            named = self._named.get(_name_in(value))
+            if named is not None:
+                return named.name, named.fit(value[1])
+        alike = self._classes.get(type(value).__name__)
+        if alike is not None and has_fields(value):
+            return self._of_class(alike, value)
         if isinstance(value, dict):
             for each in self._branches:
                 if each.fields is not None and each.fields.keys() == value.keys():
                     return self._first((each, *self._branches), value)
         return self._first(self._branches, value)
+
+    def _of_class(self, alike: list[_Branch], value: Any) -> tuple[str, Any]:
+        if len(alike) > 1:
+            names = ", ".join(branch.name for branch in alike)
+            raise Misfit(
+                f"a tuple that names the branch was expected, as {names} are all named so",
+                value,
+            )
+        return alike[0].name, alike[0].fit(value)
 
     def _first(self, branches: Sequence[_Branch], value: Any) -> tuple[str, Any]:
         misfits = []
@@ -146,7 +181,8 @@ class _Union:
         deepest = max(misfits, key=lambda misfit: len(misfit.path))
         if deepest.path:
             raise deepest
-        raise Misfit(f"one of {', '.join(self._named)} was expected", value)
+        names = ", ".join(branch.name for branch in self._named.values())
+        raise Misfit(f"one of {names} was expected", value)
 
 
 class _Branch:
@@ -160,31 +196,44 @@ class _Branch:
 
 
 class _Field:
-    """`branch` is the record of a union with null: it is named, as fastavro would look through all
-    that is below before it takes it, again on each level."""
+    """`optional` is what takes a union with null as a whole, `fit` then its other branch.
 
-    __slots__ = ("branch", "default", "fit", "is_optional", "sure")
+    `branch` is the record of such a union: it is named, as fastavro would look through all that is
+    below before it takes it, again on each level."""
+
+    __slots__ = ("branch", "default", "fit", "is_optional", "optional", "sure")
 
     def __init__(
         self,
         fit: Fit,
-        is_optional: bool,
+        optional: Fit | None,
         branch: str | None,
         default: Callable[[], Any] | None,
     ) -> None:
-        self.fit, self.is_optional, self.branch = fit, is_optional, branch
+        self.fit, self.optional, self.branch = fit, optional, branch
+        self.is_optional = optional is not None
         self.default, self.sure = default, SURE.get(fit)
 
 
+_Row = tuple[str, type | None, bool, Fit, Any]
+
+
+def _row(item: tuple[str, _Field]) -> _Row:
+    name, field = item
+    return name, field.sure, field.is_optional, field.fit, field
+
+
 def _record(name: str, fields: Mapping[str, _Field]) -> Fit:
-    """`fields` is filled later: a record may contain itself."""
-    rows: list[tuple[str, type | None, bool, Fit, _Field]] = []
+    """`fields` is filled later, but before the first value: a record may contain itself.
+
+    `rows` is made whole and then set: the first values may come from several threads at once.
+    """
+    rows: tuple[_Row, ...] | None = None
 
     def record(value: Any) -> Any:
-        if not rows:
-            rows.extend(
-                (name, each.sure, each.is_optional, each.fit, each) for name, each in fields.items()
-            )
+        nonlocal rows
+        if rows is None:
+            rows = tuple(map(_row, fields.items()))
         given = value if type(value) is dict else _given(name, fields, value)
         left, changed = len(given), None
         for key, sure, is_optional, fit, field in rows:
@@ -197,8 +246,9 @@ def _record(name: str, fields: Mapping[str, _Field]) -> Fit:
                     fitted = _default(field, given)
                 else:
                     left -= 1
-                    fitted = fit(each)
-                    if field.branch is not None:
+                    is_whole = is_optional and type(each) is tuple
+                    fitted = field.optional(each) if is_whole else fit(each)
+                    if field.branch is not None and fitted is not None:
                         fitted = (field.branch, fitted)
             except Misfit as misfit:
                 raise misfit.within(f".{key}") from None
@@ -215,7 +265,7 @@ def _record(name: str, fields: Mapping[str, _Field]) -> Fit:
 
 def _given(name: str, fields: Mapping[str, _Field], value: Any) -> dict[str, Any]:
     """The fields of what is no plain dict; a record may be named, as in a union."""
-    if type(value) is tuple and len(value) == 2 and value[0] == name:
+    if _name_in(value) == name:
         value = value[1]
     given = fields_of(value, fields)
     if given is None:
@@ -285,21 +335,19 @@ class Values:
     def _field(self, field: Mapping[str, Any]) -> _Field:
         schema, default = field["type"], None
         inner = _without_null(schema)
-        fit = self.fit(schema if inner is None else inner)
         if "default" in field:
             default = self._default(schema, field["default"])
-        return _Field(fit, inner is not None, self._record_name(inner), default)
-
-    def _record_name(self, schema: Any) -> str | None:
-        while isinstance(schema, str) and schema in self._named:
-            schema = self._named[schema]
-        is_record = isinstance(schema, dict) and schema["type"] in ("record", "error")
-        return schema["name"] if is_record else None
+        if inner is None:
+            return _Field(self.fit(schema), None, None, default)
+        branch = self._branch(inner)
+        record = None if branch.fields is None else branch.name
+        return _Field(branch.fit, _optional(branch.fit, branch.name), record, default)
 
     def _union(self, schema: list[Any]) -> Fit:
         inner = _without_null(schema)
         if inner is not None:
-            return _optional(self.fit(inner))
+            branch = self._branch(inner)
+            return _optional(branch.fit, branch.name)
         return _Union([self._branch(each) for each in schema])
 
     def _branch(self, schema: Any) -> _Branch:
@@ -316,12 +364,13 @@ class Values:
 
     def _default(self, schema: Any, default: Any) -> Callable[[], Any]:
         """Made when it is first needed: the schema below may not be known whole before."""
-        made: list[Any] = []
+        made = _MISSING
 
         def fill() -> Any:
-            if not made:
-                made.append(self._defaulted(schema, default))
-            return made[0]
+            nonlocal made
+            if made is _MISSING:
+                made = self._defaulted(schema, default)
+            return made
 
         return fill
 

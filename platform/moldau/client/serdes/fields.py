@@ -25,13 +25,16 @@ def has_fields(value: object) -> bool:
 
 
 def fields_of(value: Any, wanted: Container[str] = ()) -> dict[str, Any] | None:
-    """The fields by name; None for what has none. A struct's tag is among them if it is wanted."""
+    """The fields by name; None for what has none. A struct's tag and a model's computed fields are
+    among them if they are wanted."""
     kind = type(value)
     if hasattr(kind, "__struct_fields__"):
         return _of_struct(value, kind, wanted)
     if hasattr(kind, "model_dump"):
-        dumped: dict[str, Any] = value.model_dump()
-        return dumped
+        from moldau.client.serdes.models import model_fields
+
+        given = model_fields(value, wanted)
+        return given if type(given) is dict else fields_of(given, wanted)
     if hasattr(kind, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in _names(cast(Hashable, kind))}
     return dict(value) if isinstance(value, Mapping) else None
