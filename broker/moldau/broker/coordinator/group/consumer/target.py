@@ -58,11 +58,13 @@ def preferred_assignor(state: State) -> str:
 
 
 def _is_time(state: State, now_ms: int) -> bool:
+    """Whether the last target is old enough. Its time is the wall's, since it outlives the broker:
+    one that is still to come was taken before the clock was set back, and says nothing."""
     settings = state.world.group_settings(state.group_id)
     interval_ms = bounded(settings, consumer_assignment_interval_ms)
     if state.target_timestamp_ms == 0 or interval_ms == 0:
         return True
-    return state.world.wall_ms(now_ms) >= state.target_timestamp_ms + interval_ms
+    return not 0 <= state.world.wall_ms(now_ms) - state.target_timestamp_ms < interval_ms
 
 
 def _assignor(state: State, before: Member, after: Member) -> str:
