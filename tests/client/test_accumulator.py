@@ -29,6 +29,9 @@ ROOM = {1: 5, 2: 5}
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 
+Pipeline = list[tuple[Batch, bool, int]]
+"""What is under way: with each batch whether it will be answered, and with which code."""
+
 
 def metadata(leaders: tuple[int, ...] = (1, 2)) -> Metadata:
     partitions = [
@@ -533,7 +536,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
     sender = Sender(delivery_timeout_s=3.0, in_flight_max=random.choice([1, 3, 5]))
     sender.accumulator.queue(T0).is_known = False
     log = Log(leader=1)
-    pipeline: list[tuple[Batch, bool, int]] = []
+    pipeline: Pipeline = []
     numbers: dict[Batch, bytes] = {}
     while len(numbers) < 60 or sender.accumulator.unfinished() or pipeline:
         sender.now += random.uniform(0, 0.3)
@@ -544,17 +547,8 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
         for batch in sender.sent():
             pipeline.append((batch, *arrive(random, log, batch)))
         while pipeline and random.random() < 0.5:
-            batch, is_answered, code = pipeline.pop(0)
-            if not is_answered:
-                for lost in (batch, *(each[0] for each in pipeline)):
-                    sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION)
-                pipeline.clear()
-                if random.random() < 0.5:
-                    forget(log)
-            elif code:
-                sender.refuse(batch, ErrorCode(code))
-            else:
-                sender.acknowledge(batch)
+            if not hear(sender, pipeline) and random.random() < 0.5:
+                forget(log)
     values = [each or b"" for each in log.values()]
     assert values == sorted(set(values)), "in order, and none twice"
     for batch, value in numbers.items():
@@ -562,6 +556,21 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
             assert value in values
     sender.drain()
     assert sender.accumulator.used_bytes == 0
+
+
+def hear(sender: Sender, pipeline: Pipeline) -> bool:
+    """What has become of the first of those under way; False when the connection is lost, and with
+    it all that is said of the others."""
+    batch, is_answered, code = pipeline.pop(0)
+    if not is_answered:
+        for lost in (batch, *(each[0] for each in pipeline)):
+            sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION)
+        pipeline.clear()
+    elif code:
+        sender.refuse(batch, ErrorCode(code))
+    else:
+        sender.acknowledge(batch)
+    return is_answered
 
 
 def arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int]:

@@ -153,6 +153,6 @@ def test_a_consumer_whose_close_was_cancelled_says_that_it_has_not_committed(
         fill(log, 10)
         world.cluster.silence.add(OffsetCommitRequest)
         world.run_client(main)
-    assert "was cancelled before its offsets were committed" in caplog.text
+    assert "was closed before its offsets were committed" in caplog.text
     assert "partitions=['t-0']" in caplog.text
     assert ends.closed == 1

@@ -13,7 +13,7 @@ from moldau.client.producer import Producer
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode
 from tests.client.scripted import Log
-from tests.client.test_accumulator import T0, T1, Sender, arrive
+from tests.client.test_accumulator import T0, T1, Pipeline, Sender, arrive, hear
 
 STEP = 200
 GROWN = 800
@@ -160,7 +160,7 @@ def test_but_not_for_long_because_it_is_too_late_with_its_first_record(linger_s:
     assert min(lives) > 6.0 - longest - 0.1
 
 
-def test_one_that_is_empty_by_its_size_does_not_go_on_for_ever() -> None:
+def test_without_a_batch_size_a_batch_still_ends() -> None:
     sender = growing(batch_bytes=0)
     add(sender, 30)
     sender.accumulator.is_flushing = True
@@ -224,7 +224,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
     queue = sender.accumulator.queue(T0)
     queue.is_known = False
     log = Log(leader=1)
-    pipeline: list[tuple[Batch, bool, int]] = []
+    pipeline: Pipeline = []
     homes: list[Batch] = []
     largest = 0
     while len(homes) < 200 or sender.accumulator.unfinished() or pipeline:
@@ -246,15 +246,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
             pipeline.append((batch, *arrive(random, log, batch)))
         assert queue.waiting or queue.open is None or queue.open.reserved_bytes <= STEP
         while pipeline and random.random() < 0.5:
-            batch, is_answered, code = pipeline.pop(0)
-            if not is_answered:
-                for lost in (batch, *(each[0] for each in pipeline)):
-                    sender.refuse(lost, ErrorCode.NETWORK_EXCEPTION)
-                pipeline.clear()
-            elif code:
-                sender.refuse(batch, ErrorCode(code))
-            else:
-                sender.acknowledge(batch)
+            hear(sender, pipeline)
     values = [each or b"" for each in log.values()]
     assert values == sorted(set(values)), "in order, and none twice"
     for number, batch in enumerate(homes):

@@ -137,13 +137,16 @@ def test_who_begins_waits_for_the_offset_that_an_open_transaction_holds(
     assert plain.flush(30) == 0
     writer = producer(kafka_broker, group)
 
-    async def main() -> tuple[int, int]:
-        async with Consumer(
+    def member() -> Consumer:
+        return Consumer(
             bootstrap_servers=kafka_broker.bootstrap_servers,
             group_id=group,
             isolation_level=isolation,
             enable_auto_commit=False,
-        ) as reader:
+        )
+
+    async def main() -> tuple[int, int]:
+        async with member() as reader:
             reader.assign([where])
             await reader.commit({where: 5})
         metadata = confluent_kafka.Consumer(
@@ -153,12 +156,7 @@ def test_who_begins_waits_for_the_offset_that_an_open_transaction_holds(
         offset = confluent_kafka.TopicPartition(topic, 0, 15)
         writer.send_offsets_to_transaction([offset], metadata.consumer_group_metadata(), 30)
         metadata.close()
-        async with Consumer(
-            bootstrap_servers=kafka_broker.bootstrap_servers,
-            group_id=group,
-            isolation_level=isolation,
-            enable_auto_commit=False,
-        ) as reader:
+        async with member() as reader:
             reader.assign([where])
             assert await reader.poll(2.0) == [], "the transaction is open"
             asked = asyncio.ensure_future(reader.committed([where]))

@@ -268,7 +268,7 @@ class ConsumerGroup:
             self._note_failure(error, ids)
         except asyncio.CancelledError:
             task.cancel()
-            _tell_cancelled(offsets)
+            _tell_uncommitted(offsets)
             raise
 
     # Offsets
@@ -454,7 +454,7 @@ class ConsumerGroup:
         except KafkaError as error:
             self._note_failure(error, ids)
         except asyncio.CancelledError:
-            _tell_cancelled(offsets)
+            _tell_uncommitted(offsets)
             raise
 
 
@@ -475,10 +475,10 @@ def _member(runtime: Runtime, settings: Settings) -> Member:
     return ClassicMember(terms, assignors, runtime.random)
 
 
-def _tell_cancelled(offsets: Iterable[TopicPartition]) -> None:
+def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:
     reason = (
-        "the call that closes the consumer was cancelled before its offsets were committed by "
-        "themselves: what it has read last may be read again"
+        "the consumer was closed before its offsets were committed by themselves: what it has read "
+        "last may be read again"
     )
     tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
 

@@ -47,6 +47,7 @@ ANEW: Final = (
     "the topic was deleted and made again: what was not read of the old one is lost, and the new "
     "one is read from its beginning, or from where the group has committed"
 )
+_ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
 
 
 class Former(NamedTuple):
@@ -54,9 +55,6 @@ class Former(NamedTuple):
 
     topic_id: Uuid
     offset: int
-
-
-_ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
 
 
 class Asked(NamedTuple):

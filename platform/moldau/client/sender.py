@@ -226,7 +226,7 @@ class Sender:
         if wake is not None:
             self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
         if self._acks == 0 and drained.has_more and room:
-            self._wake_at(self._loop.time() + _WAKE_S_MIN)  # no answer will
+            self._wake_at(self._loop.time() + _WAKE_S_MIN)  # no answer wakes it
 
     def _request_room(self) -> dict[int, int]:
         """How many requests each broker takes now. Where none is answered: as many, unless what it

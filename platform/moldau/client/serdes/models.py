@@ -39,7 +39,7 @@ def model_fields(value: Any, wanted: Container[str]) -> Any:
     plan = _plan_of(cast(Hashable, type(value)))
     if plan is None:
         return value.model_dump()
-    if hasattr(type(value), "__pydantic_root_model__") and type(value).__pydantic_root_model__:
+    if getattr(type(value), "__pydantic_root_model__", False):
         return value.root
     held = value.__dict__
     found: dict[str, Any] = {}
