@@ -98,6 +98,9 @@ def test_what_cannot_be_in_a_record_is_named_with_what_came() -> None:
                 "partition must be an int or None, not str '0'": sender.send(
                     "t", b"v", partition="0"
                 ),
+                "partition must be an int or None, not bool True": sender.send(
+                    "t", b"v", partition=True
+                ),
                 "a topic's name is a str, not bytes": sender.partitions(b"t"),
             }
         )
@@ -470,7 +473,9 @@ def test_a_plain_pair_is_a_partition() -> None:
     assert with_admin(main).cluster.groups.offsets["g"] == {("t", 0): 3}
 
 
-@pytest.mark.parametrize("pair", ["t-0", ("t",), ("t", "0"), ("t", 0.0), (b"t", 0), 3, None])
+@pytest.mark.parametrize(
+    "pair", ["t-0", ("t",), ("t", "0"), ("t", 0.0), ("t", True), (b"t", 0), 3, None]
+)
 def test_what_is_no_partition_says_what_one_is(pair: Any) -> None:
     with pytest.raises(TypeError, match=r"a partition|a topic's name"):
         partition_of(pair)
@@ -499,7 +504,7 @@ def test_offsets_below_zero_are_refused_by_admin_and_consumer_alike(offset: Any)
         other.run_client(read)
 
 
-@pytest.mark.parametrize("offset", ["3", 3.0, None, (3, "note")])
+@pytest.mark.parametrize("offset", ["3", 3.0, True, None, (3, "note")])
 def test_what_is_no_offset_is_named_with_its_partition(offset: Any) -> None:
     words = r"an offset to commit is an int, not .*topic='t', partition=0"
     with pytest.raises(TypeError, match=words):

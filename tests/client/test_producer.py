@@ -474,6 +474,26 @@ def test_topics_that_are_not_written_to_are_asked_about_no_more() -> None:
         assert asked[-1] == {"busy", "idle"}, "and found again"
 
 
+def test_a_topic_that_is_written_to_for_long_stays_known() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, metadata_max_age_ms=60_000) as sender:
+            for number in range(10):
+                await sender.send("busy", b"%d" % number)
+                await asyncio.sleep(70)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("busy", [1])
+        world.run_client(main, within=1_000)
+        asked = [
+            [topic.name for topic in each.topics or ()]
+            for _, each in world.cluster.requests
+            if isinstance(each, MetadataRequest)
+        ]
+        first = asked.index(["busy"])
+        assert len(asked[first:]) >= 10
+        assert all(each == ["busy"] for each in asked[first:])
+
+
 @pytest.mark.parametrize("is_cancelled", [False, True])
 def test_a_topic_that_was_never_found_is_asked_about_no_more_either(is_cancelled: bool) -> None:
     """Each such question could make it, whoever deletes it."""

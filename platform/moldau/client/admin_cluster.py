@@ -239,7 +239,6 @@ class ClusterAdmin(AdminRequests):
     async def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers."""
         where = partition_of(where)
-        self._cluster.look_at([where.topic])
         topic = TopicRequest(name=where.topic, partition_indexes=[where.partition])
         request = DescribeProducersRequest(topics=[topic])
 

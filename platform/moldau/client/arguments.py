@@ -70,8 +70,9 @@ def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
 
 
 def check_number(partition: object, what: str = "partition") -> None:
-    """TypeError unless it is a partition's number, or None."""
-    if partition is None or isinstance(partition, int | SupportsIndex):
+    """TypeError unless it is a partition's number, or None; a bool is none, though an int."""
+    is_number = isinstance(partition, SupportsIndex) and not isinstance(partition, bool)
+    if partition is None or is_number:
         return
     raise TypeError(f"{what} must be an int or None, not {told(partition)}")
 
@@ -151,12 +152,12 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
 
 
 def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> int:
-    """A whole number, of any type that Python takes for one; `facts` say where it was given."""
-    try:
-        return index(cast("SupportsIndex", given))
-    except TypeError:
-        where = f" ({_written(facts, given)})" if facts else ""
-        raise TypeError(f"{what} is an int, not {told(given)}{where}") from None
+    """A whole number, of any type that Python takes for one but bool; `facts` say where it was
+    given."""
+    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
+        return index(given)
+    where = f" ({_written(facts, given)})" if facts else ""
+    raise TypeError(f"{what} is an int, not {told(given)}{where}")
 
 
 def _written(facts: Mapping[str, object], offset: object) -> str:

@@ -108,7 +108,7 @@ class Cluster:
         self._only_looks = False
         self._topics: dict[str, None] = {}
         self._sought: dict[str, float] = {}
-        """Those of them that were only asked for, and not found yet, and when last."""
+        """Those of them that somebody only asked about, and when last."""
         self._ids: frozenset[Uuid] = frozenset()
         self.watches_all = False
         self._refresh = _Refresh()
@@ -248,8 +248,9 @@ class Cluster:
             self._sought.pop(each, None)
 
     def look_at(self, topics: Iterable[str]) -> None:
-        """As `watch`, for as long as somebody asks: those that are never found are asked for no
-        more when nobody has for a while, as to ask may make them."""
+        """As `watch`, for as long as somebody asks: when nobody has for a while they are asked
+        about no more. What costs the broker an answer every few minutes must be of use, and to ask
+        for one that there is not may make it."""
         now = self.runtime.clock.monotonic()
         for each in topics:
             if name_of(each, "topic") not in self._topics or each in self._sought:
@@ -258,11 +259,7 @@ class Cluster:
 
     def _forget_the_sought(self) -> None:
         idle_since = self.runtime.clock.monotonic() - _SOUGHT_S
-        for name, sought_at in list(self._sought.items()):
-            if name in self.metadata.topics:
-                del self._sought[name]
-            elif sought_at <= idle_since:
-                self.unwatch([name])
+        self.unwatch([name for name, sought_at in self._sought.items() if sought_at <= idle_since])
 
     def look_for(self, ids: frozenset[Uuid]) -> None:
         """The next refresh asks for the topics of these ids too."""
@@ -403,6 +400,7 @@ class Cluster:
 
     async def topic(self, name: str, *, timeout_s: float | None = None) -> Topic:
         """The topic, as soon as the cluster knows it. KafkaError with the reason after the time."""
+        self.look_at([name])
         known = self.metadata.topics.get(name)
         if known is not None:
             return known
@@ -422,10 +420,10 @@ class Cluster:
 
     async def leader(self, where: TopicPartition) -> int:
         """The broker that leads the partition now; KafkaError, mostly retriable, if unknown."""
+        self.look_at([where.topic])
         self.metadata.check(where)
         leader = self.metadata.leader_of(where)
         if leader == NO_LEADER or leader not in self.metadata.brokers:
-            self.look_at([where.topic])
             await self.refresh()
             self.metadata.check(where)
             leader = self.metadata.leader_of(where)

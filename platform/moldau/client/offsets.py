@@ -61,9 +61,9 @@ async def list_offsets(
     offset.
     """
     found: Found = {}
-    cluster.look_at({where.topic for where in wanted})
 
     async def attempt() -> Found:
+        cluster.look_at({where.topic for where in wanted})
         missing = [where for where in wanted if where not in found]
         if NO_LEADER in cluster.metadata.by_leader(missing):
             await cluster.refresh()

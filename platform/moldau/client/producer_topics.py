@@ -70,6 +70,7 @@ class ProducerTopics:
             self._metrics.spent(METADATA_WAIT, start_ns)
             self._sought[name] = self._clock.monotonic()
         del self._sought[name]
+        self._cluster.watch([name])
         known = self._topics.get(name)
         if known is None:
             known = OutgoingTopic(found, self._accumulator)
