@@ -78,17 +78,27 @@ async function main() {
     tell({ owned: payload.memberAssignment[wish.topic] || [] }),
   );
   consumer.on(consumer.events.REBALANCING, () => tell({ owned: [] }));
-  consumer.on(consumer.events.CRASH, ({ payload }) => {
-    process.stderr.write(String(payload.error.stack) + "\n");
+  const run = async () => {
+    await consumer.connect();
+    await consumer.run({
+      autoCommitInterval: COMMIT_INTERVAL_MS,
+      eachBatch: async ({ batch }) =>
+        tell({ read: batch.messages.map((each) => [batch.partition, Number(each.offset)]) }),
+    });
+  };
+  const fail = (error) => {
+    process.stderr.write(String(error.stack) + "\n");
     process.exit(1);
+  };
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    // Where its only broker went away just as it had its share it gives up, without a restart of
+    // its own: its users run it again.
+    if (payload.error.name === "KafkaJSNoBrokerAvailableError") run().catch(fail);
+    else fail(payload.error);
   });
   await consumer.connect();
   await consumer.subscribe({ topics: [wish.topic], fromBeginning: true });
-  await consumer.run({
-    autoCommitInterval: COMMIT_INTERVAL_MS,
-    eachBatch: async ({ batch }) =>
-      tell({ read: batch.messages.map((each) => [batch.partition, Number(each.offset)]) }),
-  });
+  await run();
   process.stdin.resume();
   await new Promise((resolve) => process.stdin.once("end", resolve));
   await consumer.disconnect();
