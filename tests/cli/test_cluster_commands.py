@@ -179,6 +179,8 @@ def test_what_is_wrong_with_a_file_is_told(text: str | None, told: str, tmp_path
         (("topic", "trim", "t", "--before", "soon"), "the word end"),
         (("consume", "t", "--from", "soon"), "no place"),
         (("consume", "t", "--last", "-1"), "negative"),
+        (("consume", "t", "--count", "0"), "--count takes a number of records, from 1 on"),
+        (("consume", "t", "--count", "-3"), "--count takes a number of records, from 1 on"),
         (("produce", "t", "--size", "5"), "--count"),
         (("produce", "t", "--keys", "--separator", ""), "empty"),
         (("config", "unset", "topic", "t", "a=b"), "without values"),

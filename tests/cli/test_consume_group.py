@@ -196,6 +196,17 @@ def test_nothing_commits_what_is_not_written_out(tmp_path: Path) -> None:
     assert shell("consume", "t", "--group", "g", "--command-config", str(file)).err == told.err
 
 
+def test_two_names_for_the_group_are_a_mistake(tmp_path: Path) -> None:
+    """One of them would be read and committed as, and the other one told."""
+    shell = Shell("127.0.0.1:1")
+    done = shell("consume", "t", "--group", "g", "--set", "group.id=other")
+    words = "moldau: two groups are named: --group g, and other by group.id\n"
+    assert (done.code, done.err) == (2, words)
+    file = tmp_path / "client.properties"
+    file.write_text("group.id=other\n")
+    assert shell("consume", "t", "--group", "g", "--command-config", str(file)).err == words
+
+
 def test_an_empty_group_is_a_mistake() -> None:
     done = Shell("127.0.0.1:1")("consume", "t", "--group", "")
     assert (done.code, done.err) == (2, "moldau: --group cannot be empty\n")

@@ -331,6 +331,8 @@ def test_kafkas_tool_plans_the_same_resets(shell: Shell, cluster: Cluster, tmp_p
         (("describe", "g", "--all"), "name groups, or give --all"),
         (("describe", "g", "--watch", "--every", "0"), "--every"),
         (("describe", "g", "--times", "3"), "--watch"),
+        (("describe", "g", "--every", "3"), "--watch"),
+        (("describe", "g", "--watch", "--times", "0"), "--times"),
         (("reset", "g"), "--to-earliest"),
         (("reset", "--to-earliest"), "name a group"),
         (("reset", "g", "--all", "--to-earliest"), "name groups, or give --all"),

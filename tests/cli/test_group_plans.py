@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.cli.command import Context, UsageError
-from moldau.cli.commands import group_reset
+from moldau.cli.commands import group_reset, group_watch
 from moldau.cli.commands.cluster_connection import Opened
 from moldau.cli.commands.group_plan import Outcome, Step, obstacles, tell_plan, within
 from moldau.cli.commands.group_report import facts_of, headline, write_report
@@ -336,6 +336,23 @@ def test_who_watches_sees_the_speed_between_looks() -> None:
         "00:00:00Z g Stable members=1 lag=50 read=10/s written=5/s done-in=10s",
         "00:00:00Z g Stable members=1 lag=0 read=25/s written=0/s",
     ]
+
+
+def test_who_watches_hears_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Err(io.StringIO):
+        def flush(self) -> None:
+            told.set()
+
+    async def look(_: object) -> list[GroupProgress]:
+        await told.wait()
+        return []
+
+    told, err = asyncio.Event(), Err()
+    monkeypatch.setattr(group_watch, "_SILENCE_S", 0.001)
+    context = Context(io.StringIO(), err, {}, lambda: Plugins([]))
+    arguments = Namespace(json=False, times=1, every=0)
+    assert watch(arguments, context, cast("Opened[Admin]", Admins([])), look) == 0
+    assert err.getvalue().startswith("moldau: no answer for 0 s, still asking\n")
 
 
 def test_the_screen_has_those_that_are_furthest_behind_on_top() -> None:

@@ -89,6 +89,7 @@ class ConsumeCommand:
 
         place = _checked_place(arguments)
         settings = client_settings(arguments, context, _defaults(arguments))
+        _check_group(arguments.group, settings)
         if arguments.quiet:
             from moldau.runtime.process import tune_allocator
 
@@ -115,6 +116,8 @@ class ConsumeCommand:
 
 
 def _checked_place(arguments: Namespace) -> Place:
+    if arguments.count is not None and arguments.count < 1:
+        raise UsageError("--count takes a number of records, from 1 on")
     if arguments.last is not None and arguments.last < 0:
         raise UsageError("--last cannot be negative")
     if arguments.group is not None:
@@ -139,6 +142,13 @@ def _defaults(arguments: Namespace) -> dict[str, str]:
         defaults["group.id"] = arguments.group
         defaults["enable.auto.commit"] = "false"  # only what is written out is committed
     return defaults
+
+
+def _check_group(group: str | None, settings: dict[str, str]) -> None:
+    """UsageError where a setting names another one: which of both was meant nobody knows."""
+    other = settings.get("group.id")
+    if group is not None and other != group:
+        raise UsageError(f"two groups are named: --group {group}, and {other} by group.id")
 
 
 def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:

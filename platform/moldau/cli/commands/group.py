@@ -33,6 +33,7 @@ _STATES: Final = (
 )
 _TYPES: Final = ("classic", "consumer", "share", "streams")
 _OF_CONSUMERS: Final = ("classic", "consumer")
+_EVERY_S: Final = 2.0
 _EVERY_S_MIN: Final = 0.05
 _EVERY_S_MAX: Final = 86_400.0
 
@@ -98,7 +99,7 @@ def _add_describe(parser: ArgumentParser) -> None:
     parser.add_argument("--offsets", action="store_true", help="only offsets and lag")
     parser.add_argument("-v", "--verbose", action="store_true", help="more columns")
     parser.add_argument("--watch", action="store_true", help="look again and again: lag, live")
-    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="(2)")
+    parser.add_argument("--every", type=float, metavar="SECONDS", help="between two looks (2)")
     parser.add_argument("--times", type=int, metavar="N", help="stop watching after N looks")
 
 
@@ -124,10 +125,14 @@ def _describe(arguments: Namespace, context: Context) -> int:
     from moldau.cli.commands.group_watch import watch
 
     _check_groups(arguments)
+    if not arguments.watch and (arguments.times, arguments.every) != (None, None):
+        raise UsageError("--times and --every are for --watch")
+    if arguments.every is None:
+        arguments.every = _EVERY_S
     if not _EVERY_S_MIN <= arguments.every <= _EVERY_S_MAX:
         raise UsageError(f"--every takes seconds, from {_EVERY_S_MIN} on")
-    if not arguments.watch and arguments.times is not None:
-        raise UsageError("--times is for --watch")
+    if arguments.times is not None and arguments.times < 1:
+        raise UsageError("--times takes a number from 1 on")
     with opened_admin(arguments, context) as admin:
         if arguments.watch:
             return watch(arguments, context, admin, lambda client: _look(client, arguments))

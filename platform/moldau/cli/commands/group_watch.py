@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import Opened
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from moldau.client import Admin, GroupProgress, TopicPartition
+
+_SILENCE_S: Final = 3.0
 
 Look = Callable[["Admin"], Coroutine[Any, Any, "list[GroupProgress]"]]
 
@@ -74,8 +76,13 @@ def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> Se
 
 
 def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Look) -> int:
-    """Looks again and again until Ctrl-C, or so many times as were asked for."""
-    from moldau.cli.shell import pause
+    """Looks again and again until Ctrl-C, or so many times as were asked for. A cluster that does
+    not answer is said to be silent: on a screen what was seen last would pass for what is."""
+    from moldau.cli.shell import patiently, pause
+
+    def tell(seconds: float) -> None:
+        write_lines(context.err, [f"moldau: no answer for {seconds:.0f} s, still asking"])
+        context.err.flush()
 
     clock = admin.runtime.clock
     before: dict[str, GroupProgress] = {}
@@ -86,7 +93,7 @@ def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Lo
             while arguments.times is None or looks < arguments.times:
                 if looks:
                     admin.run(lambda _: pause(arguments.every))
-                found = admin.run(look)
+                found = admin.run(lambda client: patiently(look(client), _SILENCE_S, tell))
                 now = clock.monotonic()
                 seconds = max(now - last, 1e-3)
                 show(
