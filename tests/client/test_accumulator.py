@@ -310,15 +310,68 @@ def test_a_batch_that_may_be_stored_is_asked_about_before_the_epoch_changes() ->
     assert sequence(third) == (1, 1)
 
 
-def test_a_gap_that_nobody_here_made_fails_the_batch() -> None:
+def test_after_a_gap_that_nobody_here_made_the_batch_goes_in_the_next_epoch() -> None:
+    """KIP-360: the broker has lost what it acknowledged, which is no reason to lose more."""
     sender = Sender()
-    batch = sender.send()
+    gaps: list[Batch] = []
+    sender.accumulator.on_gap = gaps.append
+    before = sender.send()
     sender.sent()
-    assert sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is batch
-    assert batch.error is not None
-    after = sender.send()
-    assert sender.sent() == [after]
-    assert sequence(after) == (1, 0)
+    sender.acknowledge(before)
+    batch, behind = sender.send(), sender.send()
+    assert sender.sent() == [batch, behind]
+    sender.refuse(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sender.refuse(behind, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert sender.sent(10.0) == [batch]
+    assert sequence(batch) == (1, 0)
+    sender.acknowledge(batch)
+    assert sender.sent(20.0) == [behind]
+    assert sequence(behind) == (1, 1)
+    assert gaps == [batch], "told once"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_batch_that_was_overtaken_is_never_told_as_stored(code: ErrorCode) -> None:
+    """1. The broker forgets the producer. 2. It refuses a batch and takes the one behind it: it
+    takes any sequence. 3. The first is out of order when it is sent again."""
+    sender = Sender()
+    log = Log(leader=1)
+    first, second, third = (sender.send(value=b"%d" % number) for number in range(3))
+    sender.sent()
+    sender.refuse(first, code)
+    for offset, batch in enumerate((second, third)):
+        assert log.append(bytes(batch.data or b"")) == (0, offset)
+        sender.acknowledge(batch, offset)
+    assert sender.sent(10.0) == [first]
+    assert log.append(bytes(first.data or b""))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is first
+    later = sender.send(value=b"later")
+    assert sender.sent(20.0) == [later]
+    assert sequence(later) == (1, 0)
+
+
+@pytest.mark.parametrize("is_unsure", [False, True])
+def test_what_is_held_is_no_more_told_as_stored_if_it_cannot_be(is_unsure: bool) -> None:
+    """As above, and the answer of the second is lost: what it says at last is no proof if the first
+    was refused for certain, or if the log has no room for it."""
+    sender = Sender()
+    log = Log(leader=1)
+    first, second = sender.send(value=b"1"), sender.send(value=b"2")
+    sender.sent()
+    sender.refuse(
+        first,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER if is_unsure else ErrorCode.NOT_ENOUGH_REPLICAS,
+    )
+    assert log.append(bytes(second.data or b"")) == (0, 0)
+    sender.refuse(second, ErrorCode.NETWORK_EXCEPTION)
+    assert sender.sent(10.0) == [first]
+    assert sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is None
+    assert sender.sent(20.0) == [second]
+    sender.acknowledge(second, 0 if is_unsure else 1)
+    assert second.error is None
+    assert first.error is not None
+    assert sender.drain(30.0).untold == [first]
+    assert sender.accumulator.used_bytes == 0
 
 
 def test_a_producer_that_the_broker_forgot_begins_anew_at_the_first_try_only() -> None:
@@ -331,9 +384,13 @@ def test_a_producer_that_the_broker_forgot_begins_anew_at_the_first_try_only() -
     assert sender.refuse(batch, ErrorCode.UNKNOWN_PRODUCER_ID) is batch
 
 
-def test_the_first_batch_of_an_epoch_goes_alone() -> None:
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_first_batch_of_an_epoch_or_after_long_goes_alone(is_new: bool) -> None:
     sender = Sender()
-    sender.accumulator.queue(T0).is_known = False
+    if is_new:
+        sender.accumulator.queue(T0).is_known = False
+    else:
+        OutgoingTopic(sender.metadata.topics["t"], sender.accumulator).forget()
     first, second = sender.send(), sender.send()
     assert sender.sent() == [first]
     sender.refuse(first, ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -342,7 +399,10 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
     assert sender.sent(1.0) == [second]
 
 
-def test_a_topic_that_is_made_again_gets_nothing_new_before_what_is_under_way() -> None:
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_topic_that_is_made_again_gets_nothing_new_before_what_is_under_way(
+    is_forgotten: bool,
+) -> None:
     """Its log knows no producer, so a later batch that came first would be taken."""
     sender = Sender()
     known = replace(sender.metadata.topics["t"], topic_id=b"a" * 16)
@@ -353,7 +413,12 @@ def test_a_topic_that_is_made_again_gets_nothing_new_before_what_is_under_way() 
     topic.update(known)
     third = sender.send()
     assert sender.sent() == [third], "nothing has changed"
-    topic.update(replace(known, topic_id=b"b" * 16))
+    again = replace(known, topic_id=b"b" * 16)
+    if is_forgotten:
+        topic.forget()
+        OutgoingTopic(again, sender.accumulator)
+    else:
+        topic.update(again)
     last = sender.send()
     assert sender.sent() == []
     for batch in (first, second, third):
@@ -412,6 +477,31 @@ def test_a_late_batch_under_way_is_failed_but_keeps_its_place() -> None:
 def sequence_of_next(sender: Sender) -> tuple[int, int]:
     sender.send()
     return sequence(sender.sent()[0])
+
+
+def test_the_next_that_is_too_late_is_woken_for_whatever_is_before_it() -> None:
+    sender = Sender(delivery_timeout_s=10.0)
+    first = sender.send(now=0.0)
+    sender.send(now=5.0)
+    assert len(sender.sent()) == 2
+    assert sender.accumulator.expire(10.0) == [first]
+    assert sender.accumulator.next_wake(10.0) == 15.0
+    late = sender.send(now=12.0)
+    sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
+    assert late in sender.accumulator.unfinished()
+    assert sender.accumulator.next_wake(12.0) == 15.0
+
+
+def test_what_is_held_is_woken_for_too() -> None:
+    sender = Sender(delivery_timeout_s=10.0)
+    first, second = sender.send(now=0.0), sender.send(now=5.0)
+    sender.sent()
+    for batch in (first, second):
+        sender.refuse(batch, ErrorCode.NETWORK_EXCEPTION)
+    assert sender.sent(6.0) == [first]
+    sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert sender.sent(8.0) == [second]
+    assert sender.accumulator.next_wake(8.0) == 10.0
 
 
 def test_who_awaits_a_batch_is_told_and_then_nobody_else() -> None:
@@ -488,12 +578,11 @@ def test_batches_that_are_held_and_turn_out_not_to_be_there_go_on_in_a_new_epoch
     assert sender.refuse(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is None
     assert sender.sent(20.0) == [second]
     sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert first.error is not None
-    assert not second.is_done
-    drained = sender.drain(30.0)
-    assert drained.untold == [first]
-    assert drained.requests[0].batches == [second]
-    assert sequence(second) == (1, 0)
+    assert sender.sent(30.0) == [first]
+    assert sequence(first) == (1, 0)
+    sender.acknowledge(first)
+    assert sender.sent(30.0) == [second]
+    assert sequence(second) == (1, 1)
     sender.acknowledge(second)
     assert sender.accumulator.used_bytes == 0
 

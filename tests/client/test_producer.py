@@ -203,20 +203,23 @@ def test_a_failure_that_nobody_awaits_is_raised_by_flush() -> None:
 def test_a_flush_hears_of_what_failed_because_nobody_could_tell_any_more() -> None:
     async def main(runtime: Runtime) -> KafkaError:
         async with producer(runtime) as sender:
-            await sender.send("t", b"v", partition=0)
+            await (await sender.send("t", b"v", partition=0))
+            world.cluster.refuse[ProduceRequest] += [
+                ErrorCode.REQUEST_TIMED_OUT,
+                ErrorCode.REQUEST_TIMED_OUT,
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ]
+            await sender.send_many("t", [bytes(10_000)] * 2, partition=0)
             with pytest.raises(KafkaError) as caught:
                 await sender.flush()
             return caught.value
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
-        world.cluster.refuse[ProduceRequest] += [
-            ErrorCode.REQUEST_TIMED_OUT,
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ]
         error = world.run_client(main)
-        assert error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert error.context["failed_records"] == 1
+        assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert error.context["failed_records"] == 2
 
 
 def test_what_cannot_be_delivered_fails_in_time_with_the_reason() -> None:

@@ -108,7 +108,7 @@ def test_a_close_may_be_bounded_and_fails_what_is_left(caplog: pytest.LogCapture
     assert 2.0 <= seconds < 2.1
     assert failed.code is ErrorCode.REQUEST_TIMED_OUT
     assert failed.context["timeout_s"] == 2.0
-    assert heard == [failed]
+    assert [str(each) for each in heard] == [str(failed)]
     assert told.context["failed_records"] == 3, "those that nobody hears of otherwise"
     said = [each.getMessage() for each in caplog.records if "producer: closed" in each.getMessage()]
     assert len(said) == 1

@@ -1,12 +1,9 @@
 """Records on their way out: gathered by partition, sent by broker, kept until acknowledged. No IO:
 the shell appends, asks `drain` what to send now, and reports each outcome.
 
-Invariants: a batch ends exactly once, acknowledged or failed, and gives its memory back then;
-within a partition batches are acknowledged in the order of sending (batches.py says how); with
-idempotence nothing is stored twice, whatever is sent again; nothing waits beyond its delivery
-timeout; a batch whose time ran out while it was under way is failed, but keeps its place until the
-broker's answer says what became of it; a batch that is too large for the broker ends with the last
-of the parts that are sent instead (splitting.py says how large these are).
+Invariants: within a partition batches are acknowledged in the order of sending (batches.py says
+how); nothing waits beyond its delivery timeout. What becomes of a batch, its memory and its records
+when it is answered, or too late, is told in outcomes.py.
 
 A batch that has to wait for another of its partition takes records meanwhile, past its linger and,
 in steps of `batch_bytes`, past these, up to `grown_bytes`: closed, it would leave no sooner, and
@@ -22,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.backoff import Backoff
-from moldau.client.batches import EPOCH_MAX, NO_OFFSET, Batch, PartitionQueue
+from moldau.client.batches import EPOCH_MAX, Batch, PartitionQueue
 from moldau.client.metadata import NO_LEADER, Metadata, TopicPartition
-from moldau.client.refusals import LOST_STATE, NOT_STORED, TOO_LARGE
+from moldau.client.outcomes import Outcomes
 from moldau.client.runs import Run
-from moldau.client.splitting import Fit, split
+from moldau.client.splitting import Fit
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER, BatchBuilder, Codec, Producer
 
@@ -83,36 +80,24 @@ class Drained:
     untold: list[Batch] = field(default_factory=list)
     """What has failed meanwhile and nobody was told."""
     has_leaderless: bool = False
-    has_more: bool = False
-    """Whether batches wait that could not be sent this time."""
 
 
-class Accumulator:
+class Accumulator(Outcomes):
     """All records that a producer has and the cluster has not acknowledged."""
 
     def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
+        super().__init__(backoff, random)
         self.options = options
         self.identity = NO_PRODUCER
-        self.used_bytes = 0
         self.is_flushing = False
         self.needs_identity = options.is_idempotent
-        self.trouble: KafkaError | None = None
-        """Why a broker could not be reached lately: for batches that were never sent."""
         self.on_filled: Callable[[PartitionQueue, int], None] | None = None
         """Told when enough for a batch went to a partition that others should get their share, and
         how many bytes it was."""
-        self.on_failed: Callable[[Batch], None] | None = None
-        self.on_split: Callable[[Batch], None] | None = None
         self.batch_type = Batch
         self.clocks: Clocks | None = None
         """With them, batches can `place` records with the time that it is."""
-        self._untold: list[Batch] = []
         self._stuck_since: dict[int, float] = {}
-        self._backoff = backoff
-        self._random = random
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
-        self._busy: dict[PartitionQueue, None] = {}
-        self._fits: dict[PartitionQueue, Fit] = {}
         self._builder_bytes = min(options.batch_bytes, options.request_bytes)
         self._grown_bytes = min(options.grown_bytes, options.request_bytes)
         self._step_bytes = max(self._builder_bytes, self._grown_bytes // _STEPS_MAX)
@@ -276,7 +261,6 @@ class Accumulator:
             drained.requests += self._requests(now, node_id, queues, room[node_id])
         for queue in self._busy:
             queue.is_blocked = bool(queue.waiting)
-            drained.has_more |= queue.is_blocked
         drained.untold = self.take_untold()
         self._note_stuck(now, drained, {node for node in candidates if not room[node]})
         return drained
@@ -327,14 +311,6 @@ class Accumulator:
                 return
             self._split(queue, queue.waiting.popleft(), fit)
 
-    def _split(self, queue: PartitionQueue, batch: Batch, fit: Fit) -> None:
-        parts = split(batch, fit.size_bytes_max, self.options.codec, self.options.level)
-        queue.replace(batch, parts)
-        self.used_bytes += sum(each.reserved_bytes for each in parts)
-        self._release(queue, batch)
-        if self.on_split is not None:
-            self.on_split(batch)
-
     def _seal_what_is_due(self, now: float) -> None:
         everything = self.is_flushing or not self.has_room
         for queue in self._busy:
@@ -360,168 +336,39 @@ class Accumulator:
         queue.restart(self.identity)
         return True
 
-    def _put_off(self, queue: PartitionQueue, now: float) -> None:
-        queue.failures += 1
-        queue.not_before = now + self._backoff.wait_s(queue.failures, self._random)
-
     def next_wake(self, now: float) -> float | None:
         """When `drain` or `expire` would have something to do, if nothing else happens."""
-        earliest: float | None = None
+        found: list[float] = []
         for queue in self._busy:
-            oldest = queue.open
+            if queue.open is not None:
+                found.append(self._due_at(queue, queue.open))
+            if queue.waiting and queue.not_before > now:
+                found.append(queue.not_before)
+            oldest = queue.oldest_created
             if oldest is not None:
-                at = self._due_at(queue, oldest)
-                earliest = at if earliest is None or at < earliest else earliest
-            if queue.waiting:
-                oldest = queue.waiting[0]
-                if queue.not_before > now:
-                    earliest = (
-                        queue.not_before if earliest is None else min(earliest, queue.not_before)
-                    )
-            if queue.in_flight and not queue.in_flight[0].is_done:
-                oldest = queue.in_flight[0]
-            if oldest is not None:
-                at = oldest.created + self.options.delivery_timeout_s
-                earliest = at if earliest is None or at < earliest else earliest
-        return earliest
+                found.append(oldest + self.options.delivery_timeout_s)
+        return min(found, default=None)
 
-    # Outcomes
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        """By partition, what its oldest batch was refused with or why its broker is out of reach;
+        only those that wait for such a reason."""
+        found = {}
+        for queue in self._busy:
+            oldest = next(iter((*queue.held, *queue.in_flight, *queue.waiting)), queue.open)
+            error = self.trouble if oldest is None else oldest.last_error or self.trouble
+            if error is not None:
+                found[queue.where] = error
+        return found
 
-    def acknowledged(self, batch: Batch, base_offset: int, timestamp: int) -> Batch | None:
-        """The broker has it. What it is the last part of is returned when other parts have failed
-        and nobody was told."""
-        queue = self._queues[batch.where]
-        queue.in_flight.remove(batch)
-        self.trouble = None
-        queue.is_known = True
-        queue.failures = 0
-        queue.not_before = 0.0
-        untold = None if batch.is_done else batch.finish(base_offset, timestamp)
-        self._release(queue, batch)
-        self._acknowledge_held(queue, batch)
-        return untold
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to send and nothing under way."""
+        return not self._busy
 
-    def _acknowledge_held(self, queue: PartitionQueue, batch: Batch) -> None:
-        """A broker that has a batch has all that were numbered before it."""
-        queue.stored_number = max(queue.stored_number, batch.number)
-        for held in [each for each in queue.held if each.number < batch.number]:
-            queue.held.remove(held)
-            untold = None if held.is_done else held.finish(NO_OFFSET)
-            self._untold += [untold] if untold is not None else []
-            self._release(queue, held)
-
-    def refused(self, batch: Batch, error: KafkaError, now: float) -> Batch | None:
-        """The broker refused it, or nobody knows whether it has it. The batch, or what it is part
-        of, is returned when it has failed for good and nobody was told."""
-        queue = self._queues[batch.where]
-        queue.in_flight.remove(batch)
-        batch.last_error = error
-        if error.code not in NOT_STORED:
-            batch.is_unsure = True
-        is_stored = error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (
-            error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            and self.options.is_idempotent
-            and batch.number < queue.stored_number
-        )
-        if is_stored and not batch.is_done:
-            untold = batch.finish(NO_OFFSET)
-            self._release(queue, batch)
-            self._acknowledge_held(queue, batch)
-            return untold
-        if (
-            error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            and self.options.is_idempotent
-            and queue.is_next_to_ask(batch)
-            and (batch.is_unsure or queue.has_unsure)
-        ):
-            queue.held.append(batch)
-            self._settle_held(queue)
-            return None
-        if error.code in TOO_LARGE and batch.count > 1 and not batch.is_done:
-            self._too_large(queue, batch)
-            return None
-        if not batch.is_done and self._may_retry(queue, batch, error):
-            queue.put_back(batch)
-            self._put_off(queue, now)
-            return None
-        return self._fail(queue, batch, error)
-
-    def _too_large(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Its parts are sent instead, as if they had not been tried yet."""
-        fit = self._fits.get(queue)
-        if fit is None:
-            fit = self._fits[queue] = Fit(batch)
-        else:
-            fit.refused(batch)
-        self._split(queue, batch, fit)
-
-    def _settle_held(self, queue: PartitionQueue) -> None:
-        """Once nothing is left to ask about: what is held is not there, or nobody can tell."""
-        if queue.has_unsure:
-            return
-        held, queue.held = sorted(queue.held, key=lambda each: each.number), []
-        for batch in held:
-            is_blind = batch.number < queue.lost_number
-            batch.is_unsure = False
-            error = batch.last_error
-            assert error is not None
-            if not (is_blind or batch.is_done) and self._may_retry(queue, batch, error):
-                queue.put_back(batch)
-                continue
-            untold = self._fail(queue, batch, error)
-            self._untold += [untold] if untold is not None else []
-        if not queue.is_empty:
-            self._busy[queue] = None
-
-    def _may_retry(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> bool:
-        if batch.attempts > self.options.retries_max:
-            return False
-        if error.code not in LOST_STATE or not self.options.is_idempotent:
-            return error.retriable
-        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if not queue.is_first_under_way(batch) or queue.must_restart:
-                return True  # what should have come before it did not: no surprise
-            queue.must_restart = True
-            return False  # records that were acknowledged are gone: the user should hear of it
-        queue.must_restart = True
-        return batch.attempts == 1
-
-    def expire(self, now: float) -> list[Batch]:
-        """Fails what is over its time; those batches that nobody was told of."""
-        untold = []
-        created_by = now - self.options.delivery_timeout_s
-        for queue in list(self._busy):
-            for batch in (*queue.held, *queue.in_flight):
-                if batch.is_done or batch.created > created_by:
-                    continue
-                failed = self._end(batch, self._too_late(batch))
-                untold += [failed] if failed is not None else []
-            while queue.waiting and queue.waiting[0].created <= created_by:
-                batch = queue.waiting.popleft()
-                failed = self._fail(queue, batch, self._too_late(batch))
-                untold += [failed] if failed is not None else []
-        return untold
-
-    def _too_late(self, batch: Batch) -> KafkaError:
-        context: dict[str, object] = {
-            "topic": batch.where.topic,
-            "partition": batch.where.partition,
-            "records": batch.count,
-            "attempts": batch.attempts,
-        }
-        last_error = batch.last_error or self.trouble
-        if last_error is not None:
-            context["last_error"] = str(last_error)
-        return KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT,
-            f"not delivered within delivery.timeout.ms ({self.options.delivery_timeout_s:g} s)",
-            **context,
-        )
-
-    def take_untold(self) -> list[Batch]:
-        """What has failed since this was last asked, or `drain`, and nobody was told."""
-        untold, self._untold = self._untold, []
-        return untold
+    def identify(self, producer: Producer) -> None:
+        """The id to write with from now on, for queues that begin or begin anew."""
+        self.identity = producer
+        self.needs_identity = False
 
     def fail_all(self, error: KafkaError) -> list[Batch]:
         """The producer cannot go on: everything that waits fails; those nobody was told of."""
@@ -536,44 +383,6 @@ class Accumulator:
                 failed = self._fail(queue, queue.waiting.popleft(), error)
                 untold += [failed] if failed is not None else []
         return untold
-
-    def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> Batch | None:
-        if batch.was_sent and batch.producer.id != NO_PRODUCER.id:
-            queue.must_restart = True
-            if batch.is_unsure:
-                queue.lost_number = max(queue.lost_number, batch.number)
-        untold = None if batch.is_done else self._end(batch, error)
-        self._release(queue, batch)
-        return untold
-
-    def _end(self, batch: Batch, error: KafkaError) -> Batch | None:
-        """It has failed for good; what has ended so and nobody was told of."""
-        untold = batch.finish(NO_OFFSET, error=error)
-        if self.on_failed is not None:
-            self.on_failed(batch)
-        return untold
-
-    def _release(self, queue: PartitionQueue, batch: Batch) -> None:
-        self.used_bytes -= batch.reserved_bytes
-        batch.drop()
-        if queue.is_empty:
-            self._busy.pop(queue, None)
-
-    def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """By partition, what its oldest batch was refused with or why its broker is out of reach;
-        only those that wait for such a reason."""
-        found = {}
-        for queue in self._busy:
-            oldest = next(iter((*queue.held, *queue.in_flight, *queue.waiting)), queue.open)
-            error = self.trouble if oldest is None else oldest.last_error or self.trouble
-            if error is not None:
-                found[queue.where] = error
-        return found
-
-    def identify(self, producer: Producer) -> None:
-        """The id to write with from now on, for queues that begin or begin anew."""
-        self.identity = producer
-        self.needs_identity = False
 
     def unfinished(self) -> list[Batch]:
         """Every batch that is neither acknowledged nor failed, oldest first in each partition."""

@@ -12,7 +12,8 @@ broker takes that as a new beginning, and refuses whatever of the old epoch may 
 idempotent producer has no coordinator, so the epoch can be raised for one partition alone.
 
 A broker that does not know a producer takes any sequence from it. So the first batch of an epoch
-goes alone: were it refused, what is behind it would be stored before it.
+goes alone: were it refused, what is behind it would be stored before it. So does the first one
+after a long silence, in which a broker forgets.
 
 A new beginning must not repeat what is stored already. So it waits until nothing is under way, and
 until no batch is left of which nobody knows whether the broker has it: such a one is sent again as
@@ -21,9 +22,10 @@ it was. If the broker has it, it says so.
 If it says that the sequence is out of order, it may have it all the same: a broker that comes back
 after a crash knows the last batch of each producer and none before. So a batch of which nobody
 knows is held then, and those behind it are sent again as they were: a broker that has one of them
-has all before it. When none is left to ask about, those that are held are not there; unless one of
-those behind failed for another reason, and took the answer with it: then what is held fails, for to
-send it under another epoch could store it twice.
+has all before it, unless it had forgotten the producer (outcomes.py). When none is left to ask
+about, those that are held are not there; unless one of those behind failed for another reason, and
+took the answer with it: then what is held fails, for to send it under another epoch could store it
+twice.
 
 A batch that is too large for the broker gives its place, its numbers and its sequence to its parts.
 They are sent again as any other is, so what was under way behind them is refused, and comes after
@@ -39,6 +41,7 @@ from typing import Any, Final
 
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer, stamp_producer
 
 EPOCH_MAX: Final = 2**15 - 1
@@ -219,7 +222,9 @@ class PartitionQueue:
         "open",
         "producer_epoch",
         "producer_id",
+        "stored_end",
         "stored_number",
+        "topic_id",
         "waiting",
         "where",
     )
@@ -232,6 +237,9 @@ class PartitionQueue:
         self.held: list[Batch] = []
         self.stored_number = _NOT_SENT
         """The last batch of this epoch that a broker has."""
+        self.stored_end = 0
+        """The offset behind what was acknowledged last."""
+        self.topic_id = ZERO_UUID
         self.lost_number = _NOT_SENT
         """The last batch that has failed and may be stored all the same."""
         self.numbered = 0
@@ -240,6 +248,7 @@ class PartitionQueue:
         self.producer_epoch = NO_PRODUCER.epoch
         self.must_restart = False
         self.is_known = False
+        """Whether the broker is known to know this producer; see `forget`."""
         self.is_blocked = False
         """Whether more was complete at the last turn than could be sent."""
         self.failures = 0
@@ -302,11 +311,22 @@ class PartitionQueue:
         self.next_sequence = (sequence + count) & _SEQUENCE_MASK
         return Producer(self.producer_id, self.producer_epoch, sequence)
 
-    def begin_anew(self) -> None:
-        """Its topic was deleted and made again. What is under way is through before anything else
-        goes there: the new log knows no producer, so it takes whatever batch comes first."""
-        if self.producer_id != NO_PRODUCER.id:
-            self.must_restart = True
+    def belongs_to(self, topic_id: Uuid) -> None:
+        """Its topic has this id. If it had another, it was deleted and made again: what is under
+        way is through before anything else goes there. The new log knows no producer, so it takes
+        whatever batch comes first."""
+        if topic_id == self.topic_id:
+            return
+        if self.topic_id != ZERO_UUID:
+            self.stored_end = 0
+            if self.producer_id != NO_PRODUCER.id:
+                self.must_restart = True
+        self.topic_id = topic_id
+
+    def forget(self) -> None:
+        """Nothing was sent for long, so a broker may have forgotten the producer: as at the
+        beginning, the next batch goes alone."""
+        self.is_known = False
 
     def needs_restart(self, identity: Producer) -> bool:
         """Whether the sequence has to begin anew, and can: see above."""
@@ -330,6 +350,22 @@ class PartitionQueue:
         for batch in self.waiting:
             if batch.was_sent:
                 batch.build(self._sequence(identity, batch.count))
+
+    @property
+    def oldest_created(self) -> float | None:
+        """When the oldest batch was begun of those that are not decided."""
+        under_way = [each.created for each in (*self.held, *self.in_flight) if not each.is_done]
+        if self.waiting:
+            under_way.append(self.waiting[0].created)
+        if self.open is not None:
+            under_way.append(self.open.created)
+        return min(under_way, default=None)
+
+    def leaves_room(self, batch: Batch, base_offset: int) -> bool:
+        """Whether those that are held could be before this one in the log. If not, the broker had
+        forgotten this producer, and took a batch though those before it were missing."""
+        records = sum(each.count for each in self.held if each.number < batch.number)
+        return base_offset == NO_OFFSET or base_offset - self.stored_end >= records
 
     def is_first_under_way(self, batch: Batch) -> bool:
         """Whether no earlier batch of the partition is still to be acknowledged."""

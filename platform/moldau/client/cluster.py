@@ -398,8 +398,30 @@ class Cluster:
         self._only_looks = True
         self.request_refresh()
 
-    async def topic(self, name: str, *, timeout_s: float | None = None) -> Topic:
-        """The topic, as soon as the cluster knows it. KafkaError with the reason after the time."""
+    async def topic(
+        self, name: str, *, partition: int | None = None, timeout_s: float | None = None
+    ) -> Topic:
+        """The topic, as soon as the cluster knows it, with that partition if it has come into being
+        lately. KafkaError with the reason after the time."""
+        begun = self.runtime.clock.monotonic()
+        found = await self._known_topic(name, timeout_s)
+        if partition is None or partition < len(found.partitions):
+            return found
+        if timeout_s is not None:
+            timeout_s = max(0.0, timeout_s - (self.runtime.clock.monotonic() - begun))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.refresh()
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "no metadata came that would tell of the partition",
+                partition=partition,
+                partitions=len(found.partitions),
+            ) from None
+        return self.metadata.topics.get(name, found)
+
+    async def _known_topic(self, name: str, timeout_s: float | None) -> Topic:
         self.look_at([name])
         known = self.metadata.topics.get(name)
         if known is not None:

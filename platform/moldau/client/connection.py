@@ -7,11 +7,12 @@ awaited.
 Invariants: each request that expects an answer gets exactly one call: the response, or a KafkaError
 (NETWORK_EXCEPTION when the connection ended, REQUEST_TIMED_OUT when the broker left it unanswered
 for too long, which also ends the connection: answers come in order, so nothing behind it could come
-either). After `is_closed` nothing is sent. No task is needed: answers are decoded inside
-`buffer_updated`, and one timer watches over all requests.
+either). One that expects none counts as under way until the network has taken it, and where that
+takes nothing more for as long, the connection ends too. After `is_closed` nothing is sent. No task
+is needed: answers are decoded inside `buffer_updated`, and one timer watches over all requests.
 
 Who answers, the `on_answer`, is called from within the event loop's read and must neither block nor
-raise.
+raise; so is `on_written` of a request without an answer, from within its write.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from moldau.runtime import Runtime
 R = TypeVar("R", bound=Response)
 
 OnAnswer = Callable[["Response | KafkaError"], None]
+OnWritten = Callable[["KafkaError | None"], None]
 
 SOFTWARE: Final = "moldau"
 SOFTWARE_VERSION: Final = "0.1"
@@ -41,6 +43,8 @@ SOFTWARE_VERSION: Final = "0.1"
 # Answers whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.
 _HOLD_VIEWS: Final = frozenset((1, 59, 78))
 _API_VERSIONS_NEWEST: Final = 4
+_LOOK_S: Final = 0.05
+"""How often to look at what is not written yet: not every transport tells of its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._why: KafkaError | None = None
+        self._told: list[OnWritten] = []
+        self._unwritten_bytes = 0
+        self._shrunk_at = 0.0
+        """When there was last less to write than before, or more to tell."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.address} in_flight={self.in_flight}>"
@@ -155,8 +163,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answers."""
-        return len(self._protocol.in_flight)
+        """Requests that wait for their answers, or to be written if they get none."""
+        return len(self._protocol.in_flight) + len(self._told)
 
     @property
     def unsent_bytes(self) -> int:
@@ -187,9 +195,22 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is None:
             self._watch()
 
-    def tell(self, request: Request, *, version: int | None = None) -> None:
-        """Sends a request that gets no answer: a produce with acks=0."""
-        self._write(self._encode(request, version, None))
+    def tell(self, request: Request, on_written: OnWritten, *, version: int | None = None) -> None:
+        """Sends a request that gets no answer: a produce with acks=0. `on_written` is called once,
+        never before this returns: when the network has taken all of it, or with why it has not.
+
+        KafkaError when the connection is closed or the broker lacks the API.
+        """
+        parts = self._encode(request, version, None)
+        assert self._transport is not None
+        self._transport.set_write_buffer_limits(0)  # `resume_writing` means that nothing is left
+        self._told.append(on_written)
+        self._write(parts)
+        self._unwritten_bytes, self._shrunk_at = self.unsent_bytes, self.last_used
+        if not self._unwritten_bytes:
+            asyncio.get_running_loop().call_soon(self._look_at_the_told)
+        else:
+            self._watch()
 
     async def request(
         self,
@@ -245,28 +266,44 @@ class Connection(asyncio.BufferedProtocol):
 
     def _watch(self) -> None:
         """Sets the timer to the earliest deadline. Requests in flight are few, so a look at all."""
-        self._timer = None
-        waiting = self._protocol.in_flight
-        if not waiting or self.is_closed:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self.in_flight or self.is_closed:
             return
-        earliest = min(cast(_Waiting, each.tag).deadline for each in waiting)
-        delay = max(0.0, earliest - self._clock.monotonic())
+        deadlines = [cast(_Waiting, each.tag).deadline for each in self._protocol.in_flight]
+        now = self._clock.monotonic()
+        if self._told:
+            deadlines.append(now + _LOOK_S)
+        delay = max(0.0, min(deadlines) - now)
         self._timer = asyncio.get_running_loop().call_later(delay, self._look_at_the_clock)
 
     def _look_at_the_clock(self) -> None:
         now = self._clock.monotonic()
+        self._look_at_the_told()
         late = any(cast(_Waiting, each.tag).deadline <= now for each in self._protocol.in_flight)
         if late:
-            self._end(
-                KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    "the broker leaves a request without an answer",
-                    broker=str(self.address),
-                    in_flight=self.in_flight,
-                )
-            )
+            self._end_late("the broker leaves a request without an answer")
+        elif self._told and now - self._shrunk_at >= self.options.request_timeout_s:
+            self._end_late("the network takes nothing more of what is sent to the broker")
         else:
             self._watch()
+
+    def _end_late(self, reason: str) -> None:
+        broker = str(self.address)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        self._end(KafkaError(code, reason, broker=broker, in_flight=self.in_flight))
+
+    def _look_at_the_told(self) -> None:
+        """Whether what gets no answer is written."""
+        unwritten_bytes = self.unsent_bytes
+        if unwritten_bytes < self._unwritten_bytes:
+            self._shrunk_at = self._clock.monotonic()
+        self._unwritten_bytes = unwritten_bytes
+        if not unwritten_bytes:
+            told, self._told = self._told, []
+            for on_written in told:
+                on_written(None)
 
     # Called by the transport
 
@@ -305,10 +342,14 @@ class Connection(asyncio.BufferedProtocol):
             frame = memoryview(bytes(frame))
         self.last_used = self._clock.monotonic()
         answer = self._protocol.receive(frame)
-        if not self._protocol.in_flight and self._timer is not None:
+        if not self.in_flight and self._timer is not None:
             self._timer.cancel()
             self._timer = None
         cast(_Waiting, answer.request.tag).on_answer(answer.response)
+
+    def resume_writing(self) -> None:
+        """The network has taken all there was."""
+        self._look_at_the_told()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
@@ -342,6 +383,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         if self.on_close is not None:
             self.on_close(self)
+        told, self._told = self._told, []
+        for on_written in told:
+            on_written(why)
         lost: list[InFlight] = self._protocol.lose()
         for each in lost:
             cast(_Waiting, each.tag).on_answer(why)

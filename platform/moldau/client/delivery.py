@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
@@ -59,6 +60,15 @@ def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
     return next((each for each in errors if each is not None), None)
 
 
+def again(error: KafkaError) -> KafkaError:
+    """The same to be raised for one of those who share it: raised for each, one error would gather
+    what all of them were doing."""
+    another = copy(error)
+    another.__cause__ = error.__cause__
+    another.__suppress_context__ = error.__suppress_context__
+    return another
+
+
 def sent_of(batch: Batch, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
     """Where a record of that time is that was acknowledged with its batch."""
     if batch.parts is not None:
@@ -87,7 +97,7 @@ class AwaitedBatch(Batch):
         if self.error is not None:
             error = error_of(self, index)
             if error is not None:
-                raise error
+                raise again(error)
         return sent_of(self, index, timestamp_ms)
 
 
@@ -141,7 +151,7 @@ class Deliveries:
                     _forget(undecided)
             error = error_of(batch, first, count)
             if error is not None:
-                raise error
+                raise again(error)
             ranges += ranges_of(batch, first, count)
         return ranges
 

@@ -139,6 +139,8 @@ class Pipeline:
                 made = serializer.many(values, place)
                 if isinstance(made, Awaitable):
                     made = await made
+                if len(made) != len(values):
+                    raise ValueError(f"many gave {len(made)} for {len(values)} values")
             return made
         found = []
         for index, value in enumerate(values, 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from moldau.client.accumulator import Accumulator
@@ -68,9 +69,16 @@ def produce_request(
     return request, version
 
 
+def names_in(request: ProduceRequest) -> dict[Uuid, str]:
+    """Topics by the ids in it. The answer has no names, and by then metadata may know the topic no
+    more."""
+    return {each.topic_id: each.name for each in request.topic_data}
+
+
 def settle_response(
     response: ProduceResponse,
     batches: list[Batch],
+    names: Mapping[Uuid, str],
     accumulator: Accumulator,
     listener: Listener,
     now: float,
@@ -79,7 +87,7 @@ def settle_response(
     metadata = listener.metadata
     answered: dict[TopicPartition, PartitionProduceResponse] = {}
     for topic in response.responses:
-        name = topic.name or metadata.name_of(topic.topic_id) or ""
+        name = topic.name or names.get(topic.topic_id, "")
         for each in topic.partition_responses:
             answered[TopicPartition(name, each.index)] = each
     addresses = {each.node_id: Address(each.host, each.port) for each in response.node_endpoints}
@@ -104,7 +112,6 @@ def settle_response(
 def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:
     where: dict[str, object] = {"topic": batch.where.topic, "partition": batch.where.partition}
     if answer is None:
-        # The topic was deleted and made again while the request was under way: its id is unknown.
         return KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the answer lacks the partition", **where
         )

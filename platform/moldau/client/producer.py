@@ -36,6 +36,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.columns import Columns, from_arrow, is_arrow
 from moldau.client.common_settings import Given
 from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
+from moldau.client.foreign import LOG
 from moldau.client.metadata import TopicPartition
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.outgoing import OutgoingTopic
@@ -110,7 +111,17 @@ class Producer(ProducerTopics):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.aclose(abort=kind is not None)
+        """What was accepted is delivered, though an exception ends the block, as with Java's
+        try-with-resources: nobody takes back what was sent. What fails then is logged, so that it
+        does not hide the block's own error. Who cancels it, or ends the program, does not want to
+        wait: what is left fails, and the log says how much."""
+        if kind is None or not issubclass(kind, Exception):
+            await self.aclose(abort=kind is not None)
+            return
+        try:
+            await self.aclose()
+        except KafkaError as error:
+            LOG.warning("producer: closed by %s, not all was delivered: %s", kind.__name__, error)
 
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
@@ -195,12 +206,12 @@ class Producer(ProducerTopics):
                     if delivery is not None:
                         return delivery
                     self._accumulator.full(queue)
-                    if queue.open is batch and (key is not None or queue is known.sticky):
-                        delivery = batch.place(key, value, headers)
                     if self._sender.filled():
-                        await asyncio.sleep(0)
-                    if delivery is not None:
-                        return delivery
+                        await asyncio.sleep(0)  # before it is placed: this may be cancelled
+                    elif queue.open is batch and (key is not None or queue is known.sticky):
+                        delivery = batch.place(key, value, headers)
+                        if delivery is not None:
+                            return delivery
         except TypeError as error:
             name_of(topic, "topic")
             raise no_record(error, (0, key, value, headers)) from None
@@ -213,25 +224,25 @@ class Producer(ProducerTopics):
             prepared = await prepared
         record = prepared.record
         waited: Turn | None = None
+        until = self._sender.patience()
         with Telling(self._pipeline, record):
+            if self._sender.presses:
+                await asyncio.sleep(0)
             while True:
                 known = self._taken(record.topic, prepared.partition)
                 if known is None:
-                    known = await self._learn(record.topic, prepared.partition)
+                    known = await self._learn(record.topic, prepared.partition, until)
                 prepared = self._assigned(known, prepared)
                 delivery = self._place(known, prepared, waited)
                 if delivery is not None:
-                    break
-                waited = await self._sender.wait_for_room(waited)
-        if self._sender.presses:
-            await asyncio.sleep(0)
-        return delivery
+                    return delivery
+                waited = await self._sender.wait_for_room(waited, until)
 
     def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
         """With the partition that `partitioner.class` chooses, if it is to choose."""
         if self._partitioner is None or prepared.partition is not None:
             return prepared
-        topic = self._cluster.metadata.topics[known.name]
+        topic = known.topic
         record, key, value = prepared.record, prepared.key, prepared.value
         chosen = self._partitioner.partition(record, key, value, topic)
         if not isinstance(chosen, SupportsIndex):
@@ -523,20 +534,26 @@ class Producer(ProducerTopics):
         if "_sender" not in vars(self):
             return
         self._is_given_up |= abort
+        goes_on = False
         try:
             if not self._sender.is_closed:
                 self._sender.is_closing = True
                 if not abort:
                     await self._sender.flush_or_give_up(timeout_s)
+        except asyncio.CancelledError:
+            goes_on = self._sender.is_waited_for
+            raise
         finally:
-            self._sender.close()
-            await self._end()
+            if not goes_on:
+                self._sender.close()
+                await self._end()
         if not self._is_given_up:
             self._sender.raise_failure()
 
     async def _end(self) -> None:
         """Each step is taken once, or may be taken again: goes on where a call before was
         cancelled."""
+        await asyncio.sleep(0)  # interceptors may be told of the last outcomes in the next turn
         self._pipeline.close()
         while self._serdes:
             from moldau.client.serdes.resolve import close_serde
@@ -564,5 +581,10 @@ def _accumulator_options(settings: Settings) -> Options:
         codec=codec,
         level=settings[levels[codec]] if codec in levels else None,
         retries_max=settings[own_rows.retries],
-        grown_bytes=own_rows.grown_bytes(settings, rows.batch_size, rows.acks),
+        grown_bytes=own_rows.grown_bytes(
+            settings,
+            rows.batch_size,
+            may_be_refused=rows.idempotent(settings)
+            or (settings[rows.max_in_flight] == 1 and settings[rows.acks] != "0"),
+        ),
     )

@@ -23,8 +23,10 @@ batch_waiting_size = Setting(
     INT,
     262_144,
     "How many bytes a batch may hold that has to wait because another of its partition is to be "
-    "sent first: until then it takes more than batch.size. Without effect if it is less than that, "
-    "or if this is not given, and batch.size is or acks is 0.",
+    "sent first: until then it takes more than batch.size. Without effect if it is less than that. "
+    "If it is not given, only an idempotent producer does so, or one with a single request in "
+    "flight that hears of refusals (acks is not 0), and neither if batch.size is given: a batch "
+    "that a topic refuses for its size may come after those behind it.",
     check=at_least(0),
 )
 partitioner_class = Setting(
@@ -99,11 +101,11 @@ OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "in
 """Settings whose values may be objects."""
 
 
-def grown_bytes(settings: Settings, batch_size: Setting[int], acks: Setting[str]) -> int:
-    """How large a batch that waits may become. Who gives `batch.size` alone means just that; and
-    without acknowledgements nobody would hear that a topic takes none as large."""
+def grown_bytes(settings: Settings, batch_size: Setting[int], *, may_be_refused: bool) -> int:
+    """How large a batch that waits may become. Who gives `batch.size` alone means just that; and so
+    it is if it `may_be_refused` only at the cost of order, or without anybody hearing of it."""
     is_asked_for = settings.is_given(batch_waiting_size)
-    if not is_asked_for and (settings.is_given(batch_size) or settings[acks] == "0"):
+    if not is_asked_for and (settings.is_given(batch_size) or not may_be_refused):
         return 0
     return settings[batch_waiting_size]
 

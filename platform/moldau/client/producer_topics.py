@@ -9,7 +9,6 @@ not: to ask for it may make it.
 from __future__ import annotations
 
 from moldau.client import producer_settings as own_rows
-from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Options
 from moldau.client.arguments import name_of
 from moldau.client.batches import PartitionQueue
@@ -49,20 +48,21 @@ class ProducerTopics:
         """The partitions that the topic has now; KafkaError if there is no such topic within
         `max.block.ms`."""
         known = await self._learn(topic)
-        return [queue.where for queue in known.queues]
+        return [queue.where for queue in known.queues[: known.count]]
 
-    async def _learn(self, name: str, partition: int | None = None) -> OutgoingTopic:
-        """The topic, with that partition if it has come into being lately."""
+    async def _learn(
+        self, name: str, partition: int | None = None, until: float | None = None
+    ) -> OutgoingTopic:
+        """The topic, with that partition if it has come into being lately. `until` is the time of
+        the loop at which it fails."""
         name_of(name, "topic")
         self._sender.check_open()
+        until = self._sender.patience() if until is None else until
         start_ns = self._clock.monotonic_ns()
         try:
             found = await self._cluster.topic(
-                name, timeout_s=self.settings[rows.max_block_ms] / 1000
+                name, partition=partition, timeout_s=self._sender.left_s(until)
             )
-            if partition is not None and partition >= len(found.partitions):
-                await self._cluster.refresh()
-                found = self._cluster.metadata.topics.get(name, found)
         except KafkaError as error:
             context = {"topic": name, **error.context, "setting": "max.block.ms"}
             raise KafkaError(error.code, error.reason, **context) from error
@@ -86,7 +86,7 @@ class ProducerTopics:
             self._topics[name] = known
             if self._pipeline.is_empty and self._partitioner is None and not self._ignores_keys:
                 self._usual[name] = known
-        elif len(known.queues) < len(found.partitions):
+        elif known.count != len(found.partitions):
             known.update(found)
         known.used_at = self._clock.monotonic()
         return known
@@ -95,7 +95,7 @@ class ProducerTopics:
         """The topic if it is known, with that partition. To be asked for again after each wait: an
         idle one is forgotten."""
         known = self._topics.get(topic)
-        if known is None or (partition or 0) >= len(known.queues):
+        if known is None or (partition or 0) >= known.count:
             return None
         known.used_at = self._clock.monotonic()
         return known
@@ -107,7 +107,7 @@ class ProducerTopics:
             if key is None or self._ignores_keys:
                 return known.sticky
             partition = known.partitioner.of_key(key)
-        elif not 0 <= partition < len(known.queues):
+        elif not 0 <= partition < known.count:
             self._cluster.metadata.check(TopicPartition(known.name, partition))
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=known.name, partition=partition
@@ -135,6 +135,7 @@ class ProducerTopics:
             found = self._cluster.metadata.topics.get(known.name)
             is_idle = known.used_at < idle_since and not self._sender.waiting
             if is_idle and all(queue.is_empty for queue in known.queues):
+                known.forget()
                 del self._topics[known.name]
                 self._usual.pop(known.name, None)
                 self._cluster.unwatch([known.name])

@@ -15,16 +15,17 @@ from typing import Final, NamedTuple, cast
 
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, ToSend
-from moldau.client.batches import Batch, PartitionQueue
+from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.connection import Connection
-from moldau.client.delivery import decided
+from moldau.client.delivery import again, decided
 from moldau.client.foreign import LOG
 from moldau.client.metadata import TopicPartition
-from moldau.client.produce_requests import produce_request, settle_response
+from moldau.client.produce_requests import names_in, produce_request, settle_response
 from moldau.client.producer_metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -78,11 +79,15 @@ class Sender:
         self._room: list[tuple[Turn, asyncio.Future[None]]] = []
         self._turns = 0
         self._identifying: asyncio.Task[None] | None = None
+        self._unidentified = 0
+        self._identify_at = 0.0
         self._flushes = 0
+        self._closers = 0
         self._failure: KafkaError | None = None
         self._failures = 0
         accumulator.on_failed = metrics.failed
         accumulator.on_split = metrics.split
+        accumulator.on_gap = _note_gap
 
     # Called where records come in
 
@@ -117,15 +122,24 @@ class Sender:
         """Whether a batch may be begun. Who has not waited yet comes after those who do."""
         return self._accumulator.has_room and (waited is not None or not self._room)
 
-    async def wait_for_room(self, waited: Turn | None) -> Turn:
-        """Returns when another batch may be begun; KafkaError after `max.block.ms`. Another may be
-        faster: what is returned is to be given back then, and keeps the place and the deadline."""
+    def patience(self) -> float:
+        """Until when who sends now may wait, by the loop's time: for metadata and for room."""
+        return self._loop.time() + self._max_block_s
+
+    def left_s(self, until: float) -> float:
+        """How many seconds that are from now."""
+        return max(0.0, until - self._loop.time())
+
+    async def wait_for_room(self, waited: Turn | None, until: float | None = None) -> Turn:
+        """Returns when another batch may be begun; KafkaError when it is `until`, or after
+        `max.block.ms`. Another may be faster: what is returned is to be given back then, and keeps
+        the place and the deadline."""
         self.check_open()
         self.drain_soon()
         start_ns = self._clock.monotonic_ns()
         if waited is None:
             self._turns += 1
-            waited = Turn(self._turns, self._loop.time() + self._max_block_s)
+            waited = Turn(self._turns, self.patience() if until is None else until)
         future: asyncio.Future[None] = self._loop.create_future()
         place = (waited, future)
         insort(self._room, place, key=_turn)
@@ -214,7 +228,7 @@ class Sender:
         for each in drained.requests:
             self._transmit(each, now)
         if self._accumulator.needs_identity and self._identifying is None:
-            self._identifying = self._runtime.spawn(self._identify(), name="producer id")
+            self._consider_identity(now)
         if drained.has_leaderless:
             self._cluster.request_refresh()
         for node_id in drained.unreachable - self._opening:
@@ -225,19 +239,10 @@ class Sender:
         wake = self._accumulator.next_wake(now)
         if wake is not None:
             self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
-        if self._acks == 0 and drained.has_more and room:
-            self._wake_at(self._loop.time() + _WAKE_S_MIN)  # no answer wakes it
 
     def _request_room(self) -> dict[int, int]:
-        """How many requests each broker takes now. Where none is answered: as many, unless what it
-        was sent has not left yet."""
+        """How many requests each broker takes now."""
         limit = self._accumulator.options.in_flight_max
-        if self._acks == 0:
-            unsent_max = self._accumulator.options.request_bytes
-            return {
-                node: limit if each.unsent_bytes < unsent_max else 0
-                for node, each in self._connections()
-            }
         return {node: max(0, limit - each.in_flight) for node, each in self._connections()}
 
     async def _connect(self, node_id: int) -> None:
@@ -265,23 +270,39 @@ class Sender:
                 self._request_timeout_ms,
             )
             if self._acks == 0:
-                connection.tell(request, version=version)
-                for batch in each.batches:
-                    self._accumulator.acknowledged(batch, -1, -1)
+                connection.tell(request, partial(self._told, each), version=version)
                 return
-            on_answer = partial(self._answered, each, now)
+            on_answer = partial(self._answered, each, names_in(request), now)
             connection.ask(request, on_answer, version=version)
         except KafkaError as error:
             self._all_refused(each.batches, error)
 
-    def _answered(self, each: ToSend, sent_at: float, answer: Response | KafkaError) -> None:
+    def _told(self, each: ToSend, error: KafkaError | None) -> None:
+        """The network has what nobody will acknowledge; or not, and it is sent again."""
+        if error is not None:
+            self._all_refused(each.batches, error)
+        else:
+            for batch in each.batches:
+                self._accumulator.acknowledged(batch, NO_OFFSET, NO_TIMESTAMP)
+        if not self.is_closed:
+            self.drain_soon()
+
+    def _answered(
+        self,
+        each: ToSend,
+        names: dict[Uuid, str],
+        sent_at: float,
+        answer: Response | KafkaError,
+    ) -> None:
         if isinstance(answer, KafkaError):
             self._all_refused(each.batches, answer)
         else:
             response = cast(ProduceResponse, answer)
             self._metrics.answered(each.node_id, each.batches, sent_at, response.throttle_time_ms)
             now = self._clock.monotonic()
-            outcome = settle_response(response, each.batches, self._accumulator, self._cluster, now)
+            outcome = settle_response(
+                response, each.batches, names, self._accumulator, self._cluster, now
+            )
             self._note_untold(outcome)
         if not self.is_closed:
             self.drain_soon()
@@ -303,13 +324,27 @@ class Sender:
                 if not future.done():
                     future.set_result(None)
 
+    def _consider_identity(self, now: float) -> None:
+        """The producer id is asked for at the beginning; once it was refused, only when something
+        is to be sent, and not at once again."""
+        if self._unidentified and self._accumulator.is_idle:
+            return
+        if now < self._identify_at:
+            self._wake_at(self._loop.time() + self._identify_at - now)
+            return
+        self._identifying = self._runtime.spawn(self._identify(), name="producer id")
+
     async def _identify(self) -> None:
         """Gets the producer id; without one nothing is sent."""
         try:
             timeout_s = self._accumulator.options.delivery_timeout_s
             answer = await self._cluster.retry(self._ask_identity, timeout_s=timeout_s)
             self._accumulator.identify(Identity(answer.producer_id, answer.producer_epoch))
+            self._unidentified = 0
         except KafkaError as error:
+            self._unidentified += 1
+            wait_s = self._cluster.backoff.wait_s(self._unidentified, self._runtime.random)
+            self._identify_at = self._clock.monotonic() + wait_s
             self._note_untold(self._accumulator.fail_all(error))
         finally:
             self._identifying = None
@@ -363,9 +398,16 @@ class Sender:
         self._note_untold(self._accumulator.take_untold())
         self.raise_failure()
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a call that closes it waits for the last flush."""
+        return self._closers > 0
+
     async def flush_or_give_up(self, timeout_s: float | None) -> None:
-        """The last flush: what takes longer, or is not waited for, fails, and the log says how much
-        it is."""
+        """The last flush: what takes longer, or is not waited for by anybody any more, fails, and
+        the log says how much it is."""
+        self._closers += 1
+        is_cancelled = False
         try:
             await self.flush(timeout_s)
         except KafkaError:
@@ -373,17 +415,19 @@ class Sender:
             if not self._give_up(ErrorCode.REQUEST_TIMED_OUT, why, timeout_s=timeout_s):
                 raise
         except asyncio.CancelledError:
-            self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
+            is_cancelled = True
             raise
+        finally:
+            self._closers -= 1
+            if is_cancelled and not self._closers:
+                self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
 
     def _give_up(self, code: ErrorCode, why: str, **facts: object) -> bool:
         """Closes; whether anything was left."""
         left = _records(self._accumulator.unfinished())
         if left:
             reason = f"the producer was closed, and {why} before the record was delivered"
-            error = KafkaError(code, reason, **facts, **self._why())
-            LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
-            self.close(error)
+            self.close(KafkaError(code, reason, **facts, **self._why()))
         return left > 0
 
     def raise_failure(self) -> None:
@@ -396,17 +440,29 @@ class Sender:
             )
 
     def close(self, error: KafkaError | None = None) -> None:
-        """Fails what is not decided and whoever waits. May be called again."""
+        """Fails what is not decided, of which the log says how much it is, and whoever waits. May
+        be called again."""
         self.is_closing = self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if error is None:
             error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
+        left = _records(self._accumulator.unfinished())
+        if left:
+            LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
         self._note_untold(self._accumulator.fail_all(error))
         for _, future in self._room:
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(again(error))
+
+
+def _note_gap(batch: Batch) -> None:
+    LOG.warning(
+        "producer: %s lacks records that it had acknowledged; those after them are sent under the "
+        "next producer epoch",
+        batch.where,
+    )
 
 
 def _records(batches: list[Batch]) -> int:

@@ -17,7 +17,7 @@ from moldau.broker.log import tail
 from moldau.broker.log.admission import NO_APPEND_TIME, Admitted, admit
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.tail import AppendedFields, LogTail
-from moldau.client import accumulator, delivery, splitting
+from moldau.client import delivery, outcomes, splitting
 from moldau.client.accumulator import Accumulator, Clocks
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.delivery import SentRange
@@ -105,7 +105,7 @@ def stamps_with_the_time_of_the_batch() -> Iterator[None]:
 
 def fails_a_batch_that_is_too_large() -> Mutation:
     """With all the records that would fit well."""
-    return patch.object(accumulator, "TOO_LARGE", frozenset())
+    return patch.object(outcomes, "TOO_LARGE", frozenset())
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 from moldau.client import NewTopic
 from moldau.client.accumulator import Accumulator
+from moldau.client.outcomes import Outcomes
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
 from moldau.client.sync import (
     Admin,
@@ -91,10 +93,12 @@ def in_threads(count: int, work: Callable[[int], object]) -> None:
 def test_every_public_method_of_the_accumulator_holds_the_lock() -> None:
     methods = {
         name
-        for name, each in vars(Accumulator).items()
+        for kind in (Accumulator, Outcomes)
+        for name, each in vars(kind).items()
         if callable(each) and not name.startswith("_")
     }
     assert methods <= vars(LockedAccumulator).keys()
+    assert {"acknowledged", "refused", "expire"} <= methods
     assert methods
 
 
@@ -573,19 +577,35 @@ def test_ctrl_c_in_a_flush_leaves_the_producer_usable(
     assert read(own_broker.bootstrap_servers, moldau_topic) == {0: [b"0", b"1", b"2"]}
 
 
-def test_an_error_in_the_with_block_aborts_what_is_not_sent(
+def test_what_was_accepted_before_an_error_in_the_with_block_is_delivered(
     bootstrap: str, moldau_topic: str
 ) -> None:
     create(bootstrap, moldau_topic)
-    deliveries = []
 
     def fail() -> None:
         with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
-            deliveries.append(producer.send(moldau_topic, b"never sent"))
+            producer.send(moldau_topic, b"v")
             raise ValueError("in the block")
 
     with pytest.raises(ValueError, match="in the block"):
         fail()
+    assert read(bootstrap, moldau_topic) == {0: [b"v"]}
+
+
+def test_ctrl_c_in_the_with_block_gives_up_what_is_not_sent_and_says_so(
+    bootstrap: str, moldau_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(bootstrap, moldau_topic)
+    deliveries = []
+
+    def interrupt() -> None:
+        with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
+            deliveries.append(producer.send(moldau_topic, b"never sent"))
+            raise KeyboardInterrupt
+
+    with caplog.at_level(logging.WARNING, "moldau.client"), pytest.raises(KeyboardInterrupt):
+        interrupt()
     with pytest.raises(KafkaError, match="the producer was closed"):
         deliveries[0].result()
+    assert "closed before all was delivered: 1 records" in caplog.text
     assert read(bootstrap, moldau_topic) == {}

@@ -61,8 +61,10 @@ class ProducerOptions(RecordOptions, total=False):
 
     batch_waiting_size: int | str
     """How many bytes a batch may hold that has to wait because another of its partition is to be
-    sent first: until then it takes more than batch.size. Without effect if it is less than that, or
-    if this is not given, and batch.size is or acks is 0. Default: 262144."""
+    sent first: until then it takes more than batch.size. Without effect if it is less than that. If
+    it is not given, only an idempotent producer does so, or one with a single request in flight
+    that hears of refusals (acks is not 0), and neither if batch.size is given: a batch that a topic
+    refuses for its size may come after those behind it. Default: 262144."""
 
     retries: int | str
     """How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it

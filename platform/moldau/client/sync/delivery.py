@@ -8,14 +8,13 @@ for it waits on a lock of his own. A failure that nobody asks for is not lost: t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from moldau.client.batches import Batch
 from moldau.client.delivery import Deliveries as AsyncDeliveries
 from moldau.client.delivery import Delivery as Place
-from moldau.client.delivery import Sent, SentRange, error_of, ranges_of, sent_of
+from moldau.client.delivery import Sent, SentRange, again, error_of, ranges_of, sent_of
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.loop_thread import Deadline, Waiter
 
@@ -41,7 +40,7 @@ class Delivery:
         TimeoutError when that takes longer."""
         error = self.exception(timeout_s)
         if error is not None:
-            raise copy(error)
+            raise again(error)
         return sent_of(self.place.batch, self.place.index, self.place.timestamp)
 
     def exception(self, timeout_s: float | None = None) -> KafkaError | None:
@@ -87,7 +86,7 @@ class Deliveries:
         for part in self._parts:
             error = error_of(*part)
             if error is not None:
-                raise copy(error)
+                raise again(error)
         return [each for part in self._parts for each in ranges_of(*part)]
 
 

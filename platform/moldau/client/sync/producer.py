@@ -65,7 +65,8 @@ class Producer(ProducerCalls):
         self._append = self._client.append
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close(abort=kind is not None)
+        self._stop_taking()
+        self._end(self._client.__aexit__(kind))
 
     def close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
         """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
@@ -73,11 +74,14 @@ class Producer(ProducerCalls):
         `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
         error that says so, and the log tells how many.
         """
+        self._stop_taking()
+        self._end(self._client.aclose(timeout_s, abort=abort))
+
+    def _stop_taking(self) -> None:
         if self._thread is not None:
             self._thread.check_may_wait()
             self._client.stop_taking()
         self._append = _nothing
-        self._end(self._client.aclose(timeout_s, abort=abort))
 
     def finish(self) -> None:
         """The program ends: what was accepted goes out."""

@@ -199,16 +199,17 @@ class SharedProducer(Producer):
         assert isinstance(prepared, Prepared)
         record = prepared.record
         waited: Turn | None = None
+        until = self._sender.patience()
         with Telling(self._pipeline, record):
             while True:
                 known = self._taken(record.topic, prepared.partition)
                 if known is None:
-                    known = wait(self._learn(record.topic, prepared.partition))
+                    known = wait(self._learn(record.topic, prepared.partition, until))
                 prepared = self._assigned(known, prepared)
                 placed = self._place(known, prepared, waited)
                 if placed is not None:
                     return placed
-                waited = wait(self._sender.wait_for_room(waited))
+                waited = wait(self._sender.wait_for_room(waited, until))
 
     def _place(
         self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
