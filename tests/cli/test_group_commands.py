@@ -326,7 +326,7 @@ def test_kafkas_tool_plans_the_same_resets(shell: Shell, cluster: Cluster, tmp_p
     ("words", "told"),
     [
         (("list", "--state", "sleepy"), "'sleepy' is no state of a group: Prep"),
-        (("list", "--type", "old"), "'old' is no type"),
+        (("list", "--type", "old"), "'old' is no type of a group: classic"),
         (("describe",), "name groups, or give --all"),
         (("describe", "g", "--all"), "name groups, or give --all"),
         (("describe", "g", "--watch", "--every", "0"), "--every"),

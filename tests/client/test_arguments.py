@@ -13,7 +13,8 @@ import pytest
 
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource, TopicPartition
 from moldau.client.admin_configs import ResourceType
-from moldau.client.arguments import offsets_to_store, partition_of, several
+from moldau.client.arguments import known_names, offsets_to_store, partition_of, several
+from moldau.client.group.states import GROUP_STATES
 from moldau.client.metadata import Topic
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, record_of
 from moldau.client.sync.shared_producer import SharedProducer
@@ -461,6 +462,24 @@ def test_what_is_no_setting_no_feature_and_no_replica_is_told() -> None:
         )
 
     assert with_admin(main).cluster.requests == []
+
+
+def test_states_and_types_of_groups_are_known_however_they_are_written() -> None:
+    """A broker takes any word, and finds nothing that is in a state of that name."""
+
+    async def main(admin: Any) -> None:
+        await refused(
+            {
+                "'Foo' is no state of a group: PreparingRebalance, ": (
+                    admin.list_groups(states=["Foo"])
+                ),
+                "'old' is no type of a group: classic, consumer": admin.list_groups(types=["old"]),
+            },
+            ValueError,
+        )
+
+    assert with_admin(main).cluster.requests == []
+    assert known_names(["stable", " EMPTY"], "state", GROUP_STATES) == ["Stable", "Empty"]
 
 
 def test_a_plain_pair_is_a_partition() -> None:

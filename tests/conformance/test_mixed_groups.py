@@ -44,6 +44,12 @@ def others(strategy: str, folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("client", sorted(CAN.keys() - {"moldau"}))
+def test_a_client_that_these_groups_are_without_is_named(client: str, tmp_path: Path) -> None:
+    """As what is skipped, with the reason: below it is only left out."""
+    assert KINDS[client].command(Wish("", "", "", CAN[client][0], client), tmp_path)
+
+
 @pytest.mark.parametrize(("broker", "strategy"), OURS + THEIRS, indirect=["broker"])
 def test_each_shares_with_ours_and_leads_once_and_follows_once(
     broker: Broker, strategy: str, tmp_path: Path

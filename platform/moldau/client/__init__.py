@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.world import ClientNotStarted
+    from moldau.errors.codes import ErrorCode, KafkaError
 
+# By name the module here that has it; with a dot before it one beside this package.
 _HOMES = {
     "Admin": "admin",
     "AdminOptions": "options.admin",
@@ -67,11 +69,13 @@ _HOMES = {
     "Delivery": "delivery",
     "DeserializationFailed": "serdes.contract",
     "EligibleReplicas": "admin_partitions",
+    "ErrorCode": ".errors.codes",
     "FoundOffset": "offsets",
     "GroupDescription": "group.descriptions",
     "GroupMetadata": "consumer_groups",
     "GroupMember": "group.descriptions",
     "GroupProgress": "admin_progress",
+    "KafkaError": ".errors.codes",
     "ListedGroup": "group.descriptions",
     "LogDir": "admin_cluster",
     "NewTopic": "admin_topics",
@@ -116,11 +120,13 @@ __all__ = [
     "Delivery",
     "DeserializationFailed",
     "EligibleReplicas",
+    "ErrorCode",
     "FoundOffset",
     "GroupDescription",
     "GroupMember",
     "GroupMetadata",
     "GroupProgress",
+    "KafkaError",
     "ListedGroup",
     "LogDir",
     "NewTopic",
@@ -155,4 +161,4 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f".{home}", __name__), name)

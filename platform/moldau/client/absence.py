@@ -13,8 +13,8 @@ from moldau.errors.codes import ErrorCode, KafkaError
 _NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class _Final(KafkaError):
-    """An error that is not to be tried again, whatever its code allows."""
+class NotThere(KafkaError):
+    """There is no such topic. Not to be tried again, though its code would allow it."""
 
     @property
     def retriable(self) -> bool:
@@ -25,7 +25,7 @@ def final(error: KafkaError) -> KafkaError:
     """The same, and final if it says that something is not there."""
     if error.code not in _NOT_THERE:
         return error
-    return _Final(error.code, error.reason, **error.context)
+    return NotThere(error.code, error.reason, **error.context)
 
 
 def maybe_final(error: KafkaError | None) -> KafkaError | None:

@@ -12,7 +12,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from moldau.client.admin_requests import AdminRequests
-from moldau.client.arguments import name_of, names_of, offsets_to_store, partitions_in
+from moldau.client.arguments import (
+    known_names,
+    name_of,
+    names_of,
+    offsets_to_store,
+    partitions_in,
+)
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import (
     GroupDescription,
@@ -30,6 +36,7 @@ from moldau.client.group.offset_requests import (
     fetch_request,
     fetched,
 )
+from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.protocol.messages.consumer_group_describe import (
@@ -69,7 +76,8 @@ class GroupAdmin(AdminRequests):
         """All groups of the cluster, or those in these states (Stable, Empty, ...) and of these
         types (classic, consumer, share, streams), by name."""
         request = ListGroupsRequest(
-            states_filter=names_of(states, "state"), types_filter=names_of(types, "type")
+            states_filter=known_names(states, "state", GROUP_STATES),
+            types_filter=known_names(types, "type", GROUP_TYPES),
         )
         await self._cluster.refresh()
         answers = await asyncio.gather(

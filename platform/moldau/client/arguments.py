@@ -55,6 +55,19 @@ def names_of(given: Iterable[str], what: str, *, one: str = "") -> list[str]:
     return [name_of(each, what) for each in several(given, what, one=one)]
 
 
+def known_names(given: Iterable[str], what: str, known: Iterable[str]) -> list[str]:
+    """States or types of groups as that list writes them, however they were typed; ValueError for
+    any other: a broker would find nothing of that name, as if there were nothing."""
+    by_lower = {name.lower(): name for name in known}
+    found = []
+    for each in names_of(given, what):
+        name = by_lower.get(each.strip().lower())
+        if name is None:
+            raise ValueError(f"{each!r} is no {what} of a group: {', '.join(by_lower.values())}")
+        found.append(name)
+    return found
+
+
 def partition_of(given: Partition) -> TopicPartition:
     """A partition, also from a plain pair."""
     pair: object = given

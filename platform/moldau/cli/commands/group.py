@@ -13,6 +13,7 @@ from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.commands.group_plan import DRY_RUN
 from moldau.cli.commands.group_scope import add_topics, idle_groups, is_in, parse_scope
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
 
     Results = dict[TopicPartition, KafkaError | None]
 
-_STATES: Final = (
-    "PreparingRebalance",
-    "CompletingRebalance",
-    "Stable",
-    "Dead",
-    "Empty",
-    "Assigning",
-    "Reconciling",
-    "NotReady",
-)
-_TYPES: Final = ("classic", "consumer", "share", "streams")
 _OF_CONSUMERS: Final = ("classic", "consumer")
 _EVERY_S: Final = 2.0
 _EVERY_S_MIN: Final = 0.05
@@ -41,16 +31,16 @@ _EVERY_S_MAX: Final = 86_400.0
 def _add_list(parser: ArgumentParser) -> None:
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="such as 'billing-*'")
     parser.add_argument(
-        "--state", action="append", default=[], metavar="STATE", help=", ".join(_STATES)
+        "--state", action="append", default=[], metavar="STATE", help=", ".join(GROUP_STATES)
     )
     parser.add_argument(
-        "--type", action="append", default=[], metavar="TYPE", help=", ".join(_TYPES)
+        "--type", action="append", default=[], metavar="TYPE", help=", ".join(GROUP_TYPES)
     )
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    states = _known(arguments.state, _STATES, "state")
-    types = _known(arguments.type, _TYPES, "type")
+    states = _known(arguments.state, GROUP_STATES, "state")
+    types = _known(arguments.type, GROUP_TYPES, "type")
     with opened_admin(arguments, context) as admin:
         found = admin.run(lambda client: client.list_groups(states=states, types=types))
     chosen = [each for each in found if _matches(each.group_id, arguments.patterns)]
@@ -75,15 +65,13 @@ def _facts(group: ListedGroup) -> dict[str, Any]:
 
 
 def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
-    """The names as Kafka writes them, however they were typed; several may stand in one word."""
-    by_lower = {name.lower(): name for name in names}
-    found = []
-    for word in ",".join(words).split(",") if words else ():
-        name = by_lower.get(word.strip().lower())
-        if name is None:
-            raise UsageError(f"{word!r} is no {what} of a group: {', '.join(names)}")
-        found.append(name)
-    return found
+    """Several may stand in one word."""
+    from moldau.client.arguments import known_names
+
+    try:
+        return known_names(",".join(words).split(",") if words else (), what, names)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _matches(group: str, patterns: Sequence[str]) -> bool:
