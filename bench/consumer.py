@@ -44,6 +44,7 @@ OURS: Final = "moldau"
 PURE: Final = "moldau, pure"
 AIOKAFKA: Final = "aiokafka"
 CONFLUENT: Final = "confluent-kafka"
+TUNED: Final = "confluent-kafka, tuned"
 KAFKA_PYTHON: Final = "kafka-python"
 
 # By reader: its program, and as many records as take it about a second or two.
@@ -51,6 +52,7 @@ Readers = Mapping[str, tuple[str, int]]
 BATCHES: Final[Readers] = {
     AIOKAFKA: ("aiokafka_batches", 900_000),
     CONFLUENT: ("confluent_batches", 900_000),
+    TUNED: ("confluent_tuned_batches", RECORDS),
     OURS: ("our_batches", RECORDS),
     PURE: (f"{WITHOUT_KERNEL}our_batches", 900_000),
 }
@@ -160,6 +162,7 @@ def _memory() -> Table:
         "memory of a consumer that is not read",
         "of its `buffer.memory`",
         [Case(OURS, growth)],
-        [Goal(OURS, at_most=1.1)],
+        # As much as it may, so that the bound is what holds it.
+        [Goal(OURS, at_least=0.9, at_most=1.1)],
         higher_is_better=False,
     )

@@ -13,7 +13,9 @@ from typing import Final
 from bench.peer_brokers import resident_bytes
 from moldau.client import Consumer
 
-BOUND_BYTES: Final = 64 << 20
+# Far less than would be fetched ahead without a bound: so much of each partition.
+BOUND_BYTES: Final = 32 << 20
+_OF_A_PARTITION_BYTES: Final = 32 << 20
 _PARTITIONS: Final = 6
 _TURN_S: Final = 0.2
 _STILL_TURNS: Final = 10
@@ -21,7 +23,11 @@ _STILL_TURNS: Final = 10
 
 async def grown(port: int, topic: str) -> int:
     """Until nothing more came for two seconds."""
-    settings = {"bootstrap.servers": f"127.0.0.1:{port}", "buffer.memory": BOUND_BYTES}
+    settings = {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "buffer.memory": BOUND_BYTES,
+        "max.partition.fetch.bytes": _OF_A_PARTITION_BYTES,
+    }
     async with Consumer(settings, auto_offset_reset="earliest") as consumer:
         before = most = resident_bytes(os.getpid())
         consumer.assign([(topic, index) for index in range(_PARTITIONS)])
