@@ -44,6 +44,8 @@ class ScriptedRegistry:
     asked: list[Asked] = field(default_factory=list)
     texts: list[dict[str, Any]] = field(default_factory=list)
     subjects: dict[str, list[int]] = field(default_factory=dict)
+    by_format: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What a schema is in a format that is asked for by name."""
 
     def counts(self) -> Counter[str]:
         return Counter(f"{each.method} {each.path}" for each in self.asked)
@@ -107,7 +109,8 @@ class ScriptedRegistry:
             return status, {"error_code": status * 100 + 1, "message": "as the test wants it"}
         parts = [unquote(each) for each in asked.path.strip("/").split("/")]
         if parts[:2] == ["schemas", "ids"]:
-            return self._by_id(int(parts[2]))
+            in_format = self.by_format.get(asked.query.get("format", ""))
+            return self._by_id(int(parts[2])) if in_format is None else (200, in_format)
         if parts[:2] == ["schemas", "guids"]:  # here an id, written as a GUID
             return self._by_id(int(parts[2].replace("-", ""), 16))
         if parts[0] != "subjects":

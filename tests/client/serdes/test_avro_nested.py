@@ -207,3 +207,10 @@ def test_blocks_may_have_their_size(schema: Any, data: bytes, value: Any) -> Non
 def test_a_branch_that_is_not_there_is_refused(schema: Any, index: bytes) -> None:
     with pytest.raises(DeserializationFailed, match="has not"):
         NestedReader({}, BytesIO(index)).read(fastavro.parse_schema(schema))
+
+
+@pytest.mark.parametrize("kind", ["int", "long"])
+def test_a_whole_number_of_more_than_64_bits_is_refused(kind: str) -> None:
+    with pytest.raises(DeserializationFailed, match="64 bits"):
+        NestedReader({}, BytesIO(b"\xff" * 12 + b"\x01")).read(kind)
+    assert NestedReader({}, BytesIO(b"\xff" * 9 + b"\x01")).read(kind) == -(2**63)

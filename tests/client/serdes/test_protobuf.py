@@ -256,3 +256,46 @@ def test_the_path_is_that_of_the_schema_that_is_written_with(options: SchemaOpti
             await now(write(wrappers_pb2.StringValue(), VALUE))
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "message Out { map<string, string> m = 1 [(x).map = {min_pairs: 1}]; %s }",
+        "message Out { map<string, string> m = 1 [(x) = {a: 1}, (y) = {b {c: 1}}]; %s }",
+        "message Out { message MEntry {} optional string group = 1 [(x) = {a: 1}]; %s }",
+        "message Out { message MEntry {} option (x) = { message { a: 1 } }; %s }",
+    ],
+)
+def test_options_in_braces_hide_and_add_no_messages(text: str) -> None:
+    found = messages_of_text(text % "message B {} message C {}")
+    assert found.path_of("Out.B") == (0, 1)
+    assert found.path_of("Out.C") == (0, 2)
+    assert found.names_at((0, 1))[0] == "Out.B"
+
+
+def test_the_schema_to_write_with_is_looked_up_in_descriptors_where_there_are_some() -> None:
+    """The text that the registry keeps of it says less."""
+    file = descriptor_pb2.FileDescriptorProto(package="google.protobuf")
+    for name in ("First", "Second", "Int64Value"):
+        file.message_type.add(name=name)
+    described = base64.b64encode(file.SerializeToString()).decode()
+
+    async def main(registry: SchemaRegistry) -> None:
+        text = 'syntax = "proto3"; package google.protobuf; message Int64Value {}'
+        await registry.register("orders-value", Schema(text, PROTOBUF))
+        in_descriptors = {"schema": described, "schemaType": PROTOBUF}
+        world.first.by_format["serialized"] = in_descriptors
+        write = ProtobufSerializer(registry, options=SchemaOptions(use_latest=True))
+        assert (await now(write(wrappers_pb2.Int64Value(), VALUE)))[5:] == b"\x02\x04"
+
+    with RegistryWorld() as world:
+        world.run_client(main)
+
+
+def test_a_class_is_no_message() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        with pytest.raises(SerializationFailed, match="a protobuf message was expected"):
+            await now(ProtobufSerializer(registry)(timestamp_pb2.Timestamp, VALUE))
+
+    run(main)

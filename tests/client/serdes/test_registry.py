@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
@@ -254,9 +257,83 @@ def test_what_is_remembered_is_bounded() -> None:
     cache: Cache[int, int] = Cache(3)
     for number in range(5):
         cache.put(number, number)
-        cache.get(0)
-    assert [cache.get(number) for number in range(5)] == [0, None, None, 3, 4]
+    assert [cache.get(number) for number in range(5)] == [None, None, 2, 3, 4]
     assert len(cache) == 3
+
+
+CHANGED_MEANWHILE = """
+from moldau.client.serdes.registry.cache import Cache
+
+class Key:
+    meanwhile = None
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return self.number
+
+    def __eq__(self, other):
+        meanwhile, Key.meanwhile = Key.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return self.number == other.number
+
+cache = Cache(4)
+
+def fill():
+    for number in range(100, 160):
+        cache.put(Key(number), number)
+
+for number in range(4):
+    cache.put(Key(number), number)
+Key.meanwhile = fill
+print(cache.get(Key(2)), len(cache), cache.get(Key(159)))
+"""
+
+
+def test_what_is_remembered_may_change_while_it_is_looked_up() -> None:
+    """As another thread does, which a key that compares itself in Python lets in."""
+    done = subprocess.run(  # noqa: S603 (fixed arguments)
+        [sys.executable, "-c", CHANGED_MEANWHILE],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.split() == [b"None", b"4", b"159"]
+
+
+@pytest.mark.parametrize("method", ["register", "subjects"])
+def test_who_waits_when_it_is_closed_is_told(method: str) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        world.first.stalls = True
+        asked = registry.register("t-value", TEXT) if method == "register" else registry.subjects()
+        waiting = asyncio.ensure_future(asked)
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await registry.aclose()
+        with pytest.raises(RegistryError, match="is closed"):
+            await waiting
+        assert waiting.done()
+
+    with RegistryWorld() as world:
+        world.run_client(main)
+
+
+def test_after_it_is_closed_nothing_is_asked_or_made_any_more() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("t-value", TEXT)
+        await registry.latest("t-value")
+        await registry.aclose()
+        assert await registry.register("t-value", TEXT) == 1  # is remembered
+        with pytest.raises(RegistryError, match="is closed"):
+            registry.known_latest("t-value")
+        with pytest.raises(RegistryError, match="is closed"):
+            await registry.register("other", TEXT)
+        assert len(world.first.asked) == 2
+
+    with RegistryWorld() as world:
+        world.run_client(main, latest_cache_ttl_sec=10)
 
 
 def test_names_are_escaped_and_references_told() -> None:

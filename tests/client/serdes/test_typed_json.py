@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 from typing_extensions import TypedDict
 
 from moldau.client.serdes import (
@@ -205,12 +206,16 @@ class LooseStruct(msgspec.Struct):
         Loose(counts={1: "a", "1": "b"}),
         LooseLine([{"in": Loose(counts={1: "a", "1": "b"})}]),
         LooseStruct({1: "a", "1": "b"}),
-        LooseLine([LooseStruct({None: 1})]),
     ],
 )
 def test_keys_that_become_one_are_refused_within_objects_as_well(value: Any) -> None:
     with pytest.raises(SerializationFailed, match="keys of JSON"):
         JsonSerializer()(value, VALUE)
+
+
+def test_a_struct_in_a_dataclass_is_refused() -> None:
+    with pytest.raises(SerializationFailed, match="cannot be made JSON"):
+        JsonSerializer()(LooseLine([LooseStruct({"a": 1})]), VALUE)
 
 
 @pytest.mark.parametrize("value", [{"a": "\ud800"}, "\udfff", {"\ud800": 1}])
@@ -237,4 +242,65 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 )
 def test_nan_is_not_written_within_objects_either(value: Any) -> None:
     with pytest.raises((SerializationFailed, ValueError), match="JSON"):
+        JsonSerializer()(value, VALUE)
+
+
+class Kept(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    x: float = 1.0
+    hidden: float = Field(default=math.nan, exclude=True)
+
+    @cached_property
+    def memo(self) -> dict[Any, int]:
+        return {1: 1, "a": 2}
+
+
+class KeptMore(Kept):
+    y: float = math.nan
+
+
+class Holder(BaseModel):
+    one: Kept
+
+
+def test_only_what_is_written_is_looked_at() -> None:
+    model = Kept()
+    assert model.memo
+    assert JsonSerializer()(model, VALUE) == b'{"x":1.0}'
+    assert JsonSerializer()(Holder(one=KeptMore()), VALUE) == b'{"one":{"x":1.0}}'
+
+
+class Infinite(BaseModel):
+    x: float = 1.0
+
+    @field_serializer("x")
+    def endless(self, x: float) -> float:
+        return x * math.inf
+
+
+class Kind(Enum):
+    NUMBER = 1
+    TEXT = "1"
+
+
+@dataclass
+class Keyed:
+    d: dict[Any, Any]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Kept.model_validate({"more": math.nan}),
+        Kept.model_validate({"more": {1: 1, "1": 2}}),
+        Infinite(),
+        Keyed({("a,b", "c"): 1, ("a", "b,c"): 2}),
+        Keyed({(1, 2): 3}),
+        Keyed({Kind.NUMBER: 1, Kind.TEXT: 2}),
+        Keyed({"a": [1.0, math.inf]}),
+        Keyed({"a": {math.nan}}),
+    ],
+)
+def test_what_would_be_changed_in_an_object_is_refused(value: Any) -> None:
+    with pytest.raises(SerializationFailed, match=r"keys of JSON|no such number"):
         JsonSerializer()(value, VALUE)

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
+from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
+from moldau.client.serdes.avro_classes import NAMING, makers_of, told_apart
+from moldau.client.serdes.avro_defaults import copied, make_defaults
 from moldau.client.serdes.avro_nested import NestedReader
 from moldau.client.serdes.avro_plain import Misfit
 from moldau.client.serdes.avro_schemas import (
@@ -147,27 +150,41 @@ class AvroDeserializer(SchemaDeserializer):
         self._fastavro = need("fastavro", "avro")
         self._schema = None if schema is None else avro_schema(schema)
         self._make = None if type is None else object_reader(type)
+        self._makers = {} if type is None else makers_of(type)
 
     async def reader(self, key: SchemaKey) -> Read:
         """Reads through fastavro."""
         schema = await self.schema_of(key, AVRO)
         writers, named = await parse_avro(self.registry, schema)
-        if is_bytes(writers):
-            return lambda data, at: data[at:]
-        readers = None
+        readers, names, finish = None, set(named), list[Callable[[Any], Any]]()
         if self._schema is not None:
-            readers, _ = await parse_avro(self.registry, self._schema)
+            readers, known = await parse_avro(self.registry, self._schema)
+            names |= known.keys()
+            if readers == writers:
+                readers = None
+            elif make_defaults(known, named):
+                finish.append(copied)
+        if is_bytes(writers):
+            return self._bytes_reader(readers)
         shape = Shape(named)
         problem = shape.problem(writers)
         if problem is not None:
             raise DeserializationFailed(problem, schema=key)
-        compiled, make = self._fastavro.schemaless_reader, self._make
+        makers = self._makers if shape.has_choices else None
+        if makers:
+            finish.append(lambda value: told_apart(value, makers, names))
+        if self._make is not None:
+            finish.append(self._make)
+        finished = _one_after_the_other(finish)
+        compiled = self._fastavro.schemaless_reader
+        if makers:
+            compiled = partial(compiled, **NAMING)
 
         def read(data: bytes, at: int) -> Any:
             buffer = BytesIO(data)
             buffer.seek(at)
             if shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX:
-                nested = NestedReader(named, buffer)
+                nested = NestedReader(named, buffer, names_records=bool(makers))
                 value = nested.read(writers)
                 if readers is not None:
                     if nested.deepest > _FITTED_LEVELS_MAX:
@@ -184,6 +201,34 @@ class AvroDeserializer(SchemaDeserializer):
                 raise DeserializationFailed(
                     "there are bytes behind the value", schema=key, bytes=len(data) - buffer.tell()
                 )
+            return value if finished is None else finished(value)
+
+        return read
+
+    def _bytes_reader(self, readers: Any) -> Read:
+        """Of bytes alone, which have no length before them."""
+        fastavro, make = self._fastavro, self._make
+
+        def read(data: bytes, at: int) -> Any:
+            value: Any = data[at:]
+            if readers is not None:
+                buffer = BytesIO()
+                fastavro.schemaless_writer(buffer, "bytes", value)
+                buffer.seek(0)
+                value = fastavro.schemaless_reader(buffer, "bytes", readers)
             return value if make is None else make(value)
 
         return read
+
+
+def _one_after_the_other(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any] | None:
+    """None where there is nothing to do."""
+    if len(steps) < 2:
+        return steps[0] if steps else None
+
+    def all_steps(value: Any) -> Any:
+        for each in steps:
+            value = each(value)
+        return value
+
+    return all_steps

@@ -39,7 +39,7 @@ def prepare_of(schema: Mapping[str, Any]) -> tuple[Prepare, bool] | None:
     if known is not None:
         return known, True
     if name in ("bytes-decimal", "fixed-decimal"):
-        return _decimal(schema), True
+        return (_decimal(schema), True) if schema.get("precision") else None
     registered = need("fastavro.write", "avro").LOGICAL_WRITERS.get(name)
     if registered is None:
         return None

@@ -13,11 +13,14 @@ from collections.abc import Callable, Generator, Mapping
 from io import BytesIO
 from typing import Any, Final
 
+from moldau.client.serdes.avro_schemas import has_records
 from moldau.client.serdes.contract import DeserializationFailed
 from moldau.client.serdes.extras import need
 
 # More than fastavro can read in a thread of the usual 8 MiB of stack.
 DEPTH_MAX: Final = 10_000
+
+_WHOLE_MAX: Final = 1 << 63
 
 _Inside = Generator[Any, Any, Any]
 """Gives the schema of the next value inside, is sent the value, and returns the whole."""
@@ -37,8 +40,12 @@ _LEAVES: Final = {
 class NestedReader:
     """Reads one value. `deepest` is then how many records, arrays and maps were in one another."""
 
-    def __init__(self, named: Mapping[str, Any], buffer: BytesIO) -> None:
+    def __init__(
+        self, named: Mapping[str, Any], buffer: BytesIO, *, names_records: bool = False
+    ) -> None:
+        """`names_records` gives a record of a union with others as a tuple of its name and it."""
         self._named = named
+        self._names_records = names_records
         self._decoder = need("fastavro.io.binary_decoder", "avro").BinaryDecoder(buffer)
         self._logical = need("fastavro.read", "avro").LOGICAL_READERS
         self.deepest = 0
@@ -66,19 +73,23 @@ class NestedReader:
 
     def _open(self, schema: Any) -> tuple[Any, _Inside | None]:
         """A value that has none inside, or what reads one that has."""
+        is_named = False
         while True:
             if isinstance(schema, list):
+                is_named = self._names_records and has_records(schema, self._named)
                 schema = schema[self._index(len(schema))]
             elif isinstance(schema, str) and schema not in _LEAVES:
                 schema = self._named[schema]
             else:
                 break
         if isinstance(schema, str):
-            return getattr(self._decoder, _LEAVES[schema])(), None
+            return self._leaf(schema), None
         kind = schema["type"]
         opens = _OPENS.get(kind) if isinstance(kind, str) else None
         if opens is not None:
-            return None, opens(self, schema)
+            inside = opens(self, schema)
+            is_named = is_named and "name" in schema
+            return None, _with_name(schema["name"], inside) if is_named else inside
         if kind == "fixed":
             return self._made(schema, self._decoder.read_fixed(schema["size"])), None
         if kind == "enum":
@@ -86,6 +97,12 @@ class NestedReader:
             return self._made(schema, symbols[self._index(len(symbols))]), None
         leaf, opened = self._open(kind)
         return (leaf, opened) if opened is not None else (self._made(schema, leaf), None)
+
+    def _leaf(self, kind: str) -> Any:
+        value = getattr(self._decoder, _LEAVES[kind])()
+        if type(value) is int and not -_WHOLE_MAX <= value < _WHOLE_MAX:
+            raise DeserializationFailed("a whole number of more than 64 bits")
+        return value
 
     def _index(self, count: int) -> int:
         index: int = self._decoder.read_long()
@@ -127,6 +144,11 @@ class NestedReader:
             return value
         make = self._logical.get(f"{schema['type']}-{schema['logicalType']}")
         return value if make is None else make(value, schema, None)
+
+
+def _with_name(name: str, inside: _Inside) -> _Inside:
+    value = yield from inside
+    return name, value
 
 
 _OPENS: Final[dict[str, Callable[[NestedReader, Any], _Inside]]] = {

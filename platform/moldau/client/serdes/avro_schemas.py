@@ -50,7 +50,35 @@ async def parse_avro(registry: SchemaRegistry, schema: Schema) -> tuple[Any, dic
     """For fastavro, with everything that the schema refers to, which comes by name too."""
     named: dict[str, Any] = {}
     await _add_references(registry, schema, named, _DEPTH_MAX)
-    return parse_alone(schema, named), named
+    parsed = parse_alone(schema, named)
+    if schema.references:
+        whole, named = _whole(parsed, named, set()), {}
+        parsed = parse_loaded(whole, named)
+    return parsed, named
+
+
+def _whole(schema: Any, named: Mapping[str, Any], defined: set[str]) -> Any:
+    """A parsed schema that has all it refers to in itself, each where it is first used. fastavro
+    knows what came by name only below a record."""
+    if isinstance(schema, str):
+        if schema not in named or schema in defined:
+            return schema
+        schema = named[schema]
+    if isinstance(schema, list):
+        return [_whole(each, named, defined) for each in schema]
+    made = {key: each for key, each in schema.items() if not key.startswith("__")}
+    if "name" in made:
+        defined.add(made["name"])
+        if "." not in made["name"]:
+            made["namespace"] = ""  # and not that of what is around it now
+    if "fields" in made:
+        made["fields"] = [
+            {**each, "type": _whole(each["type"], named, defined)} for each in made["fields"]
+        ]
+    for key in ("items", "values"):
+        if key in made:
+            made[key] = _whole(made[key], named, defined)
+    return made
 
 
 async def _add_references(
@@ -69,14 +97,39 @@ async def _add_references(
 
 def parse_alone(schema: Schema, named: dict[str, Any]) -> Any:
     """For fastavro; adds to `named` what the schema names."""
-    fastavro = need("fastavro", "avro")
+    unusable = need("fastavro", "avro").schema.SchemaParseException
     try:
-        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
-    except (fastavro.schema.SchemaParseException, ValueError, KeyError, TypeError) as error:
+        return parse_loaded(json.loads(schema.text, object_hook=_meant), named)
+    except (unusable, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"the Avro schema cannot be used: {type(error).__name__}: {error}",
             schema=schema.text[:80],
         ) from error
+
+
+def _meant(part: dict[str, Any]) -> dict[str, Any]:
+    """Without a logical type that means nothing, by Avro's rules: a decimal needs its precision."""
+    if part.get("logicalType") == "decimal" and not part.get("precision"):
+        del part["logicalType"]
+    return part
+
+
+def parse_loaded(schema: Any, named: dict[str, Any]) -> Any:
+    """The same of a schema that is no text any more; the errors are fastavro's.
+
+    fastavro marks the records that it has parsed, and parses all else again for each value. So the
+    rest is marked here, or it would not know what is only named, and would refuse defaults that are
+    no JSON any more."""
+    parsed = need("fastavro", "avro").parse_schema(schema, named_schemas=named)
+    for each in parsed if isinstance(parsed, list) else [parsed]:
+        if isinstance(each, dict):
+            each.update(marked(named))
+    return parsed
+
+
+def marked(named: Mapping[str, Any]) -> dict[str, Any]:
+    """What says to fastavro that a schema is parsed, with what it names."""
+    return {"__fastavro_parsed": True, "__named_schemas": named}
 
 
 def name_of(schema: Schema) -> str | None:
@@ -98,6 +151,12 @@ def is_bytes(parsed: Any) -> bool:
     return bool(parsed == "bytes")
 
 
+def has_records(union: list[Any], named: Mapping[str, Any]) -> bool:
+    """Whether there is a choice between records."""
+    wholes = [named.get(each) if isinstance(each, str) else each for each in union]
+    return [each["type"] for each in wholes if each is not None].count("record") > 1
+
+
 @dataclass
 class Shape:
     """What bytes of a schema can do. `named` has the schemas that it names."""
@@ -105,6 +164,7 @@ class Shape:
     named: Mapping[str, Any]
     is_recursive: bool = False
     has_empty_items: bool = False
+    has_choices: bool = False
     _open: set[str] = field(default_factory=set)
     _records: dict[str, Any] = field(default_factory=dict)
     _items: list[Any] = field(default_factory=list)
@@ -129,6 +189,7 @@ class Shape:
     def _visit(self, schema: Any) -> None:
         """Finds the records, those that others need before these, and the items of arrays."""
         if isinstance(schema, list):
+            self.has_choices |= has_records(schema, self.named)
             for each in schema:
                 self._visit(each)
         elif isinstance(schema, str):

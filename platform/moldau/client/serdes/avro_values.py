@@ -120,6 +120,22 @@ def _optional(fit: Fit, name: str) -> Fit:
     return optional
 
 
+def _naming(fit: Fit, name: str | None) -> Fit:
+    """Of the same, where the branch has to be named."""
+
+    def naming(value: Any) -> Any:
+        fitted = fit(value)
+        return None if fitted is None else (name, fitted)
+
+    return fit if name is None else naming
+
+
+def _named_beside_null(name: str) -> str | None:
+    """The name of the one branch beside null, unless it is a plain type: fastavro would look
+    through all that is below before it takes it, again on each level, and for its own words."""
+    return None if name in PLAIN else name
+
+
 def _name_in(value: Any) -> str | None:
     """The branch that a tuple may name; all other tuples are sequences."""
     is_named = type(value) is tuple and len(value) == 2 and isinstance(value[0], str)
@@ -196,10 +212,8 @@ class _Branch:
 
 
 class _Field:
-    """`optional` is what takes a union with null as a whole, `fit` then its other branch.
-
-    `branch` is the record of such a union: it is named, as fastavro would look through all that is
-    below before it takes it, again on each level."""
+    """`optional` is what takes a union with null as a whole, `fit` then its other branch, which
+    `branch` names where it has to be named."""
 
     __slots__ = ("branch", "default", "fit", "is_optional", "optional", "sure")
 
@@ -340,14 +354,15 @@ class Values:
         if inner is None:
             return _Field(self.fit(schema), None, None, default)
         branch = self._branch(inner)
-        record = None if branch.fields is None else branch.name
-        return _Field(branch.fit, _optional(branch.fit, branch.name), record, default)
+        optional = _optional(branch.fit, branch.name)
+        return _Field(branch.fit, optional, _named_beside_null(branch.name), default)
 
     def _union(self, schema: list[Any]) -> Fit:
         inner = _without_null(schema)
         if inner is not None:
             branch = self._branch(inner)
-            return _optional(branch.fit, branch.name)
+            optional = _optional(branch.fit, branch.name)
+            return _naming(optional, _named_beside_null(branch.name))
         return _Union([self._branch(each) for each in schema])
 
     def _branch(self, schema: Any) -> _Branch:
@@ -369,15 +384,15 @@ class Values:
         def fill() -> Any:
             nonlocal made
             if made is _MISSING:
-                made = self._defaulted(schema, default)
+                made = self.defaulted(schema, default)
             return made
 
         return fill
 
-    def _defaulted(self, schema: Any, default: Any) -> Any:
+    def defaulted(self, schema: Any, default: Any) -> Any:
         """The value that a default in JSON stands for: bytes are text there."""
         if isinstance(schema, str) and schema not in PLAIN:
-            return self._defaulted(self._named[schema], default)
+            return self.defaulted(self._named[schema], default)
         if isinstance(schema, list):
             return self._defaulted_union(schema, default)
         kind = schema if isinstance(schema, str) else schema["type"]
@@ -386,14 +401,14 @@ class Values:
         elif kind in ("float", "double") and isinstance(default, str):
             default = float(default)
         elif kind == "array" and isinstance(default, list):
-            default = [self._defaulted(schema["items"], each) for each in default]
+            default = [self.defaulted(schema["items"], each) for each in default]
         elif kind == "map" and isinstance(default, dict):
             values = schema["values"]
-            default = {key: self._defaulted(values, each) for key, each in default.items()}
+            default = {key: self.defaulted(values, each) for key, each in default.items()}
         elif kind in ("record", "error") and isinstance(default, dict):
             types = {each["name"]: each["type"] for each in schema["fields"]}
             default = {
-                key: self._defaulted(types[key], each) if key in types else each
+                key: self.defaulted(types[key], each) if key in types else each
                 for key, each in default.items()
             }
         return self.fit(schema)(default)
@@ -402,11 +417,13 @@ class Values:
         """Of the first branch that can be meant, which is the first one at all in old schemas."""
         for each in schema:
             try:
-                value = self._defaulted(each, default)
+                value = self.defaulted(each, default)
             except (Misfit, ValueError):
                 continue
-            is_named = value is not None and _without_null(schema) is None
-            return (self._branch(each).name, value) if is_named else value
+            name: str | None = self._branch(each).name
+            if name is not None and _without_null(schema) is not None:
+                name = _named_beside_null(name)
+            return value if value is None or name is None else (name, value)
         raise Misfit("a default that the union has was expected", default)
 
 

@@ -30,7 +30,7 @@ def fields_of(value: Any, wanted: Container[str] = ()) -> dict[str, Any] | None:
     kind = type(value)
     if hasattr(kind, "__struct_fields__"):
         return _of_struct(value, kind, wanted)
-    if hasattr(kind, "model_dump"):
+    if hasattr(kind, "model_dump") or "__pydantic_decorators__" in kind.__dict__:
         from moldau.client.serdes.models import model_fields
 
         given = model_fields(value, wanted)

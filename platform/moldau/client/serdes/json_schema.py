@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
+from urllib.parse import quote, urljoin
 
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
 from moldau.client.serdes.extras import need
@@ -23,7 +24,7 @@ from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import JSON, Schema
 from moldau.client.serdes.typed_json import (
     is_struct,
-    object_reader,
+    json_reader,
     read_json,
     write_json,
     write_looked_at,
@@ -35,6 +36,7 @@ Check = Callable[[Any], None]
 
 _DEPTH_MAX: Final = 32
 _BASE: Final = "json-schema:///"
+_OF_ADDRESSES: Final = ":/?#[]@!$&'()*+,;=%~"
 
 
 class JsonSchemaSerializer(SchemaSerializer):
@@ -105,7 +107,7 @@ class JsonSchemaDeserializer(SchemaDeserializer):
         owns_registry: bool = False,
     ) -> None:
         super().__init__(registry, options, owns_registry=owns_registry)
-        self._make = None if type is None else object_reader(type)
+        self._make = None if type is None else json_reader(type)
 
     async def reader(self, key: SchemaKey) -> Read:
         """Reads and checks."""
@@ -116,23 +118,25 @@ class JsonSchemaDeserializer(SchemaDeserializer):
         make = self._make
 
         def read(data: bytes, at: int) -> Any:
-            value = read_json(data[at:])
+            payload = data[at:]
+            value = read_json(payload)
             if check is not None:
                 check(value)
-            return value if make is None else make(value)
+            # A type takes more from JSON itself, whose text for keys and times it knows.
+            return value if make is None else make(payload)
 
         return read
 
 
 def schema_of_type(type: Any) -> dict[str, Any]:
-    """The JSON Schema of a dataclass, pydantic model or msgspec struct."""
+    """The JSON Schema of a dataclass, pydantic model or msgspec struct, as it is written."""
     if is_struct(type):
         import msgspec
 
         return {**msgspec.json.schema(type), "title": type.__name__}
     from pydantic import TypeAdapter
 
-    return TypeAdapter(type).json_schema()
+    return TypeAdapter(type).json_schema(mode="serialization")
 
 
 async def checker(
@@ -165,17 +169,48 @@ def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
     rs = need("jsonschema_rs", "json-schema")
 
     def retrieve(uri: str) -> Any:
-        for name, body in known.items():
-            if uri == name or uri.removeprefix(_BASE) == name or uri.endswith(f"/{name}"):
-                return body
-        raise LookupError(f"the schema refers to {uri}, which is none of its references")
+        name = _name_meant(uri, known)
+        if name is None:
+            raise LookupError(f"the schema refers to {uri}, which is none of its references")
+        return known[name]
 
     try:
-        return rs.validator_for(_loaded(schema), retriever=retrieve, base_uri=_BASE)
+        top = _loaded(schema)
+        registry = rs.Registry(_at_hand(top, known), retriever=retrieve)
+        return rs.validator_for(top, registry=registry, base_uri=_BASE, validate_formats=False)
     except (rs.ValidationError, rs.ReferencingError, ValueError) as error:
         raise ConfigError(
             f"the JSON Schema cannot be used: {error}", schema=schema.text[:80]
         ) from error
+
+
+def _at_hand(top: Any, known: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What is known by its addresses, as seen from each schema that has one of its own: once one
+    with an own address was met, jsonschema-rs asks for no more."""
+    bases = {"": None, **dict.fromkeys(filter(None, map(_id_of, (top, *known.values()))))}
+    return [
+        (urljoin(base, quote(name, safe=_OF_ADDRESSES)), body)
+        for base in bases
+        for name, body in known.items()
+    ]
+
+
+def _id_of(body: Any) -> str | None:
+    own = body.get("$id") if isinstance(body, dict) else None
+    return own if isinstance(own, str) else None
+
+
+def _name_meant(uri: str, known: Mapping[str, Any]) -> str | None:
+    """By which name a schema is known: the address is that, the schema's own `$id`, or ends so, as
+    a name is seen from wherever the schema that refers to it is; then the longest is meant."""
+    for name in (uri, uri.removeprefix(_BASE)):
+        if name in known:
+            return name
+    for name, body in known.items():
+        if _id_of(body) == uri:
+            return name
+    endings = [name for name in known if uri.endswith(f"/{name}")]
+    return max(endings, key=len, default=None)
 
 
 async def _add_references(

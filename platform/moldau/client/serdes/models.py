@@ -2,19 +2,24 @@
 
 `model_dump()` makes plain dicts of everything below, by which a union loses the class that says
 which branch is meant. So the fields are taken as they are, under the names and without the fields
-that `model_dump()` would give, and only what a model says about its own writing is left to
-pydantic: a field with a serializer of its own, and all of a model that has one as a whole.
+that `model_dump()` would give, and what may have a say in how it is written is left to pydantic: a
+field whose type is not plainly known to have none, and all of a model that has one as a whole.
+pydantic's dataclasses are models here; other dataclasses, and what else has fields of its own, are
+so only as a part of a model's field, which is the only place where pydantic sees them.
 
 A computed field is no part of the value: it is given only where it is asked for by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, cast, get_args
+from typing import Any, Final, NamedTuple, cast
+
+from moldau.client.serdes.annotations import UNKNOWN, reachable
 
 _KINDS_MAX: Final = 1_000
+_VALIDATORS: Final = "pydantic.functional_validators"
 
 
 class _Field(NamedTuple):
@@ -32,39 +37,59 @@ class _Plan(NamedTuple):
 
     fields: tuple[_Field, ...]
     computed: tuple[_Field, ...]
+    is_root: bool
 
 
 def model_fields(value: Any, wanted: Container[str]) -> Any:
     """The fields by name; what else a model stands for where it has a root instead."""
-    plan = _plan_of(cast(Hashable, type(value)))
+    kind = type(value)
+    plan = _plan_of(cast(Hashable, kind))
     if plan is None:
-        return value.model_dump()
-    if getattr(type(value), "__pydantic_root_model__", False):
-        return value.root
-    held = value.__dict__
+        return _dumped(value)
+    if plan.is_root:
+        return _given(plan.fields[0], value, value.root)
+    held = getattr(value, "__dict__", None) or _in_slots(value, plan.fields)
     found: dict[str, Any] = {}
     for each in plan.fields:
         if each.name in held:
             inside = held[each.name]
             if each.is_left_out is None or not each.is_left_out(inside):
                 found[each.key] = _given(each, value, inside)
-    found.update(value.__pydantic_extra__ or {})
+    found.update(getattr(value, "__pydantic_extra__", None) or {})
     for each in plan.computed:
         if each.key in wanted:
             found[each.key] = _given(each, value, getattr(value, each.name))
     return found
 
 
+def _in_slots(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields if hasattr(value, each.name)}
+
+
+def _dumped(value: Any, **options: Any) -> Any:
+    """What `model_dump()` gives, which dataclasses do not have."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        return type(value).__pydantic_serializer__.to_python(value, **options)
+    return dump(**options)
+
+
 def _given(field: _Field, model: Any, inside: Any) -> Any:
     if field.is_dumped:
-        return model.model_dump(include={field.name}, by_alias=False)[field.name]
+        if _is_root(type(model)):
+            return model.model_dump()
+        return _dumped(model, include={field.name}, by_alias=False)[field.name]
     return _without_roots(inside) if field.has_roots else inside
+
+
+def _is_root(part: Any) -> bool:
+    return bool(getattr(part, "__pydantic_root_model__", False))
 
 
 def _without_roots(value: Any) -> Any:
     """What models with a root stand for, also in lists and dicts."""
-    if getattr(type(value), "__pydantic_root_model__", False):
-        return _without_roots(value.root)
+    if _is_root(type(value)):
+        return _without_roots(model_fields(value, ()))
     if type(value) is dict:
         return {_without_roots(key): _without_roots(each) for key, each in value.items()}
     if type(value) in (list, tuple, set, frozenset):
@@ -77,49 +102,70 @@ def _plan_of(kind: Any) -> _Plan | None:
     """None where only the class itself knows what is written of it."""
     from pydantic import BaseModel
 
-    if not issubclass(kind, BaseModel) or kind.model_dump is not BaseModel.model_dump:
+    is_model = issubclass(kind, BaseModel)
+    if is_model and kind.model_dump is not BaseModel.model_dump:
         return None
     decorators = kind.__pydantic_decorators__
-    if decorators.model_serializers:
+    if decorators.model_serializers or _says_itself(kind):
         return None
     decorated = {
         name for each in decorators.field_serializers.values() for name in each.info.fields
     }
+    config = kind.model_config if is_model else kind.__pydantic_config__
 
     def field(name: str, info: Any, types: tuple[Any, ...]) -> _Field:
-        parts = [part for each in types for part in _parts(each)]
-        own = "*" in decorated or name in decorated or any(map(_has_serializer, parts))
-        has_roots = any(getattr(part, "__pydantic_root_model__", False) for part in parts)
+        parts = [part for each in types for part in reachable(each, is_model_class)]
+        own = "*" in decorated or name in decorated or any(map(_may_say, parts))
         key = name
-        if kind.model_config.get("serialize_by_alias"):
+        if config.get("serialize_by_alias"):
             key = getattr(info, "serialization_alias", None) or info.alias or name
-        return _Field(name, key, own, has_roots, getattr(info, "exclude_if", None))
+        return _Field(name, key, own, any(map(_is_root, parts)), getattr(info, "exclude_if", None))
 
+    held = kind.model_fields if is_model else kind.__pydantic_fields__
     return _Plan(
         tuple(
             field(name, info, (info.annotation, *info.metadata))
-            for name, info in kind.model_fields.items()
+            for name, info in held.items()
             if info.exclude is not True
         ),
         tuple(
-            field(name, info, (info.return_type,))
-            for name, info in kind.model_computed_fields.items()
+            field(name, each.info, (each.info.return_type,))
+            for name, each in decorators.computed_fields.items()
         ),
+        _is_root(kind),
     )
 
 
-def _parts(annotation: Any) -> Iterator[Any]:
-    """The annotation and everything that it is made of."""
-    yield annotation
-    for each in get_args(annotation):
-        yield from _parts(each)
+def is_model_class(part: Any) -> bool:
+    """Whether it is a class of pydantic's, whose instances are asked for themselves."""
+    return isinstance(part, type) and "__pydantic_decorators__" in part.__dict__
 
 
-def _has_serializer(part: Any) -> bool:
-    """Whether pydantic is told there how to write it; a type of the user's may tell it too."""
-    from pydantic import BaseModel, EncodedBytes, EncodedStr, PlainSerializer, WrapSerializer
+def _says_itself(kind: Any) -> bool:
+    """Whether a class of pydantic's makes its schema itself."""
+    from pydantic import BaseModel
 
-    if isinstance(part, PlainSerializer | WrapSerializer | EncodedBytes | EncodedStr):
+    made = getattr(kind, "__get_pydantic_core_schema__", None)
+    usual = BaseModel.__get_pydantic_core_schema__.__func__  # type: ignore[attr-defined]
+    return made is not None and getattr(made, "__func__", made) is not usual
+
+
+def _may_say(part: Any) -> bool:
+    """Whether it may tell pydantic how it is written, as all may that make a schema, and classes
+    in which something of pydantic's stands."""
+    from pydantic import Discriminator, SerializeAsAny, Tag
+
+    if part is UNKNOWN:
         return True
-    is_type = isinstance(part, type) and not issubclass(part, BaseModel)
-    return is_type and hasattr(part, "__get_pydantic_core_schema__")
+    if is_model_class(part):
+        return False
+    if isinstance(part, type):
+        inside = [each for base in part.__mro__ for each in vars(base).values()]
+        inside += [each.default for each in getattr(part, "__dataclass_fields__", {}).values()]
+        if any(type(each).__module__.startswith("pydantic.") for each in inside):
+            return True
+    elif type(part).__module__ == _VALIDATORS or isinstance(
+        part, Discriminator | Tag | SerializeAsAny
+    ):
+        return False
+    return hasattr(part, "__get_pydantic_core_schema__")

@@ -97,7 +97,8 @@ class ProtobufSerializer(SchemaSerializer):
         descriptor = _descriptor_of(value)
         path: tuple[int, ...] | None = _path_of(descriptor)
         if self.options.use_latest or self.options.use_id is not None:
-            path = _messages_of(schema).path_of(descriptor.full_name)
+            exact = await self.registry.schema(schema_id, format=_SERIALIZED)
+            path = _messages_of(exact).path_of(descriptor.full_name)
         if path is None:
             raise SerializationFailed(
                 "the schema to write with does not have the message",
@@ -176,7 +177,7 @@ class ProtobufDeserializer(SchemaDeserializer):
 
 def _descriptor_of(value: Any) -> Descriptor:
     descriptor: Descriptor | None = getattr(value, "DESCRIPTOR", None)
-    if descriptor is None or not hasattr(value, "SerializeToString"):
+    if descriptor is None or isinstance(value, type) or not hasattr(value, "SerializeToString"):
         raise SerializationFailed("a protobuf message was expected")
     return descriptor
 

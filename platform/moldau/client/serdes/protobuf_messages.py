@@ -17,7 +17,7 @@ from typing import Any, Final
 
 _TOKEN: Final = re.compile(
     r"//[^\n]*|/\*.*?\*/|(?P<string>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')"
-    r"|(?P<word>[A-Za-z_][\w.]*)|(?P<sign>[^\s\w])|\w+",
+    r"|(?P<word>\w[\w.]*)|(?P<sign>[^\s\w])",
     re.DOTALL,
 )
 
@@ -87,6 +87,8 @@ def messages_of_text(text: str) -> Messages:
     statement: list[str] = []
     for each in _tokens(text):
         if each == "{":
+            if statement[:2] == ["map", "<"]:  # with an option whose value is in braces
+                scopes[-1].append(_entry_of(statement))
             scopes.append(_opened(statement, scopes[-1]))
         elif each == "}":
             if len(scopes) > 1:
@@ -105,6 +107,8 @@ def messages_of_text(text: str) -> Messages:
 
 def _opened(statement: list[str], around: list[_Message]) -> list[_Message]:
     """Whose messages are behind a brace after the statement."""
+    if statement[-1:] == ["="]:
+        return []  # an option's value, which has none, whatever its words are
     if len(statement) == 2 and statement[0] == "message":
         made = _Message(statement[1])
     elif "group" in statement[:2] and "=" in statement:
@@ -122,7 +126,7 @@ def _entry_of(statement: list[str]) -> _Message:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Words and signs; comments are left out, and of strings nothing is told but that they are."""
+    """Words, numbers and signs; no comments, and of strings only that they are there."""
     for match in _TOKEN.finditer(text):
         if match["string"] is not None:
             yield '""'

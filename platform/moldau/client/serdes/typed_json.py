@@ -19,12 +19,15 @@ type, Python's own `json` reads and writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import cache, partial
+from inspect import signature
 from reprlib import repr
 from typing import Any, Final, Generic, TypeVar, cast
 
+from moldau.client.serdes.annotations import reachable
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
-from moldau.client.serdes.fields import fields_of, has_fields
+from moldau.client.serdes.fields import has_fields
 
 T = TypeVar("T")
 
@@ -45,14 +48,7 @@ def _finite(text: str) -> float:
 def _rendered(value: object) -> object:
     """What the encoder does not know: objects, times, decimals, UUIDs."""
     if has_fields(value):
-        _refuse_changed(value)
-        if is_struct(type(value)):
-            import msgspec
-
-            return msgspec.to_builtins(value)
-        from pydantic_core import to_jsonable_python
-
-        return to_jsonable_python(value)
+        return _rendered_object(value)
     from datetime import date, time, timedelta
     from decimal import Decimal
     from enum import Enum
@@ -67,28 +63,65 @@ def _rendered(value: object) -> object:
     raise SerializationFailed("JSON has nothing of that type", found=type(value).__qualname__)
 
 
-def _refuse_changed(value: Any) -> None:
+def _rendered_object(value: Any) -> object:
+    """What is written of it, held against the same before it became JSON."""
+    if is_struct(type(value)):
+        import msgspec
+
+        built = msgspec.to_builtins(value)
+        _refuse_changed(built, built)
+        return built
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        written: object = to_jsonable_python(value)
+    except PydanticSerializationError as error:
+        raise SerializationFailed(f"it cannot be made JSON: {error}") from error
+    _refuse_changed(_dump()(value), written)
+    return written
+
+
+@cache
+def _dump() -> Callable[[Any], Any]:
+    """What gives the plain values of an object, with what its class says about its writing."""
+    from pydantic_core import SchemaSerializer, core_schema
+
+    dump: Callable[[Any], Any] = SchemaSerializer(core_schema.any_schema()).to_python
+    return dump
+
+
+def _refuse_changed(held: Any, written: Any) -> None:
     """What the libraries would change in an object: they make null of NaN, and text of all keys of
-    a dict, by which two of several types may become one."""
-    if isinstance(value, dict):
-        kinds = set(map(type, value))
-        if len(kinds) > 1 or type(None) in kinds:
-            raise SerializationFailed("keys of JSON are text", keys=repr(list(value)))
-        inside: Any = value.values()
-    elif isinstance(value, list | tuple):
-        inside = value
-    elif has_fields(value):
-        inside = vars(value).values() if hasattr(value, "__dict__") else _fields(value)
-    elif isinstance(value, float) and value - value != 0:
-        raise SerializationFailed("JSON has no such number", found=repr(value))
-    else:
+    a dict, by which two may become one."""
+    if isinstance(held, dict):
+        if isinstance(written, dict):
+            _refuse_keys(held, written)
+            _refuse_changed_items(held.values(), written.values())
+    elif isinstance(held, list | tuple | set | frozenset):
+        if isinstance(written, list):
+            _refuse_changed_items(held, written)
+    elif isinstance(held, float) and held - held != 0 and not isinstance(written, str):
+        raise SerializationFailed("JSON has no such number", found=repr(held))
+
+
+def _refuse_changed_items(held: Collection[Any], written: Collection[Any]) -> None:
+    if len(held) != len(written):
+        return  # a serializer makes something else of it
+    for each, other in zip(held, written, strict=True):
+        kind = type(each)
+        if kind is float:
+            if each - each != 0 and type(other) is not str:
+                raise SerializationFailed("JSON has no such number", found=repr(each))
+        elif kind not in _SCALARS:
+            _refuse_changed(each, other)
+
+
+def _refuse_keys(held: dict[Any, Any], written: dict[Any, Any]) -> None:
+    kinds = set(map(type, held))
+    if kinds == _TEXT:
         return
-    for each in inside:
-        _refuse_changed(each)
-
-
-def _fields(value: Any) -> Any:
-    return (fields_of(value) or {}).values()
+    if len(kinds) > 1 or kinds & _NO_KEYS or len(written) < len(held):
+        raise SerializationFailed("keys of JSON are text", keys=repr(list(held)))
 
 
 def _is_plain(value: Any) -> bool:
@@ -115,6 +148,8 @@ def _is_plain(value: Any) -> bool:
 
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+_TEXT: Final = {str}
+_NO_KEYS: Final = {type(None), tuple}
 _encode: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_rendered
 ).encode
@@ -188,6 +223,9 @@ def object_reader(type: type[T]) -> Callable[[Any], T]:
     from pydantic import TypeAdapter, ValidationError
 
     validate = TypeAdapter(type).validate_python
+    # Avro has the fields' own names; pydantic can be told to take them since 2.11.
+    if _has_aliases(type) and "by_name" in signature(validate).parameters:
+        validate = partial(validate, by_alias=True, by_name=True)
 
     def read(value: Any) -> T:
         try:
@@ -196,6 +234,16 @@ def object_reader(type: type[T]) -> Callable[[Any], T]:
             raise DeserializationFailed(_first_of(error), type=_name(type)) from error
 
     return read
+
+
+def _has_aliases(type: Any) -> bool:
+    """Whether a field of a model in it is read under another name than its own."""
+    infos = (
+        info
+        for part in reachable(type, lambda part: False)
+        for info in (getattr(part, "__pydantic_fields__", None) or {}).values()
+    )
+    return any(info.validation_alias is not None for info in infos)
 
 
 def is_struct(type: object) -> bool:

@@ -1,13 +1,16 @@
-"""A dict of so many entries, which forgets what was used longest ago.
+"""A dict of so many entries, which forgets what it was told first.
 
-May be read in one thread while another writes: a hit that is being forgotten counts as none.
+May be used in several threads at once. So a hit changes nothing: the order of use, of an
+`OrderedDict`, cannot be kept without a lock for each hit, for keys that hash or compare in Python
+let other threads in while it is being changed, and then it ends the process.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from moldau.runtime.loop_thread import new_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -19,26 +22,25 @@ class Cache(Generic[K, V]):
     def __init__(self, size: int) -> None:
         assert size > 0
         self._size = size
-        self._entries: OrderedDict[K, V] = OrderedDict()
+        self._entries: dict[K, V] = {}
+        self._lock = new_lock()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """What is remembered; it counts as used."""
-        try:
-            self._entries.move_to_end(key)
-            return self._entries[key]
-        except KeyError:
-            return None
+        """What is remembered."""
+        return self._entries.get(key)
 
     def put(self, key: K, value: V) -> V:
         """Remembers it, and forgets the oldest where there are too many."""
-        self._entries[key] = value
-        if len(self._entries) > self._size:
-            self._entries.popitem(last=False)
+        with self._lock:
+            self._entries[key] = value
+            if len(self._entries) > self._size:
+                del self._entries[next(iter(self._entries))]
         return value
 
     def clear(self) -> None:
         """Forgets everything."""
-        self._entries.clear()
+        with self._lock:
+            self._entries.clear()

@@ -36,7 +36,7 @@ from moldau.client.serdes.registry.schemas import (
     schema_of,
     want,
 )
-from moldau.client.serdes.registry.shell import Registry, Waits
+from moldau.client.serdes.registry.shell import Registry, Waits, closed
 from moldau.client.world import World
 from moldau.config import Settings
 from moldau.errors import ConfigError
@@ -73,6 +73,7 @@ class SchemaRegistry:
             raise ConfigError("no address of a registry", setting=rows.registry_url.name)
         self._world = World(runtime)
         self._entered: Runtime | None = None
+        self._is_closed = False
         self._registry = _registry(self.settings, tls)
         size = self.settings[rows.cache_size]
         self._schemas: Cache[tuple[int | str, str | None], Schema] = Cache(size)
@@ -88,7 +89,9 @@ class SchemaRegistry:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connections. May be called again."""
+        """Closes the connections; who still waits hears of it. What never changes may be used on,
+        nothing is asked any more. May be called again."""
+        self._is_closed = True
         await self._registry.aclose()
         await self._world.aclose()
         self._entered = None
@@ -292,6 +295,8 @@ class SchemaRegistry:
 
     @property
     def _runtime(self) -> Runtime:
+        if self._is_closed:
+            raise closed()
         if self._entered is None:
             self._entered = self._world.enter()
         return self._entered

@@ -5,7 +5,8 @@ time, or an answer that says "later") to the others, then again after a wait tha
 connection that was kept and turns out closed is made anew at once, and counts as no failure.
 
 Invariants: every request ends, after `max.retries` rounds at most; at most `_IDLE_MAX` connections
-are kept for each address; what is asked for several times at once is asked once.
+are kept for each address; what is asked for several times at once is asked once; who waits when it
+is closed is told so, by a RegistryError.
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ class _Line:
                 await self._writer.wait_closed()
 
 
+def closed() -> RegistryError:
+    """What whoever asks a client that is closed hears, or that is being closed."""
+    return RegistryError("the client of the schema registry is closed")
+
+
 class Registry:
     """The addresses of one registry, as one thing that answers."""
 
@@ -98,10 +104,27 @@ class Registry:
         self._first = 0
         self._idle: dict[HttpAddress, list[_Line]] = {address: [] for address, _ in addresses}
         self._asked: dict[Hashable, asyncio.Task[Any]] = {}
+        self._asking: dict[asyncio.Timeout, asyncio.Future[None]] = {}
         self._is_closed = False
 
     async def ask(self, runtime: Runtime, request: HttpRequest) -> HttpAnswer:
-        """The answer, whatever it says; RegistryError when there is none to be had."""
+        """The answer, whatever it says; RegistryError when there is none to be had, or none any
+        more."""
+        if self._is_closed:
+            raise closed()
+        over = asyncio.get_running_loop().create_future()
+        scope = asyncio.timeout(None)
+        self._asking[scope] = over
+        try:
+            async with scope:
+                return await self._ask(runtime, request)
+        except TimeoutError:
+            raise closed() from None  # what takes too long is caught below
+        finally:
+            del self._asking[scope]
+            over.set_result(None)
+
+    async def _ask(self, runtime: Runtime, request: HttpRequest) -> HttpAnswer:
         outcome: HttpAnswer | RegistryError | None = None
         for retry in range(self._waits.retries_max + 1):
             if retry:
@@ -201,9 +224,9 @@ class Registry:
     async def aclose(self) -> None:
         """Closes the connections; who still waits hears of it."""
         self._is_closed = True
-        running = list(self._asked.values())
-        for task in running:
-            task.cancel()
+        running = list(self._asking.values())
+        for scope in self._asking:
+            scope.reschedule(asyncio.get_running_loop().time())
         if running:
             await asyncio.wait(running)
         lines = [line for idle in self._idle.values() for line in idle]
