@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
-from moldau.client import Admin, Consumer, Producer, TopicPartition
+from moldau.client import Admin, ClientClosed, Consumer, Producer, TopicPartition
 from moldau.client import settings as rows
 from moldau.client.addresses import Address
 from moldau.client.backoff import Backoff
@@ -315,14 +316,23 @@ def test_what_nobody_asks_about_any_more_is_not_asked_for_ever(kind: Any) -> Non
         assert asked_about(world, "typo") == []
 
 
-def test_a_closed_client_says_so() -> None:
+def test_a_closed_client_says_so_for_good() -> None:
+    """Its code alone would let a caller try for ever."""
+
     async def main(runtime: Runtime) -> None:
-        admin = Admin(runtime=runtime, bootstrap_servers=BOOTSTRAP)
-        await admin.start()
-        await admin.aclose()
-        await admin.aclose()
-        with pytest.raises(KafkaError, match="closed"):
-            await admin.list_topics()
+        calls: list[tuple[Any, Callable[[Any], Any]]] = [
+            (Admin, lambda it: it.list_topics()),
+            (Producer, lambda it: it.send("t", b"")),
+            (Consumer, lambda it: it.poll(1.0)),
+        ]
+        for kind, use in calls:
+            client = kind(runtime=runtime, bootstrap_servers=BOOTSTRAP)
+            await client.start()
+            await client.aclose()
+            await client.aclose()
+            with pytest.raises(ClientClosed, match="closed") as caught:
+                await use(client)
+            assert not caught.value.retriable
 
     with ClientWorld() as world:
         world.run_client(main)

@@ -257,6 +257,8 @@ def test_a_name_that_can_never_be_is_an_error_of_poll(kind: str, code: ErrorCode
 
 @pytest.mark.parametrize("may_create", [True, False])
 def test_a_topic_that_nobody_makes_is_told_once(may_create: bool, said: Any) -> None:
+    """Where to ask for it may make it, not before it could have been made."""
+
     async def main(runtime: Runtime) -> None:
         async with consumer(
             runtime,
@@ -266,13 +268,22 @@ def test_a_topic_that_nobody_makes_is_told_once(may_create: bool, said: Any) -> 
             **OPTIONS["eager"],
         ) as reader:
             await reader.subscribe(["t", "typo"])
+            await reader.poll(1.5)
+            assert len(said()) == (0 if may_create else 1)
             await reader.poll(5.0)
+            (trouble,) = reader.troubles().items()
+            assert trouble[0] == TopicPartition("typo", -1)
+            assert trouble[1].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            world.cluster.add_topic("typo", [1])
+            await reader.poll(5.0)
+            assert reader.troubles() == {}
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         world.run_client(main)
-    assert len(said()) == (0 if may_create else 1)
-    assert may_create or "topic='typo'" in said()[0]
+    (line,) = said()
+    assert "topic='typo'" in line
+    assert "setting='allow.auto.create.topics'" in line
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)

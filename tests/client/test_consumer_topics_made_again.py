@@ -14,6 +14,7 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
+from tests.client import scripted
 from tests.client.group.test_simulated_groups import OPTIONS
 from tests.client.scripted import Log
 from tests.client.test_consumer import consumer, fill, read_all
@@ -254,3 +255,141 @@ def test_that_a_topic_was_deleted_is_told_once_and_not_with_every_commit(said: A
         world.run_client(main)
         assert world.cluster.groups.offsets["g"][("u", 0)] == 20
     assert len([line for line in said() if "could not be committed" in line]) == 1
+
+
+def make_other(world: ClientWorld, name: bytes, count: int, leader: int = 1) -> Log:
+    """Another topic of that name, and of no leader where it is -1."""
+    (log,) = world.cluster.add_topic("t", [leader])
+    world.cluster.ids["t"] = name * 4
+    fill(log, count)
+    return log
+
+
+async def read_so_far(reader: Consumer, count: int) -> list[int]:
+    found: list[int] = []
+    async with asyncio.timeout(60.0):
+        while len(found) < count:
+            found += [offset for part in await reader.poll(1.0) for offset in part.offsets()]
+    return found
+
+
+async def subscribe_at_the_beginning(reader: Consumer) -> None:
+    await reader.subscribe("t")
+    async with asyncio.timeout(30.0):
+        while not reader.assignment:
+            await reader.poll(0.1)
+    await reader.seek_to_beginning()
+    await read_all(reader, 20)
+
+
+LATEST: dict[str, Any] = {"metadata_max_age_ms": 500, "auto_offset_reset": "latest"}
+
+
+def test_a_topic_that_is_made_again_twice_is_read_whole() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        async with consumer(runtime, **LATEST) as reader:
+            reader.assign([T0])
+            await reader.seek_to_beginning()
+            await read_all(reader, 20)
+            make_other(world, b"new1", 0, leader=-1)
+            await reader.poll(3.0)
+            make_other(world, b"new2", 30)
+            return await read_so_far(reader, 30)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        assert world.run_client(main) == list(range(30))
+
+
+def test_so_is_one_that_comes_back_in_a_rebalance_before_it_has_a_leader() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        async with consumer(runtime, group_id="g", **LATEST, **OPTIONS["eager"]) as reader:
+            await subscribe_at_the_beginning(reader)
+            log = make_other(world, b"new1", 30, leader=-1)
+            await reader.poll(3.0)
+            reader.enforce_rebalance()
+            await reader.poll(3.0)
+            log.leader = 1
+            return await read_so_far(reader, 30)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        assert world.run_client(main) == list(range(30))
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+@pytest.mark.parametrize("reset", ["latest", "earliest"])
+def test_one_old_answer_neither_ends_what_is_read_nor_repeats_it(
+    kind: str, reset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker lags behind, and tells of the topic that was."""
+    stale: list[bytes] = []
+    tells = scripted._topic
+
+    def tells_of_the_old(cluster: Any, name: str) -> Any:
+        found = tells(cluster, name)
+        found.topic_id = stale.pop() if stale else found.topic_id
+        return found
+
+    async def main(runtime: Runtime) -> None:
+        options = {**LATEST, **OPTIONS[kind], "enable_auto_commit": False}
+        options["auto_offset_reset"] = reset
+        async with consumer(runtime, group_id="g", **options) as reader:
+            await subscribe_at_the_beginning(reader)
+            old = world.cluster.ids["t"]
+            log = make_other(world, b"new1", 30)
+            assert await read_so_far(reader, 30) == list(range(30))
+            stale.append(old)
+            assert await reader.poll(2.0) == []
+            assert not stale
+            fill(log, 10)
+            assert await read_so_far(reader, 10) == list(range(30, 40))
+
+    monkeypatch.setattr(scripted, "_topic", tells_of_the_old)
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_an_offset_of_the_old_topic_is_not_committed_to_the_next_one_after_a_rebalance(
+    kind: str,
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        options = {**LATEST, **OPTIONS[kind], "enable_auto_commit": False}
+        async with consumer(runtime, group_id="g", **options) as reader:
+            await subscribe_at_the_beginning(reader)
+            make_other(world, b"new1", 0)
+            await reader.poll(2.0)
+            reader.enforce_rebalance()
+            async with asyncio.timeout(30.0):
+                while not reader.assignment or reader.position("t", 0) != 0:
+                    await reader.poll(0.1)
+            await reader.poll(3.0)
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
+                await reader.commit({T0: 20}, timeout_s=2.0)
+            await reader.seek_to_end()
+            await reader.commit({T0: 0})
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+        assert world.cluster.groups.offsets["g"] == {("t", 0): 0}
+
+
+def test_so_it_is_with_a_partition_that_was_taken_away() -> None:
+    async def main(runtime: Runtime) -> None:
+        options = {"metadata_max_age_ms": 500, "enable_auto_commit": False}
+        async with member(runtime, "eager", **options) as reader:
+            reader.assign([T0])
+            await read_all(reader, 20)
+            reader.assign([TopicPartition("u", 0)])
+            make_other(world, b"new1", 30)
+            await asyncio.sleep(2.0)
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
+                await reader.commit({T0: 20}, timeout_s=2.0)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.cluster.add_topic("u", [1])
+        world.run_client(main)

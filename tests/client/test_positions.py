@@ -166,12 +166,12 @@ def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None
     other = TopicPartition("t", 1)
     made, metadata = positions(), cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata, waits=False)
+    made.check_topics(metadata, {})
     metadata.topics.pop("t")
     made.assign([T0, other])
-    made.check_topics(metadata, waits=False)
+    made.check_topics(metadata, {})
     assert made.topic_ids([T0, other], metadata) == dict.fromkeys((T0, other), b"o" * 16)
-    made.require(other).topic_id = b"n" * 16
+    made.require(other).life.topic_id = b"n" * 16
     assert made.topic_ids([T0, other], metadata) == {T0: b"o" * 16, other: b"n" * 16}
     metadata.topics["u"] = Topic("u", b"u" * 16, ())
     elsewhere = TopicPartition("u", 0), TopicPartition("v", 0)
@@ -242,15 +242,15 @@ def test_a_partition_that_comes_back_begins_anew_in_another_topic_only(
     made = positions("latest")
     metadata = cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata, waits=False)
+    made.check_topics(metadata, {})
     made.require(T0).seek(7)
     topic = metadata.topics.pop("t")
     for _ in range(times):
         made.assign([], from_committed=True)
         made.assign([T0], from_committed=True)
-        made.check_topics(metadata, waits=False)
+        made.check_topics(metadata, {})
     metadata.topics["t"] = replace(topic, topic_id=(b"n" if is_new else b"o") * 16)
-    assert made.check_topics(metadata, waits=False) == set()
+    assert made.check_topics(metadata, {}) == set()
     position = made.require(T0)
     assert (position.state, position.position) == (State.COMMITTED, -1)
     made.found_committed(position.asked(), None, -1)
@@ -263,30 +263,142 @@ def test_who_chooses_anew_takes_up_nothing() -> None:
     made = positions("latest")
     metadata = cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata, waits=False)
+    made.check_topics(metadata, {})
     made.require(T0).seek(7)
     made.assign([])
     made.begin()
     made.assign([T0])
     metadata.topics["t"] = replace(metadata.topics["t"], topic_id=b"n" * 16)
-    made.check_topics(metadata, waits=False)
+    made.check_topics(metadata, {})
     assert made.to_look_up(0.0, 0) == {T0: -1}
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_in_a_topic_that_was_made_again_a_partition_begins_anew(waits: bool) -> None:
-    made = positions("earliest")
-    made.assign([T0], from_committed=True)
-    metadata = cluster()
-    metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    assert made.check_topics(metadata, waits=waits) == set(), "it is known for the first time"
+    made, metadata = of_topic(OLD, is_assigned_by_id=waits)
     made.require(T0).seek(5)
     asked = made.require(T0).asked()
     metadata.topics.pop("t")
-    assert made.check_topics(metadata, waits=waits) == set(), "gone, and who knows for how long"
-    assert made.topic_ids([T0], metadata) == {T0: b"o" * 16}
-    metadata.topics["t"] = Topic("t", b"n" * 16, cluster().topics["t"].partitions)
-    assert made.check_topics(metadata, waits=waits) == {T0}
+    assert made.check_topics(metadata, {}) == set(), "gone, and who knows for how long"
+    assert made.topic_ids([T0], metadata) == {T0: OLD}
+    assert named(made, metadata, NEW) == {T0}
     assert made.current(asked) is None
     assert made.require(T0).state is (State.GONE if waits else State.COMMITTED)
     assert (made.to_fetch(0.0, metadata), made.require(T0).position) == ({}, -1)
+
+
+OLD, NEW, NEXT = (each * 16 for each in (b"o", b"n", b"x"))
+
+
+def of_topic(topic_id: bytes, *, is_assigned_by_id: bool = False) -> tuple[Positions, Metadata]:
+    """`t` of this id, assigned by a group."""
+    made, metadata = positions("latest"), cluster()
+    made.assign([])
+    ids = {T0: topic_id} if is_assigned_by_id else {}
+    made.assign([T0], from_committed=True, ids=ids)
+    assert named(made, metadata, topic_id) == set(), "it is known for the first time"
+    return made, metadata
+
+
+def named(made: Positions, metadata: Metadata, topic_id: bytes) -> set[TopicPartition]:
+    """Metadata say that `t` is this one."""
+    metadata.topics["t"] = Topic("t", topic_id, cluster().topics["t"].partitions)
+    return made.check_topics(metadata, {T0: 3})
+
+
+def begins_at(made: Positions) -> int:
+    """Where it is looked up, since the group has committed nothing."""
+    position = made.require(T0)
+    assert position.state is State.COMMITTED
+    made.found_committed(position.asked(), None, -1)
+    return made.to_look_up(0.0, 0)[T0]
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_what_was_made_again_twice_is_read_from_its_beginning_though_nothing_was_read_between(
+    is_found: bool,
+) -> None:
+    made, metadata = of_topic(OLD)
+    made.require(T0).seek(5)
+    named(made, metadata, NEW)
+    if is_found:
+        assert begins_at(made) == -2
+        made.found(made.require(T0).asked(), 0, -1)
+    assert named(made, metadata, NEXT) == {T0}
+    assert begins_at(made) == -2
+    assert made.given_ids([T0]) == {T0: OLD}
+
+
+def test_a_former_topic_is_remembered_over_rebalances_until_something_of_the_next_is_given() -> (
+    None
+):
+    made, metadata = of_topic(OLD)
+    made.require(T0).seek(5)
+    named(made, metadata, NEW)
+    for _ in range(2):
+        made.assign([], from_committed=True)
+        assert made.given_ids([T0]) == {T0: OLD}
+        made.assign([T0], from_committed=True)
+        named(made, metadata, NEW)
+        assert made.given_ids([T0]) == {T0: OLD}
+    assert begins_at(made) == -2
+    made.found(made.require(T0).asked(), 0, -1)
+    made.arrived(made.require(T0).asked(), data(0, 3, 5), is_committed=False, now=0.0)
+    assert made.given_ids([T0]) == {T0: OLD}
+    made.take(1)
+    assert made.given_ids([T0]) == {T0: NEW}
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_one_old_answer_changes_nothing_of_what_is_read_when_the_right_one_is_back(
+    by_id: bool,
+) -> None:
+    made, metadata = of_topic(NEW, is_assigned_by_id=by_id)
+    made.require(T0).seek(5)
+    assert named(made, metadata, OLD) == {T0}
+    assert made.awaits_topics(0.0) is by_id
+    assert (made.troubles() != {}) is by_id
+    assert named(made, metadata, NEW) == {T0}
+    position = made.require(T0)
+    assert (position.state, position.position) == (State.READING, 3), "where its user is"
+    assert made.troubles() == {}
+
+
+def test_what_others_may_have_read_on_is_not_gone_on_with_when_an_old_answer_is_over() -> None:
+    made, metadata = of_topic(NEW)
+    made.require(T0).seek(5)
+    named(made, metadata, OLD)
+    made.assign([], from_committed=True)
+    made.assign([T0], from_committed=True)
+    named(made, metadata, OLD)
+    assert named(made, metadata, NEW) == {T0}
+    assert begins_at(made) == -1
+
+
+def test_who_seeks_while_the_topic_is_another_one_seeks_in_his_own() -> None:
+    made, metadata = of_topic(NEW, is_assigned_by_id=True)
+    named(made, metadata, OLD)
+    made.require(T0).sought(7, -1)
+    assert made.require(T0).state is State.GONE
+    named(made, metadata, NEW)
+    assert made.require(T0).position == 7
+
+
+def test_an_error_is_heard_beside_partitions_that_always_have_more() -> None:
+    """And one does not hide another."""
+    made = positions()
+    others = [TopicPartition("t", each) for each in (1, 2)]
+    made.assign([T0, *others])
+    reader = made.require(T0)
+    reader.seek(0)
+    for where in others:
+        made.require(where).seek(0)
+        made.require(where).fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, str(where)))
+    heard: list[str] = []
+    for _ in range(6):
+        made.arrived(reader.asked(), data(reader.fetch_offset, 1, 5), is_committed=False, now=0.0)
+        try:
+            heard.append(str(len(made.take(1))))
+        except KafkaError as error:
+            heard.append(error.reason)
+    assert heard == ["1", "1", "t-1", "1", "t-2", "1"]

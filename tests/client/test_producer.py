@@ -283,19 +283,25 @@ def test_an_unknown_topic_or_partition_is_told_where_it_is_sent() -> None:
         assert (beyond.context["partition"], beyond.context["partitions"]) == (7, 1)
 
 
-def test_full_memory_makes_senders_wait_and_then_fail_with_the_setting() -> None:
+@pytest.mark.parametrize("is_many", [False, True])
+def test_full_memory_makes_senders_wait_and_then_fail_with_the_setting(is_many: bool) -> None:
     async def main(runtime: Runtime) -> KafkaError:
         sender = producer(runtime, buffer_memory=1000, batch_size=200, max_block_ms=3000)
         await sender.start()
         with pytest.raises(KafkaError, match=r"max\.block\.ms") as caught:
             await sender.send_many("t", [b"x" * 100] * 100, partition=0)
+        if not is_many:
+            with pytest.raises(KafkaError, match=r"max\.block\.ms") as caught:
+                await sender.send("t", b"x" * 100, partition=0)
         await sender.aclose(abort=True)
         return caught.value
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         world.cluster.silence.add(ProduceRequest)
-        assert world.run_client(main).context["buffer_memory"] == 1000
+        facts = world.run_client(main).context
+        assert (facts["topic"], facts["partition"], facts["setting"]) == ("t", 0, "buffer.memory")
+        assert facts["buffer_memory"] == 1000
 
 
 def test_no_bootstrap_server_is_told_with_all_that_was_tried() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,3 +164,120 @@ def test_everything_once_however_it_is_taken(sizes: list[int], steps: list[int])
         assert left.get(A, first) == len(found)
     found += [r.offset for each in out.take(1000) for r in each.records]
     assert found == list(range(first))
+
+
+def test_what_is_added_lies_before_what_comes_after_it_in_its_log() -> None:
+    paused = {A, B}
+    out = RecordsOut()
+    out.is_paused = paused.__contains__
+    out.add([part(A, 100, 400), part(B, 100, 400)])
+    paused.clear()
+    found = out.take(500)
+    assert [(each.offsets()[0], len(each.records)) for each in found] == [(100, 400), (100, 100)]
+    out.add(found)
+    assert out.consumed() == {A: 100, B: 100}
+    given = offsets(out, 801)
+    assert all([o for n, o in given if n == each] == list(range(100, 500)) for each in (0, 1))
+
+
+def test_what_nobody_was_given_comes_first_again_also_before_what_was_paused_meanwhile() -> None:
+    paused: set[TopicPartition] = set()
+    out = RecordsOut()
+    out.is_paused = paused.__contains__
+    out.add([part(A, 0, 5), part(B, 0, 5)])
+    found = out.take(3)
+    paused.add(A)
+    out.take_back(found)
+    assert out.consumed() == {A: 0, B: 0}
+    paused.clear()
+    assert offsets(out, 11) == [(n, o) for n in (0, 1) for o in range(5)]
+
+
+def test_what_is_not_decoded_waits_for_what_is() -> None:
+    paused = {A}
+    out = RecordsOut()
+    out.is_paused = paused.__contains__
+    out.add([part(A, 0, 2)])
+    out.hold([part(A, 2, 2), part(B, 0, 1)])
+    paused.clear()
+    assert [each[:2] for each in out.begin_decoding(10)] == [B]
+
+
+class Reader:
+    """Takes all that two partitions have by whatever way, while they are paused and resumed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.paused: set[TopicPartition] = set()
+        self.out = RecordsOut()
+        self.out.is_paused = self.paused.__contains__
+        self.next = dict.fromkeys((A, B), 0)
+        self.given = defaultdict[TopicPartition, list[int]](list)
+
+    def fetch(self) -> list[PartitionRecords]:
+        found = []
+        for where in sorted(self.next.keys() - self.paused):
+            size = self.random.randrange(1, 6)
+            found.append(part(where, self.next[where], size))
+            self.next[where] += size
+        return found
+
+    def give(self, parts: list[PartitionRecords]) -> None:
+        for each in parts:
+            self.given[TopicPartition(*each[:2])] += each.offsets()
+
+    def turn(self) -> None:
+        """What a poll does, or who pauses beside it."""
+        step = self.random.choice(("pause", "pause", "poll", "stream", "records", "decode", "back"))
+        count = self.random.randrange(1, 9)
+        if step == "pause":
+            self.paused.symmetric_difference_update({self.random.choice((A, B))})
+            self.out.pause(self.paused)
+        elif step == "records":
+            for each in islice(self.out.records(), count):
+                self.given[TopicPartition(each.topic, each.partition)].append(each.offset)
+        elif step == "decode":
+            self.decode(count)
+        else:
+            found = self.out.take(count)
+            if step == "back":
+                self.paused.symmetric_difference_update({self.random.choice((A, B))})
+                self.out.take_back(found)
+            elif step == "poll":
+                self.give(found)
+            else:
+                self.out.add(found)
+
+    def decode(self, count: int) -> None:
+        if not self.out.begin_decoding(count):
+            self.out.hold(self.fetch())
+        found = self.out.begin_decoding(count)
+        self.paused.symmetric_difference_update({self.random.choice((A, B))})
+        wanted = self.out.end_decoding()
+        self.out.add([each for each in found if TopicPartition(*each[:2]) in wanted])
+
+    def check(self) -> None:
+        """Of a partition all lies in order, behind what was given of it, and nothing is missing."""
+        out = self.out
+        begun = [] if out._begun is None else [out._begun.part]
+        consumed = out.consumed()
+        for where in (A, B):
+            lies = [*begun, *out._parts, *out._decoding, *out._undecoded]
+            firsts = [each.records[0].offset for each in lies if each[:2] == where]
+            assert all(one < two for one, two in pairwise(firsts)), firsts
+            assert self.given[where] == list(range(consumed.get(where, self.next[where])))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_lies_here_of_a_partition_is_in_order_whatever_is_done_with_it(seed: int) -> None:
+    reader = Reader(seed)
+    for _ in range(200):
+        reader.turn()
+        reader.check()
+    reader.paused.clear()
+    reader.give(reader.out.take(10_000))
+    reader.out.add(reader.out.begin_decoding(10_000))
+    reader.out.end_decoding()
+    reader.give(reader.out.take(10_000))
+    reader.check()
+    assert reader.out.consumed() == {}

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
-    from moldau.client.world import ClientNotStarted
+    from moldau.client.world import ClientClosed, ClientNotStarted
     from moldau.errors.codes import ErrorCode, KafkaError
 
 # By name the module here that has it; with a dot before it one beside this package.
@@ -56,6 +56,7 @@ _HOMES = {
     "Admin": "admin",
     "AdminOptions": "options.admin",
     "Broker": "metadata",
+    "ClientClosed": "world",
     "ClientNotStarted": "world",
     "ClusterDescription": "admin_cluster",
     "ConfigEntry": "admin_configs",
@@ -107,6 +108,7 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "Broker",
+    "ClientClosed",
     "ClientNotStarted",
     "ClusterDescription",
     "ConfigEntry",

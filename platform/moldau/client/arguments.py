@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import index
-from typing import Final, SupportsIndex, TypeVar, cast
+from typing import Final, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
@@ -171,6 +171,31 @@ def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> 
         return index(given)
     where = f" ({_written(facts, given)})" if facts else ""
     raise TypeError(f"{what} is an int, not {told(given)}{where}")
+
+
+def positive(given: object, what: str) -> int:
+    """How many of something, at least one."""
+    number = whole(given, what)
+    if number < 1:
+        raise ValueError(f"{what} is at least 1, not {told(given)}")
+    return number
+
+
+def seconds(given: object, what: str) -> float:
+    """How long, in seconds."""
+    if isinstance(given, bool) or not isinstance(given, SupportsFloat):
+        raise TypeError(f"{what} is a number of seconds, not {told(given)}")
+    if not (number := float(given)) >= 0:
+        raise ValueError(f"{what} is not negative, as {told(given)} is")
+    return number
+
+
+def since_1970(given: object, what: str) -> int:
+    """A time in ms; brokers take what is below 0 for something else, such as the end of a log."""
+    number = whole(given, what)
+    if number < 0:
+        raise ValueError(f"{what} is milliseconds since 1970, not {told(given)}")
+    return number
 
 
 def _written(facts: Mapping[str, object], offset: object) -> str:

@@ -25,6 +25,7 @@ from moldau.client.arguments import name_of
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
+from moldau.client.world import closed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -555,7 +556,7 @@ def _look_at(task: asyncio.Task[Connection]) -> None:
 
 
 def _closed_error() -> KafkaError:
-    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client is closed")
+    return closed("client")
 
 
 def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None) -> None:

@@ -29,7 +29,7 @@ from functools import partial
 from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
-from moldau.client.arguments import partitions_in
+from moldau.client.arguments import partitions_in, positive, seconds
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
@@ -42,15 +42,16 @@ from moldau.client.consumer_groups import ConsumerGroup, GroupMetadata, OffsetsG
 from moldau.client.consumer_interceptors import ConsumerInterceptor, Interceptors
 from moldau.client.consumer_metrics import ConsumerMetrics
 from moldau.client.consumer_positions import ConsumerPositions, Partitions
+from moldau.client.consumer_reader import GroupsReader
 from moldau.client.fetched import PartitionRecords
 from moldau.client.fetcher import Fetcher
-from moldau.client.foreign import LOG
-from moldau.client.group.listener import RebalanceListener
-from moldau.client.group.member import Change
+from moldau.client.group.listener import RebalanceListener, check_listener
+from moldau.client.group.missing import MissingTopics
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
+from moldau.client.notices import tell as tell_notices
 from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.positions import Bounds, Positions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
@@ -59,12 +60,14 @@ from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.streams_out import PartStream, RecordStream
-from moldau.client.world import World, closing_unless_ready, comes_with_start
+from moldau.client.world import World, closed, closing_unless_ready, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid
 from moldau.runtime import Clock, Runtime
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
+_NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -110,7 +113,7 @@ class Consumer(ConsumerPositions):
         self._has_failed = False
         self._poller: asyncio.Task[object] | None = None
         self._refusal: KafkaError | None = None
-        self._missing: set[str] = set()
+        self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -150,7 +153,7 @@ class Consumer(ConsumerPositions):
         self._cluster.on_update = self._metadata_came
         if settings[rows.group_id] is not None:
             self._cluster.awaits_topics = True
-            self._group = ConsumerGroup(runtime, self._cluster, settings, self)
+            self._group = ConsumerGroup(runtime, self._cluster, settings, GroupsReader(self))
             self._fetcher.committed = self._group.look_up
         async with closing_unless_ready(self.aclose):
             named = self._given.of(interceptor_classes, settings)
@@ -201,29 +204,32 @@ class Consumer(ConsumerPositions):
 
     async def subscribe(
         self,
-        topics: Iterable[str] | str = (),
+        topics: Iterable[str] | str | None = None,
         *,
         pattern: Pattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
         """Shares the partitions of these topics with the group, from the next poll on; replaces
-        what was subscribed to.
+        what was subscribed to. An empty list of them is `unsubscribe`, as Java's client has it.
 
         A `pattern` matches whole names, of topics that come later too: a compiled one is Python's
         and matched here; a string is matched here with the classic protocol, and by the coordinator
         (RE2) with group.protocol=consumer.
         """
         group = self._require_group("subscribe")
+        check_listener(listener)
+        wanted = interest(
+            topics,
+            pattern,
+            is_remote=coordinator_decides(self.settings),
+            excludes_internal=self.settings[rows.exclude_internal_topics],
+        )
+        if not wanted:
+            await self.unsubscribe()
+            return
         if self._interest.is_by_hand:
             raise ValueError("partitions are assigned by hand: unsubscribe first")
-        self._follow(
-            interest(
-                topics,
-                pattern,
-                is_remote=coordinator_decides(self.settings),
-                excludes_internal=self.settings[rows.exclude_internal_topics],
-            )
-        )
+        self._follow(wanted)
         self._cluster.watch(self._interest.names)
         group.listen(listener)
         if self._interest.pattern is not None:
@@ -263,13 +269,17 @@ class Consumer(ConsumerPositions):
             raise ValueError("topics are subscribed to: unsubscribe first")
         wanted = partitions_in(partitions)
         self._follow(Interest(is_by_hand=bool(wanted)))
+        if self._group is not None:
+            self._group.read_by_hand()
         self._read(wanted)
 
-    def _read(self, wanted: Sequence[TopicPartition]) -> None:
+    def _read(
+        self, wanted: Sequence[TopicPartition], ids: Mapping[TopicPartition, Uuid] = _NO_IDS
+    ) -> None:
         before = {each.where for each in self._positions}
         topics = {where.topic for where in wanted} | self._interest.names
-        self._positions.assign(wanted, from_committed=self._group is not None)
-        self._positions.check_topics(self._cluster.metadata, waits=False)
+        self._positions.assign(wanted, from_committed=self._group is not None, ids=ids)
+        self._check_topics()
         self._out.drop(before.difference(wanted))
         self._cluster.unwatch({where.topic for where in before} - topics)
         self._cluster.watch(topics)
@@ -277,10 +287,12 @@ class Consumer(ConsumerPositions):
             self._cluster.request_refresh()
         self._fetcher.soon()
 
+    def _check_topics(self) -> None:
+        left = self._out.consumed()
+        self._out.drop(self._positions.check_topics(self._cluster.metadata, left))
+
     def _metadata_came(self) -> None:
-        # With KIP-848 partitions are assigned by their topics' ids, so the group says what follows.
-        waits = coordinator_decides(self.settings) and not self._interest.is_by_hand
-        self._out.drop(self._positions.check_topics(self._cluster.metadata, waits=waits))
+        self._check_topics()
         self._fetcher.soon()
         if self._group is None:
             return
@@ -291,22 +303,15 @@ class Consumer(ConsumerPositions):
 
     def _hear_of_names(self) -> None:
         """A topic that is subscribed to and can never be is an error of the next poll; one that
-        there is not, and that nobody will make, is told of once."""
+        there is not is told of once."""
         refused = self._cluster.metadata.refused
-        self._missing &= refused.keys()
         for name in sorted(self._interest.names):
             code = refused.get(name)
             if code in _NEVER:
                 self._refusal = KafkaError(code, topic=name, group=self.settings[rows.group_id])
                 self._fetcher.news.set()
-            elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name not in self._missing:
-                self._missing.add(name)
-                if not self.settings[rows.allow_auto_create_topics]:
-                    LOG.warning(
-                        "consumer: there is no such topic yet: it is read as soon as somebody "
-                        "makes it (topic=%r, setting='allow.auto.create.topics')",
-                        name,
-                    )
+        names, now = self._interest.names, self._clock.monotonic()
+        tell_notices(self._missing.on_metadata(names, self._cluster.metadata, now))
 
     # Records out
 
@@ -321,6 +326,10 @@ class Consumer(ConsumerPositions):
         """
         if max_records is None:
             max_records = self.settings[rows.max_poll_records]
+        elif max_records.__class__ is not int or max_records < 1:
+            max_records = positive(max_records, "max_records")
+        if timeout_s.__class__ is not float or not timeout_s >= 0:
+            timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_poll()
         _refuse_two(self._poller)
         began = self._clock.monotonic()
@@ -338,14 +347,14 @@ class Consumer(ConsumerPositions):
             self._group.commit_if_due(self._clock.monotonic())
         while True:
             self._fetcher.news.clear()
-            if self._group is not None and not await self._group.on_poll(deadline):
-                return []
+            if self._group is not None:
+                if not await self._group.on_poll(deadline):
+                    return []
+                self._check_may_poll()  # a listener may have closed it
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
                 raise refusal
-            found = self._out.take(max_records)
-            if not found:
-                found = await self._fresh(max_records)
+            found = await self._found(max_records)
             self._fetcher.soon()
             left = deadline - self._clock.monotonic()
             if found or left <= 0:
@@ -357,9 +366,12 @@ class Consumer(ConsumerPositions):
                     await self._fetcher.news.wait()
             self._check_may_poll()
 
-    async def _fresh(self, max_records: int) -> list[PartitionRecords]:
-        """What nobody has seen yet, as interceptors let it through."""
+    async def _found(self, max_records: int) -> list[PartitionRecords]:
+        """What lies here, else what nobody has seen yet, as interceptors let it through."""
         while True:
+            left = self._out.take(max_records)
+            if left:
+                return left
             if self._decoding is None:
                 parts = self._positions.take(max_records)
             else:
@@ -408,6 +420,8 @@ class Consumer(ConsumerPositions):
     def batches(self, *, max_records: int | None = None) -> PartStream:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the part at hand and those before it."""
+        if max_records is not None:
+            positive(max_records, "max_records")
         return PartStream(self, partial(self._poll_on, max_records), max_records)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
@@ -450,13 +464,6 @@ class Consumer(ConsumerPositions):
         """What `commit` would store now."""
         return self._ahead_of(self._out.consumed())
 
-    def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
-        """The same, without what the user may still work on: all that he was given while a poll
-        waits, all before the record or part at hand while he goes through them, else nobody knows
-        (None)."""
-        left = self._out.done() if self._poller is None else self._out.consumed()
-        return None if left is None else self._ahead_of(left)
-
     def _ahead_of(
         self, left: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -480,27 +487,6 @@ class Consumer(ConsumerPositions):
         """Under which id this is a member of its group; empty while it is none."""
         return "" if self._group is None else self._group.member_id
 
-    # What the group says
-
-    def take_over(self, change: Change) -> None:
-        """From now on it reads what the change says."""
-        self._read(change.owned)
-
-    def wake(self) -> None:
-        """A poll has something to do."""
-        self._fetcher.news.set()
-
-    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
-        """The member has its share again, or is out of the group."""
-        self._metrics.rebalanced(seconds, has_failed=has_failed)
-
-    def committed_now(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
-    ) -> None:
-        """These were stored, in that time."""
-        self._metrics.committed(seconds)
-        self._interceptors.committed(offsets)
-
     def _require_group(self, what: str) -> ConsumerGroup:
         self._check_open()
         if self._group is None:
@@ -513,11 +499,11 @@ class Consumer(ConsumerPositions):
 
     def _check_may_poll(self) -> None:
         if self._is_closing:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the consumer is closed")
+            raise closed("consumer")
 
     def _check_open(self) -> None:
         if self._is_closed or self._cluster.is_closed:  # which it has from its start on
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the consumer is closed")
+            raise closed("consumer")
 
 
 def _refuse_two(poller: asyncio.Task[object] | None) -> None:

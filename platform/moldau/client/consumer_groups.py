@@ -13,19 +13,20 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.arguments import offsets_to_store
 from moldau.client.assignors import load_assignors
 from moldau.client.cluster import Cluster
+from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Terms, Wanted
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.group.offsets import AutoCommit, GroupOffsets
+from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
 from moldau.client.group.session import GroupSession
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
@@ -80,33 +81,11 @@ class GroupMetadata(NamedTuple):
     instance_id: str | None
 
 
-class Reader(Protocol):
-    """The consumer, as its group sees it."""
-
-    def take_over(self, change: Change) -> None: ...
-
-    def wake(self) -> None: ...
-
-    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]: ...
-
-    def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None: ...
-
-    def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]: ...
-
-    def given_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]: ...
-
-    def committed_now(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
-    ) -> None: ...
-
-    def rebalanced(self, seconds: float, *, has_failed: bool) -> None: ...
-
-
 class ConsumerGroup:
     """The group, and this consumer in it."""
 
     def __init__(
-        self, runtime: Runtime, cluster: Cluster, settings: Settings, reader: Reader
+        self, runtime: Runtime, cluster: Cluster, settings: Settings, reader: GroupsReader
     ) -> None:
         self._runtime = runtime
         self._clock = runtime.clock
@@ -155,6 +134,13 @@ class ConsumerGroup:
                 "joins it",
                 group=self._coordinator.group_id,
             )
+        if not (self._is_subscribed or self._member.is_out or self._session.is_attentive):
+            raise Later(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "not committed: this consumer has not left its group yet, which takes offsets of "
+                "members alone until then",
+                group=self._coordinator.group_id,
+            )
         return identity
 
     async def _told_of(
@@ -183,8 +169,12 @@ class ConsumerGroup:
             return _POLL_INTERVAL
         return self._member.left_for
 
-    def _may_retry(self, identity: Identity, where: TopicPartition) -> bool:
+    def _may_retry(self, identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
         member = self._member
+        if not self._is_subscribed:
+            return identity != NOBODY  # the member has left since
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            return False
         return where in member.owned and member.may_commit_later(identity)
 
     # Membership
@@ -217,6 +207,12 @@ class ConsumerGroup:
             self._member.terms.instance_id,
         )
 
+    def read_by_hand(self) -> None:
+        """The user assigns partitions himself. What was left to run of an `unsubscribe` that was
+        cancelled his polls run."""
+        self._is_subscribed = False
+        self._member.forgive()
+
     async def unsubscribe(self) -> None:
         """Gives everything up and leaves; may be subscribed again."""
         self._member.subscribe(Wanted())
@@ -233,7 +229,9 @@ class ConsumerGroup:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        return not self._is_subscribed or await self._session.on_poll(until)
+        if not (self._is_subscribed or self._session.is_attentive):
+            return True
+        return await self._session.on_poll(until)
 
     # What the session wants of its owner
 
@@ -278,7 +276,19 @@ class ConsumerGroup:
     ) -> None:
         """Returns when they are stored."""
         given = self._given(offsets)
-        await self._commit(given, self._ids_of(offsets, given), self._last_commit, timeout_s)
+        task = self._spawn(given, self._ids_of(offsets, given), timeout_s)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                "not committed: the consumer was closed meanwhile",
+                group=self._coordinator.group_id,
+            )
+        task.result()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
         """The same in a task of its own."""

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from moldau.client.arguments import by_partition, names_of, partition_of, partitions_in, whole
+from moldau.client.arguments import (
+    by_partition,
+    names_of,
+    partition_of,
+    partitions_in,
+    since_1970,
+    whole,
+)
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_metrics import ConsumerMetrics, Lag
 from moldau.client.fetcher import Fetcher
+from moldau.client.group.missing import MissingTopics
 from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets, partitions_of
 from moldau.client.position import Position
@@ -30,6 +38,7 @@ class ConsumerPositions:
     _positions: Positions = comes_with_start("consumer")
     _metrics: ConsumerMetrics = comes_with_start("consumer")
     _out: RecordsOut
+    _missing: MissingTopics
 
     def _check_open(self) -> None:
         raise AssertionError("the consumer knows")
@@ -67,11 +76,6 @@ class ConsumerPositions:
         names since. ZERO_UUID where nobody knows."""
         return self._positions.topic_ids(partitions, self._cluster.metadata)
 
-    def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
-        """The same for offsets that the user names: he has them of what he was given last."""
-        wanted = list(partitions)
-        return self.topic_ids(wanted) | self._positions.given_ids(wanted)
-
     # Seeking
 
     def seek(self, topic: str, partition: int, offset: int, *, leader_epoch: int = -1) -> None:
@@ -84,9 +88,7 @@ class ConsumerPositions:
         leader_epoch = whole(leader_epoch, "leader_epoch")
         if offset < 0:
             raise ValueError("an offset is not negative; seek_to_end and others seek by name")
-        position = self._positions.require(where)
-        position.seek(offset, leader_epoch)
-        position.given_id = position.topic_id
+        self._positions.require(where).sought(offset, leader_epoch)
         self._out.drop([where])
         self._fetcher.soon()
 
@@ -100,20 +102,31 @@ class ConsumerPositions:
 
     async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
         """Goes to the first record that is not older; to the end where there is none."""
-        timestamp_ms = whole(timestamp_ms, "timestamp_ms")
+        timestamp_ms = since_1970(timestamp_ms, "timestamp_ms")
         await self._seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
 
     async def _seek_by(self, wanted: dict[TopicPartition, int]) -> None:
         for where in wanted:
             self._positions.require(where)
-        found = await self.offsets(wanted)
-        late = [where for where, each in found.items() if each.offset < 0]
-        ends = await self.offsets(dict.fromkeys(late, LATEST)) if late else {}
-        for where in wanted:
-            answer = ends.get(where, found[where])
-            self._positions.require(where).seek(answer.offset, answer.leader_epoch)
+        found = await self._found_or_end(wanted)
+        positions = [self._positions.require(where) for where in wanted]  # all of them, or none
+        for position in positions:
+            answer = found[position.where]
+            position.sought(answer.offset, answer.leader_epoch)
         self._out.drop(wanted)
         self._fetcher.soon()
+
+    async def _found_or_end(
+        self, wanted: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset]:
+        """By time where nothing is as new: the end, unless something came meanwhile."""
+        found = await self.offsets(wanted)
+        late = {where: wanted[where] for where, each in found.items() if each.offset < 0}
+        if late:
+            ends = await self.offsets(dict.fromkeys(late, LATEST))
+            for where, each in (await self.offsets(late)).items():
+                found[where] = ends[where] if each.offset < 0 else each
+        return found
 
     # Asking
 
@@ -136,7 +149,11 @@ class ConsumerPositions:
     ) -> dict[TopicPartition, FoundOffset | None]:
         """The first offset of each partition that is not older than its timestamp in ms; None where
         nothing is as new."""
-        found = await self.offsets(wanted)
+        asked = {
+            where: since_1970(each, f"the timestamp for {where}")
+            for where, each in by_partition(wanted).items()
+        }
+        found = await self.offsets(asked)
         return {where: each if each.offset >= 0 else None for where, each in found.items()}
 
     async def beginning_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
@@ -209,8 +226,9 @@ class ConsumerPositions:
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps partitions from being read at present: what their brokers answered last, or
-        why these cannot be reached. It is tried on; empty when all goes well."""
-        return self._positions.troubles()
+        why these cannot be reached. It is tried on; empty when all goes well. A topic that is
+        subscribed to and that there is not is under the partition -1."""
+        return self._positions.troubles() | self._missing.troubles
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's metrics of a consumer, by group and name:

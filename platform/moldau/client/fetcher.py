@@ -123,6 +123,8 @@ class Fetcher:
             elif node_id not in self._fetching and node_id not in full & self._had_nothing:
                 may_wait = node_id not in full
                 self._fetch_from(node_id, positions, brokers, may_wait=may_wait)
+        if self._positions.awaits_topics(now):
+            self._cluster.request_refresh()
         self._positions.note_lasting_troubles(now)
         tell_notices(self._positions.notices)
         if any(each.state is State.FAILED for each in self._positions):
@@ -223,8 +225,7 @@ class Fetcher:
             if self.on_fetched is not None:
                 self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
         self.news.set()
-        if not self._is_closed:
-            self._fetch()
+        self.soon()
 
     # Looking things up
 

@@ -89,7 +89,14 @@ async def list_offsets(
             raise (fatal or problems)[0]
         return found
 
-    return await cluster.retry(attempt, timeout_s=timeout_s)
+    try:
+        return await cluster.retry(attempt, timeout_s=timeout_s)
+    except KafkaError as error:
+        where = next((each for each in wanted if each not in found), None)
+        if where is not None and "topic" not in error.context:
+            facts = {"topic": where.topic, "partition": where.partition}
+            error.context = {**error.context, **facts}
+        raise
 
 
 async def ask_leader(

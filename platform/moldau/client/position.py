@@ -6,8 +6,9 @@
     VALIDATING -> the leader has changed: has it all that was read here (KIP-320)? Then READING
     FAILED     -> an error that trying again does not heal; raised by the next poll, then READING,
                   or back to COMMITTED or VALIDATING if it came from there
-    GONE       -> the topic was deleted, and one of its name is another one, which the group has not
-                  given to this consumer
+    GONE       -> the topic of that name is not the one that the group has given to this consumer
+                  (KIP-848): it was deleted and made again, or a broker's metadata are old. Then, if
+                  the right one comes back, as before; else the group gives the partition anew
 
 Invariants: `position` is the offset of the next record that the user gets, `fetch_offset` that of
 the next one to be fetched, and between them lies what is buffered; a seek, or to be assigned anew,
@@ -27,6 +28,7 @@ from typing import Final, NamedTuple
 from moldau.client.fetched import Fetched
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 from moldau.client.reset import BEGINNING, Reset
+from moldau.client.topic_life import Former, TopicLife
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -43,18 +45,7 @@ class State(Enum):
     GONE = "gone"
 
 
-ANEW: Final = (
-    "the topic was deleted and made again: what was not read of the old one is lost, and the new "
-    "one is read from its beginning, or from where the group has committed"
-)
 _ASKED_UNTIL_ANSWERED: Final = (State.COMMITTED, State.VALIDATING)
-
-
-class Former(NamedTuple):
-    """How far a partition was read before it was taken away."""
-
-    topic_id: Uuid
-    offset: int
 
 
 class Asked(NamedTuple):
@@ -78,12 +69,11 @@ class Position:
         "failures",
         "fetch_epoch",
         "fetch_offset",
-        "former",
         "generation",
-        "given_id",
         "high_watermark",
         "is_paused",
         "leader_epoch",
+        "life",
         "log_start_offset",
         "look_up",
         "missing_since",
@@ -93,7 +83,6 @@ class Position:
         "replica",
         "replica_until",
         "state",
-        "topic_id",
         "trouble",
         "trouble_since",
         "waits_for_leader",
@@ -102,12 +91,15 @@ class Position:
     )
 
     def __init__(
-        self, where: TopicPartition, look_up: Reset, state: State, generations: Iterator[int]
+        self,
+        where: TopicPartition,
+        look_up: Reset,
+        state: State,
+        generations: Iterator[int],
+        life: TopicLife | None = None,
     ) -> None:
         self.where = where
-        self.topic_id = ZERO_UUID
-        self.given_id = ZERO_UUID
-        """Of which topic the user has records, or chose an offset: it may be no more."""
+        self.life = life or TopicLife()
         self.state = state
         self.position = -1
         self.fetch_offset = -1
@@ -124,8 +116,6 @@ class Position:
         self.readable_end = -1
         """Where what may be read ends: with read_committed at the last stable offset."""
         self.log_start_offset = -1
-        self.former: Former | None = None
-        """What is known from when it was assigned before, until its topic is known again."""
         self.was: tuple[int, str] | None = None
         """Before it is looked up anew: at which offset, and what its user shall hear."""
         self.trouble: KafkaError | None = None
@@ -143,6 +133,16 @@ class Position:
         self.not_before = 0.0
         self.replica = NO_LEADER
         self.replica_until = 0.0
+
+    @property
+    def topic_id(self) -> Uuid:
+        """Of the topic that it is in; ZERO_UUID while nobody knows."""
+        return self.life.topic_id
+
+    def sought(self, offset: int, epoch: int) -> None:
+        """As `seek`, by the user."""
+        if self.life.seek(offset, epoch):
+            self.seek(offset, epoch)
 
     def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
         """Goes on from that offset; `epoch` is that of the record before it, if known."""
@@ -166,36 +166,34 @@ class Position:
         self.forget(look_up)
         self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
 
-    def begin_anew(self, look_up: Reset, state: State) -> None:
-        """In another topic of the same name. Who has read the one before has read nothing of this
-        one, all of which came later: to go on behind it would leave out what he has never seen. So
-        it begins at its beginning, unless the user decides or the group has committed something."""
-        was = self.position
-        self.forget(look_up if was < 0 or look_up.is_none else BEGINNING)
-        if was >= 0:
-            self.was = (was, ANEW)
-        self.state = state
-        self.leader_epoch = NO_EPOCH
+    def name_topic(self, topic_id: Uuid, offset: int, look_up: Reset, state: State) -> bool:
+        """Metadata say which topic has the name; the user is at `offset`. True if it was another
+        one before: what lies here is void.
+
+        Who has read the one before has read nothing of this one, all of which came later: to go on
+        behind it would leave out what he has never seen. So it begins at its beginning, unless the
+        user decides or the group has committed something."""
+        is_known_first = self.topic_id == ZERO_UUID
+        back_at = self.life.name(topic_id, offset if self.position >= 0 else -1, self.epoch)
+        begins_at = look_up if self.life.former is None or look_up.is_none else BEGINNING
+        if is_known_first and not self.life.is_anothers:
+            if self.position < 0:
+                self.look_up = begins_at
+            return False
+        if back_at is not None:
+            self.seek(back_at.offset, back_at.epoch)
+        else:
+            self.forget(begins_at)
+            self.state = State.GONE if self.life.is_anothers else state
+            self.leader_epoch = NO_EPOCH
+        self.well()
         self.replica = NO_LEADER
         self.high_watermark = self.readable_end = self.log_start_offset = -1
+        return True
 
     def as_former(self) -> Former | None:
         """What is to be known of it when it is assigned again; None where nothing was read."""
-        if self.state is State.GONE and self.was is not None:
-            return Former(self.given_id, self.was[0])
-        if self.topic_id != ZERO_UUID and self.position >= 0:
-            return Former(self.topic_id, self.position)
-        return self.former
-
-    def take_up(self, topic_id: Uuid) -> None:
-        """Its topic is known now: if it is another one than the one that was read before, it is
-        begun as `begin_anew` says, where it has no position yet."""
-        former, self.former = self.former, None
-        if former is None or former.topic_id == topic_id or self.position >= 0:
-            return
-        if not self.look_up.is_none:
-            self.look_up = BEGINNING
-        self.was = (former.offset, ANEW)
+        return self.life.taken_away(self.position, self.epoch)
 
     def in_trouble(self, error: KafkaError, now: float) -> None:
         """This keeps it from being read; it goes on being tried."""

@@ -3,9 +3,9 @@
 What one of them can be in is `position`'s.
 
 A topic that comes back under its old name is another one, by its id: an offset of the old one says
-nothing of it. So its partitions begin anew, or wait (GONE) until they are assigned anew. None of it
-was there when its reader began, so it is read from its beginning, whatever auto.offset.reset says
-of a reader that is new (but for none); and the reader is told.
+nothing of it. So its partitions begin anew, or wait (GONE) until the group gives them anew. None of
+it was there when its reader began, so it is read from its beginning, whatever auto.offset.reset
+says of a reader that is new (but for none); and the reader is told. See `topic_life`.
 
 Invariants: a partition with `fetch_bytes` or more in its buffer is not fetched, and nothing is
 while all buffers together hold `memory_bytes`, so that a consumer which is not read has a bounded
@@ -15,19 +15,19 @@ does not have yet or any more is asked of the leader before it counts as out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from moldau.client.assigned import Assigned
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.fetched import Fetched, PartitionRecords
 from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
-from moldau.client.position import Asked, Former, Position, State
+from moldau.client.position import Asked, Position, State
 from moldau.client.reset import Reset
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import ZERO_UUID, Uuid
+from moldau.ids import Uuid
 from moldau.protocol.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _LONG_S: Final = 10.0
 _MISSING_S: Final = 5.0
 """After this long a user hears of a topic or partition that there is not; it is looked for on."""
 _LOOKED_UP: Final = (State.COMMITTED, State.UNKNOWN, State.VALIDATING)
+_NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -52,97 +53,31 @@ class Bounds:
     check_crcs: bool = True
 
 
-class Positions:
+class Positions(Assigned):
     """All partitions of a consumer."""
 
     def __init__(self, bounds: Bounds, reset: Reset, backoff: Backoff, random: Random) -> None:
         """`reset` is for positions that are unknown or out of range."""
-        self.reset = reset
+        super().__init__(reset)
         self._bounds = bounds
         self._backoff = backoff
         self._random = random
-        self._all: dict[TopicPartition, Position] = {}
-        self._left: dict[TopicPartition, Former] = {}
-        """Where those were that were taken away: their user may get them back."""
-        self._generations = count()
-        self._first_state = State.UNKNOWN
+        self._has_met_failed = False
         self.notices: list[MoldauError] = []
         """What the shell shall log, and forget then."""
         self.emptied: dict[str, int] = {}
         """Bytes of what was fetched and given out whole, by topic, until somebody counts them."""
 
-    def __iter__(self) -> Iterator[Position]:
-        return iter(self._all.values())
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def assign(self, wanted: Iterable[TopicPartition], *, from_committed: bool = False) -> None:
-        """These and no others; those that stay keep their positions and what is buffered. New ones
-        begin at the committed offset, where there is a group that may have one."""
-        self._first_state = State.COMMITTED if from_committed else State.UNKNOWN
-        before = self._all
-        self._all = {where: before.get(where) or self._made(where) for where in wanted}
-        for where in before.keys() - self._all.keys():
-            former = before[where].as_former()
-            if former is not None:
-                self._left[where] = former
-
-    def _made(self, where: TopicPartition) -> Position:
-        """One that is new, or is taken up again, maybe in another topic of its name."""
-        position = Position(where, self.reset, self._first_state, self._generations)
-        position.former = self._left.pop(where, None)
-        return position
-
-    def begin(self) -> None:
-        """The user has chosen anew what to read: nothing is taken up again."""
-        self._left.clear()
-
-    def check_topics(self, metadata: Metadata, *, waits: bool) -> set[TopicPartition]:
-        """The partitions whose topics are other ones than before. With `waits` they are read again
-        when they are assigned anew, else at once."""
-        changed = set()
-        for each in self:
-            topic = metadata.topics.get(each.where.topic)
-            if topic is None or topic.topic_id == each.topic_id:
-                continue
-            if each.topic_id != ZERO_UUID and topic.topic_id != ZERO_UUID:
-                each.begin_anew(self.reset, State.GONE if waits else self._first_state)
-                changed.add(each.where)
-            elif topic.topic_id != ZERO_UUID:
-                each.take_up(topic.topic_id)
-            each.topic_id = topic.topic_id
-        return changed
-
-    def topic_ids(
-        self, partitions: Iterable[TopicPartition], metadata: Metadata
-    ) -> dict[TopicPartition, Uuid]:
-        """Of which topics these are, when it is about what was read of them: each is of the one
-        that its own position is in. One that has none, since it was assigned while the topic was
-        away, is of that of its siblings, and not of whatever has the name by then. ZERO_UUID where
-        nobody knows."""
-        known = {name: topic.topic_id for name, topic in metadata.topics.items()}
-        known |= {each.where.topic: each.topic_id for each in self if each.topic_id != ZERO_UUID}
-        found = {}
-        for where in partitions:
-            position = self._all.get(where)
-            own = ZERO_UUID if position is None else position.topic_id
-            found[where] = known.get(where.topic, ZERO_UUID) if own == ZERO_UUID else own
-        return found
-
-    def given_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
-        """Of which topics their user knows offsets: where one was made again since, of the old one
-        until he is given something of the new one."""
-        found = ((where, self._all.get(where)) for where in partitions)
-        return {
-            where: each.given_id
-            for where, each in found
-            if each is not None and each.given_id != ZERO_UUID
-        }
-
-    def get(self, where: TopicPartition) -> Position | None:
-        """The partition's position, if it is assigned."""
-        return self._all.get(where)
+    def awaits_topics(self, now: float) -> bool:
+        """Whether metadata are to be asked for, since the topic that has the name now is not the
+        one that the group has given."""
+        waiting = self.waiting(State.GONE, now)
+        for each in waiting:
+            reason = "the topic of that name is not the one that the group has given"
+            facts = {"topic": each.where.topic, "partition": each.where.partition}
+            each.in_trouble(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, reason, **facts), now)
+            self.put_off(each, now)
+        return bool(waiting)
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps partitions from being read at present."""
@@ -165,30 +100,6 @@ class Positions:
     def _note(self, reason: str, where: TopicPartition, **facts: object) -> None:
         told = {**facts, "topic": where.topic, "partition": where.partition}
         self.notices.append(MoldauError(reason, **told))
-
-    def is_paused(self, where: TopicPartition) -> bool:
-        """Whether nothing of it is given for the time being."""
-        found = self.get(where)
-        return found is not None and found.is_paused
-
-    def require(self, where: TopicPartition) -> Position:
-        """As `get`; KafkaError when it is not assigned."""
-        position = self._all.get(where)
-        if position is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                "the partition is not assigned to this consumer",
-                topic=where.topic,
-                partition=where.partition,
-            )
-        return position
-
-    def current(self, asked: Asked) -> Position | None:
-        """The partition that was asked for, unless it has gone on elsewhere since."""
-        position = self._all.get(asked.where)
-        if position is None or position.generation != asked.generation:
-            return None
-        return position
 
     # Looking positions up
 
@@ -273,9 +184,7 @@ class Positions:
             self._begin_at(position, offset, epoch)
             return
         position.well()
-        was = position.was
         position.forget(position.look_up)
-        position.was = was
 
     def leaders_changed(self, metadata: Metadata) -> None:
         """Positions of which an epoch is known are held against a new leader's log first; those
@@ -406,7 +315,7 @@ class Positions:
         self._begin_at(position, offset, epoch)
 
     def _begin_at(self, position: Position, offset: int, epoch: int) -> None:
-        was = position.was
+        was = position.was or position.life.tell()
         position.well()
         position.seek(offset, epoch)
         if was is not None:
@@ -493,12 +402,17 @@ class Positions:
 
     def take(self, count_max: int) -> list[PartitionRecords]:
         """Up to so many records, of the partitions in turn. Raises the error of a partition that
-        has one when there is nothing else to give."""
+        has one when there is nothing else to give, or when the take before met it and gave what
+        others had: one that always has more keeps no error from being heard."""
+        if self._has_met_failed:
+            self._raise_error()
         found: list[PartitionRecords] = []
         served = []
         for where, each in self._all.items():
             if count_max <= 0:
                 break
+            if each.state is State.FAILED:
+                self._has_met_failed = True
             if each.is_paused or not each.buffered or each.is_in_doubt:
                 continue
             count_max -= self._take_from(each, count_max, found)
@@ -518,6 +432,7 @@ class Positions:
             except BadData as error:
                 position.position = fetched.position
                 position.fail(error)
+                self._has_met_failed = True
                 break
             position.position = max(position.position, fetched.position)
             if fetched.leader_epoch != NO_EPOCH:
@@ -528,14 +443,16 @@ class Positions:
                 topic = position.where.topic
                 self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
             else:
-                position.given_id = position.topic_id
+                position.life.former = None
                 found.append(part)
                 count += len(part.records)
         return count
 
     def _raise_error(self) -> None:
-        for each in self:
+        self._has_met_failed = False
+        for where, each in self._all.items():
             if each.state is State.FAILED:
                 error = each.take_error()
                 if error is not None:
+                    self._all[where] = self._all.pop(where)  # the next error is another one's
                     raise error

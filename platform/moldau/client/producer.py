@@ -236,7 +236,8 @@ class Producer(ProducerTopics):
                 delivery = self._place(known, prepared, waited)
                 if delivery is not None:
                     return delivery
-                waited = await self._sender.wait_for_room(waited, until)
+                where = self._choose(known, prepared.key, prepared.partition).where
+                waited = await self._sender.wait_for_room(where, waited, until)
 
     def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
         """With the partition that `partitioner.class` chooses, if it is to choose."""
@@ -457,7 +458,7 @@ class Producer(ProducerTopics):
         now = self._clock.monotonic()
         waited: Turn | None = None
         while (part := self._fill(queue, now, run, start, waited)) is None:
-            waited = await self._sender.wait_for_room(waited)
+            waited = await self._sender.wait_for_room(queue.where, waited)
             self._sender.check_open()
             now = topic.used_at = self._clock.monotonic()
         if part[1] == 0:

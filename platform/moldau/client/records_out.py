@@ -5,7 +5,9 @@
 here, is given by whatever reads next, and is not committed. So does what a poll is still decoding:
 a poll that is cancelled then has lost nothing, and the next one takes of it what it may give.
 
-Invariants: `consumed` of a partition is the offset behind the last record that the user was given.
+Invariants: what lies here of a partition lies in the order of its log, first what is begun, then
+the parts that wait, what is being decoded and what is not decoded yet, wherever it was put in
+between: so `consumed` of a partition is the offset behind the last record that the user was given.
 No record of a paused partition is given: its parts are kept, in their order, and so is the rest of
 one that is being read, whose reader goes on with the next part of another. What makes that so is
 that `pause` takes the rest away from the reader, as `drop` does: no record costs a look. `done` is
@@ -20,7 +22,7 @@ so nobody sees the one with another's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, cast
 
@@ -97,7 +99,12 @@ class RecordsOut:
         with self._lock:
             self._undecoded.extendleft(reversed(self._decoding))
             self._decoding = []
-            while count_max > 0 and (part := self._taken(self._undecoded, count_max)) is not None:
+            # Not of a partition of which decoded parts wait: it was paused, and is no more.
+            waiting = {each[:2] for each in self._parts}
+            while count_max > 0:
+                part = self._taken(self._undecoded, count_max, waiting)
+                if part is None:
+                    break
                 self._decoding.append(part)
                 count_max -= len(part.records)
             return self._decoding
@@ -111,9 +118,33 @@ class RecordsOut:
             return {TopicPartition(*each[:2]) for each in decoded if not self._is_kept(each)}
 
     def add(self, parts: Iterable[PartitionRecords]) -> None:
-        """These are read next."""
+        """These are read behind what lies here, but before what comes after them in their logs: 1.
+        two partitions are paused, 2. who waits for more resumes both, and is handed a part of what
+        lies here, 3. he adds it, and the rest of it lies here still."""
         with self._lock:
-            self._parts.extend(parts)
+            if not self._parts:
+                self._parts.extend(parts)
+                return
+            waiting = {each[:2] for each in self._parts}
+            for part in parts:
+                if part[:2] in waiting:
+                    self._parts.insert(self._place_of(part), part)
+                else:
+                    self._parts.append(part)
+
+    def _place_of(self, part: PartitionRecords) -> int:
+        for index, each in enumerate(self._parts):
+            if each[:2] == part[:2] and each.records[0].offset > part.records[0].offset:
+                return index
+        return len(self._parts)
+
+    def take_back(self, parts: Iterable[PartitionRecords]) -> None:
+        """These were found, but nobody was given them: they are the next ones again."""
+        with self._lock:
+            self._put_back()
+            behind, self._parts = self._parts, deque()
+            self.add(parts)
+            self.add(behind)
 
     def records(self) -> Iterator[ConsumerRecord]:
         """One by one; may be left at any time, and goes on from there when it is called again."""
@@ -162,10 +193,10 @@ class RecordsOut:
                     del self._parts[index]
             return self._begun
 
-    def _first(self, parts: deque[PartitionRecords]) -> int | None:
-        """Which of the parts that wait is next."""
+    def _first(self, parts: deque[PartitionRecords], behind: Collection[object] = ()) -> int | None:
+        """Which of the parts that wait is next: of none of the partitions in `behind`."""
         for index, part in enumerate(parts):
-            if not self._is_kept(part):
+            if not (self._is_kept(part) or (behind and part[:2] in behind)):
                 return index
         return None
 
@@ -189,8 +220,10 @@ class RecordsOut:
             self._at_hand = self._taken(self._parts, count_max)
             return self._at_hand
 
-    def _taken(self, parts: deque[PartitionRecords], count_max: int) -> PartitionRecords | None:
-        index = self._first(parts)
+    def _taken(
+        self, parts: deque[PartitionRecords], count_max: int, behind: Collection[object] = ()
+    ) -> PartitionRecords | None:
+        index = self._first(parts, behind)
         if index is None:
             return None
         part = parts[index]
@@ -254,5 +287,6 @@ class RecordsOut:
 
     def _behind(self, found: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         for part in (*self._parts, *self._decoding, *self._undecoded):
-            found.setdefault(TopicPartition(*part[:2]), part.records[0].offset)
+            where, offset = TopicPartition(*part[:2]), part.records[0].offset
+            found[where] = min(offset, found.get(where, offset))
         return found

@@ -23,6 +23,7 @@ from moldau.client.foreign import LOG
 from moldau.client.metadata import TopicPartition
 from moldau.client.produce_requests import names_in, produce_request, settle_response
 from moldau.client.producer_metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
+from moldau.client.world import closed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -130,7 +131,9 @@ class Sender:
         """How many seconds that are from now."""
         return max(0.0, until - self._loop.time())
 
-    async def wait_for_room(self, waited: Turn | None, until: float | None = None) -> Turn:
+    async def wait_for_room(
+        self, where: TopicPartition, waited: Turn | None, until: float | None = None
+    ) -> Turn:
         """Returns when another batch may be begun; KafkaError when it is `until`, or after
         `max.block.ms`. Another may be faster: what is returned is to be given back then, and keeps
         the place and the deadline."""
@@ -148,14 +151,17 @@ class Sender:
                 await future
         except TimeoutError:
             self._metrics.exhausted.add(self._clock.monotonic(), 1)
-            raise self._no_room() from None
+            raise self._no_room(where) from None
         finally:
             self._room.remove(place)
             self._metrics.spent(BUFFER_WAIT, start_ns)
         return waited
 
-    def _no_room(self) -> KafkaError:
+    def _no_room(self, where: TopicPartition) -> KafkaError:
         context: dict[str, object] = {
+            "topic": where.topic,
+            "partition": where.partition,
+            "setting": rows.buffer_memory.name,
             "buffer_memory": self._accumulator.options.memory_bytes,
             "used_bytes": self._accumulator.used_bytes,
         }
@@ -164,8 +170,14 @@ class Sender:
             "no room for a record within max.block.ms: records come faster than they leave "
             "buffer.memory",
             **context,
-            **self._why(),
+            **self._held_up(),
         )
+
+    def _held_up(self) -> dict[str, object]:
+        """As `_why`, for a record that is perhaps another partition's."""
+        for where, error in self._accumulator.troubles().items():
+            return {"held_up": f"{where}: {error}"}
+        return {}
 
     def _why(self) -> dict[str, object]:
         """What keeps records from leaving, if anything is known to."""
@@ -199,7 +211,7 @@ class Sender:
     def check_open(self) -> None:
         """KafkaError once it is closed, or is being: the last flush knows of all there is."""
         if self.is_closing:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
+            raise closed("producer")
 
     # Requests out
 

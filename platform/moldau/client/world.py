@@ -8,11 +8,26 @@ from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 
 
 class ClientNotStarted(MoldauError):
     """A client was used before it was started."""
+
+
+class ClientClosed(KafkaError):
+    """A client was used after it was closed. Not to be tried again, though its code would allow
+    it."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+def closed(kind: str) -> ClientClosed:
+    """What a client that is closed answers."""
+    return ClientClosed(ErrorCode.NETWORK_EXCEPTION, f"the {kind} is closed")
 
 
 def comes_with_start(kind: str) -> Any:

@@ -97,7 +97,10 @@ class Errand(Generic[T]):
         return is_answer
 
     def _tell(self, settle: Callable[[Any], None], outcome: object) -> None:
-        self._loop.call_soon_threadsafe(lambda: None if self._answer.done() else settle(outcome))
+        with contextlib.suppress(RuntimeError):  # it is closed: the errand has closed the client
+            self._loop.call_soon_threadsafe(
+                lambda: None if self._answer.done() else settle(outcome)
+            )
 
 
 Inbox = SimpleQueue["Errand[Any] | None"]

@@ -558,3 +558,51 @@ def test_an_error_of_the_cluster_is_raised_as_it_is(bootstrap: str) -> None:
     assert caught.value.context["setting"] == "group.id"
     with pytest.raises(KafkaError), Consumer(bootstrap_servers="localhost:1"):
         pass
+
+
+def test_partitions_that_are_resumed_while_iterating_waits_go_on_where_they_were(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 1000, partitions=2)
+    both = [(moldau_topic, 0), (moldau_topic, 1)]
+    given: dict[int, list[int]] = {0: [], 1: []}
+    with reading(bootstrap, moldau_topic, enable_auto_commit=False) as consumer:
+        consumer.assign(both)
+        resuming = threading.Timer(0.3, consumer.resume, [both])
+        for record in consumer:
+            mine = given[record.partition]
+            mine.append(record.offset)
+            if len(mine) == 100:
+                consumer.pause([(moldau_topic, record.partition)])
+                if len(consumer.paused) == 2:
+                    resuming.start()
+            if sum(map(len, given.values())) == 1000:
+                break
+        resuming.join()
+    assert given == {0: list(range(500)), 1: list(range(500))}
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_listener_may_unsubscribe_and_close(
+    bootstrap: str, moldau_topic: str, closes: bool
+) -> None:
+    write(bootstrap, moldau_topic, 10)
+    heard: list[str] = []
+
+    class Leaves(RebalanceListener):
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            consumer.close() if closes else consumer.unsubscribe()
+            heard.append("assigned")
+
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            heard.append("revoked")
+
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe([moldau_topic], listener=Leaves())
+        with suppress(KafkaError):
+            while not heard:
+                assert consumer.poll(0.5) == []
+        if not closes:
+            assert consumer.assignment == []
+            consumer.subscribe([])
+    assert heard == ["revoked", "assigned"]

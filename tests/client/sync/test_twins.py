@@ -56,9 +56,6 @@ def test_every_public_method_has_a_twin_with_the_same_parameters(twin: Twin) -> 
     blocking = SYNC[twin.name]
     seen = 0
     for method in public_methods(twin.client):
-        if method.name in twin.not_for_users:
-            assert not hasattr(blocking, method.name)
-            continue
         mine = inspect.getattr_static(blocking, RENAMED.get(method.name, method.name))
         theirs = inspect.getattr_static(twin.client, method.name)
         assert isinstance(mine, property) == isinstance(theirs, property), method.name
@@ -80,7 +77,7 @@ def test_they_are_made_with_the_same_parameters(twin: Twin) -> None:
 def test_what_is_written_by_hand_is_there_and_is_not_generated_too(twin: Twin) -> None:
     blocking = SYNC[twin.name]
     names = {method.name for method in public_methods(twin.client)}
-    assert twin.by_hand | twin.not_for_users <= names
+    assert twin.by_hand <= names
     tree = ast.parse(twin.path.read_text(encoding="utf-8"))
     generated = {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
     for name in twin.by_hand:

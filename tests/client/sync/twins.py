@@ -39,7 +39,6 @@ class Twin:
 
     client: type[Any]
     by_hand: frozenset[str]
-    not_for_users: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -59,10 +58,6 @@ TWINS = (
                 *("aclose", "batches", "commit", "commit_soon", "poll", "start", "subscribe"),
                 "unsubscribe",
             }
-        ),
-        # The group's.
-        not_for_users=frozenset(
-            {"committed_now", "done", "given_ids", "rebalanced", "take_over", "wake"}
         ),
     ),
     Twin(Producer, frozenset({"aclose", "send", "send_many", "start"})),
@@ -100,11 +95,7 @@ def public_methods(client: type[Any]) -> Iterator[Method]:
 
 def render(twin: Twin) -> str:
     """The whole module."""
-    methods = [
-        each
-        for each in public_methods(twin.client)
-        if each.name not in twin.by_hand | twin.not_for_users
-    ]
+    methods = [each for each in public_methods(twin.client) if each.name not in twin.by_hand]
     imports: dict[str, set[str]] = {
         twin.client.__module__: {f"{twin.name} as Async{twin.name}"},
         "moldau.client.sync.client": {"BlockingClient"},

@@ -22,6 +22,7 @@ Topics are told by id: those whose name is not known yet are looked up, the othe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -305,11 +306,11 @@ class ConsumerMember(Membership):
             return
         self._unknown = frozenset(self._target.keys() - self._names.keys())
         self._ids = {self._names[each]: each for each in self._target if each in self._names}
-        known = [
-            TopicPartition(name, index)
+        known = {
+            TopicPartition(name, index): each
             for name, each in self._ids.items()
             for index in self._target[each]
-        ]
+        }
         # A topic that was deleted and made again has its old name, and nothing else of the old one.
         gone = [
             where
@@ -318,6 +319,7 @@ class ConsumerMember(Membership):
         ]
         left = tuple(each for each in self.owned if each not in gone)
         giving_up, taking = reassigned(left, known)
+        taking = replace(taking, ids=known)
         if taking.partitions and self._is_telling_what_it_owns():
             return  # its answer brings us here again
         changes = [Change(Kind.LOST, tuple(gone), left)] if gone else []

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from typing import Final
 
+from moldau.client.arguments import told
 from moldau.client.group.member import Change, Kind
 from moldau.client.metadata import TopicPartition
 
@@ -29,6 +31,21 @@ class RebalanceListener:
         """These are gone: others may read them already, and they cannot be committed. Unless it is
         overridden this is `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)
+
+
+_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+
+
+def check_listener(listener: object) -> None:
+    """TypeError unless it can be told of everything, or is None."""
+    if listener is None or isinstance(listener, RebalanceListener):
+        return
+    missing = [name for name in _METHODS if not callable(getattr(listener, name, None))]
+    if missing or isinstance(listener, type):
+        raise TypeError(
+            f"a listener is a RebalanceListener, or has its methods ({', '.join(_METHODS)}), not "
+            f"{told(listener)}"
+        )
 
 
 async def tell(listener: RebalanceListener, change: Change) -> None:

@@ -59,11 +59,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`partitions` come or go; afterwards the member reads `owned`."""
+    """`partitions` come or go; afterwards the member reads `owned`, in the topics of these `ids`
+    where the group has given them by id."""
 
     kind: Kind
     partitions: tuple[TopicPartition, ...]
     owned: tuple[TopicPartition, ...]
+    ids: Mapping[TopicPartition, Uuid] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,12 @@ _OUTDATED: Final = frozenset(
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_MEMBER_ID,
     )
 )
 
 
-class _Later(KafkaError):
+class Later(KafkaError):
     """What may work later, whatever the table of codes says."""
 
     @property
@@ -84,10 +85,11 @@ class GroupOffsets:
         coordinator: Coordinator,
         identity: Callable[[], Identity],
         on_refused: Callable[[Identity, ErrorCode], None],
-        may_retry: Callable[[Identity, TopicPartition], bool],
+        may_retry: Callable[[Identity, TopicPartition, ErrorCode], bool],
     ) -> None:
-        """`identity` raises KafkaError when there is nobody who may commit. `may_retry`: whether
-        one that was refused as outdated is still the partition's owner, under a newer epoch."""
+        """`identity` raises KafkaError when there is nobody who may commit, or not yet (`Later`).
+        `may_retry`: whether one that was refused as outdated may commit under a newer epoch, as it
+        is still the partition's owner, or as nobody in particular."""
         self._cluster = cluster
         self._coordinator = coordinator
         self._identity = identity
@@ -181,8 +183,8 @@ class GroupOffsets:
     ) -> KafkaError:
         self._coordinator.note(code)
         self._on_refused(member, code)
-        is_outdated = code in _OUTDATED and self._may_retry(member, where)
-        kind = _Later if is_outdated else KafkaError
+        is_outdated = code in _OUTDATED and self._may_retry(member, where, code)
+        kind = Later if is_outdated else KafkaError
         return kind(
             code,
             _REASONS.get(code, ""),

@@ -9,6 +9,10 @@ poll, as no listener is called between two of them.
 Invariants: one request of the member is under way at a time; a change commits, if offsets are
 committed by themselves, then tells the listener, then moves the positions, and is ended whatever
 the listener raises; that is raised by the poll. While one is under way polls give no records.
+
+A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
+is run inside its call. It could not wait for the change, which waits for it. What it calls is known
+by the context, which its tasks have from it, and threads that work for it.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Final, Protocol
 
 from moldau.client.assignors import Topics
@@ -37,7 +42,13 @@ _LONG_S: Final = 10.0
 """After this long without an answer of the coordinator its absence is told of."""
 _LEAVE_S_MIN: Final = 0.05
 """Enough to write the request, when a last commit took all the time that closing had."""
+_LISTENER_S_MIN: Final = 0.05
+"""Enough to tell a listener, when the commit before took all the time that closing had."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
+
+
+_INSIDE: Final[ContextVar[Change | None]] = ContextVar("told of a change", default=None)
+"""The change of which a listener is told here."""
 
 
 class Owner(Protocol):
@@ -83,6 +94,8 @@ class GroupSession:
         self._begun: tuple[Change, asyncio.Task[None] | None] | None = None
         """A change that is to be run, and the commit that goes before it."""
         self._changing: asyncio.Task[None] | None = None
+        self._unsettled: Change | None = None
+        """The change that runs, until it is ended."""
         self._asking: Ask | None = None
         self._is_closing = False
         self._rebalancing_since: float | None = None
@@ -132,7 +145,7 @@ class GroupSession:
         try:
             await asyncio.shield(task)
         finally:
-            if task.done():
+            if task.done() and self._changing is task:
                 self._changing = None
         return True
 
@@ -177,17 +190,41 @@ class GroupSession:
         return commit.done()
 
     async def _run(self, change: Change, commit: asyncio.Task[None] | None) -> None:
+        self._unsettled = change
         try:
             if change.kind is Kind.ASSIGNED:
                 self._owner.take_over(change)
             if commit is not None and not commit.cancelled():
                 commit.result()
-            await tell(self.listener, change)
+            await self._tell(change)
         finally:
-            if change.kind is not Kind.ASSIGNED:
-                self._owner.take_over(change)
-            self.member.end_change(self._clock.monotonic())
-            self.poke()
+            self._settle(change)
+
+    async def _tell(self, change: Change) -> None:
+        _INSIDE.set(change)
+        try:
+            await tell(self.listener, change)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise RuntimeError("the rebalance listener raised CancelledError") from error
+
+    def _settle(self, change: Change) -> None:
+        """Ends it, once."""
+        if self._unsettled is not change:
+            return
+        self._unsettled = None
+        if change.kind is not Kind.ASSIGNED:
+            self._owner.take_over(change)
+        self.member.end_change(self._clock.monotonic())
+        self.poke()
+
+    def _settle_from_inside(self) -> None:
+        """If this is called by the listener."""
+        if self._unsettled is not None and _INSIDE.get() is self._unsettled:
+            self._changing = None
+            self._settle(self._unsettled)
 
     # The member's life
 
@@ -289,6 +326,7 @@ class GroupSession:
     async def run_changes(self) -> None:
         """Runs what is still to be run, as a poll would, without staying in the group for it. What
         kept the user out of it is over then."""
+        self._settle_from_inside()
         while self.is_attentive:
             await self._change()
         self.member.forgive()
@@ -297,6 +335,7 @@ class GroupSession:
         """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
         is left of the time then."""
         until = self._clock.monotonic() + timeout_s
+        self._settle_from_inside()
         if self._begun is not None or self._changing is not None:
             await self._end_change(until)
         self.member.hold()
@@ -309,8 +348,8 @@ class GroupSession:
             await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
 
     async def _end_change(self, until: float) -> None:
-        """The one that is under way, whose commit has no longer than that. What the listener
-        raises is the poll's."""
+        """The one that is under way, which has no longer than that: a listener that takes longer
+        goes on beside the rest. What it raises is the poll's."""
         if self._begun is not None:
             change, commit = self._begun
             if commit is not None and not await self._is_over(commit, until):
@@ -320,7 +359,10 @@ class GroupSession:
         if self._begun is not None:
             task = await self._runs_by(math.inf)
         if task is not None:
-            await asyncio.wait([task])
+            left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
+            await asyncio.wait([task], timeout=left_s)
+        if self._unsettled is not None:
+            self._settle(self._unsettled)
         self._changing = None
 
     async def _end(self, timeout_s: float) -> None:

@@ -51,16 +51,18 @@ class Interest:
 
 
 def interest(
-    topics: Iterable[str] | str,
+    topics: Iterable[str] | str | None,
     pattern: Pattern | None,
     *,
     is_remote: bool,
     excludes_internal: bool,
 ) -> Interest:
-    """Of the arguments of `subscribe`; ValueError if they make no sense together, TypeError if one
-    is of the wrong kind, KafkaError if the pattern is none, as the coordinator has it."""
-    names = frozenset((topics,) if isinstance(topics, str) else names_of(topics, "topic"))
-    if (pattern is None) == (not names):
+    """Of the arguments of `subscribe`, which is none for an empty list; ValueError if they make no
+    sense together, TypeError if one is of the wrong kind, KafkaError if the pattern is none, as the
+    coordinator has it."""
+    given = () if topics is None else topics
+    names = frozenset((given,) if isinstance(given, str) else names_of(given, "topic"))
+    if bool(names) == (pattern is not None) and (names or topics is None):
         raise ValueError("subscribe to names of topics or to a pattern, one of both")
     if "" in names:
         raise ValueError("the name of a topic is not empty")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.client import (
         AdminOptions,
         Broker,
+        ClientClosed,
         ClientNotStarted,
         ClusterDescription,
         ConfigEntry,
@@ -83,6 +84,7 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "Broker",
+    "ClientClosed",
     "ClientNotStarted",
     "ClusterDescription",
     "ConfigEntry",

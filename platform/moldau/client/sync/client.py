@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from moldau.client.world import not_started
+from moldau.client.world import closed, not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.loop_thread import Errands, LoopStopped, LoopThread, enter, leave, new_lock
@@ -190,7 +190,7 @@ class BlockingClient:
                 "and connections are not here: make another one of its `configuration` after the "
                 "fork"
             )
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the {self.kind} is closed")
+        return closed(self.kind)
 
     # What the loop's thread wants of its tenants
 

@@ -18,9 +18,9 @@ found are given by the next one, and are not committed before.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
@@ -28,7 +28,7 @@ from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor
 from moldau.client.fetched import PartitionRecords
-from moldau.client.group.listener import RebalanceListener
+from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
 from moldau.client.metadata import TopicPartition
 from moldau.client.options.consumer import ConsumerOptions
@@ -72,9 +72,7 @@ class _ReadElsewhere(AsyncConsumer):
 
     def take_back(self, parts: list[PartitionRecords]) -> None:
         """These were found, but nobody was given them: they are the next ones again."""
-        behind = self._out.take(sys.maxsize)
-        self._out.add(parts)
-        self._out.add(behind)
+        self._out.take_back(parts)
 
 
 class _InThread(RebalanceListener):
@@ -94,7 +92,9 @@ class _InThread(RebalanceListener):
         await self._tell(partial(self._listener.on_partitions_lost, partitions))
 
     async def _tell(self, method: Callable[[], object]) -> None:
-        result = await self._errands.run(method)
+        # In the context of this task: the session shall know what the listener calls.
+        told = copy_context()
+        result = await self._errands.run(lambda: told.run(method))
         if inspect.isawaitable(result):
             await result
 
@@ -175,20 +175,23 @@ class Consumer(ConsumerCalls):
 
     def subscribe(
         self,
-        topics: Iterable[str] | str = (),
+        topics: Iterable[str] | str | None = None,
         *,
         pattern: Pattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
         """Shares the partitions of these topics with the group, from the next poll on; replaces
-        what was subscribed to. The listener is called by the thread that polls, in its `poll`.
+        what was subscribed to. An empty list of them is `unsubscribe`, as Java's client has it. The
+        listener is called by the thread that polls, in its `poll`.
 
         A `pattern` matches whole names, of topics that come later too: a compiled one is Python's
         and matched here; a string is matched here with the classic protocol, and by the coordinator
         (RE2) with group.protocol=consumer.
         """
+        check_listener(listener)
         told = None if listener is None else _InThread(listener, self._errands)
-        self._call(self._client.subscribe(topics, pattern=pattern, listener=told))
+        subscribing = self._client.subscribe(topics, pattern=pattern, listener=told)
+        self._call(subscribing, errands=self._errands)
 
     def unsubscribe(self) -> None:
         """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""

@@ -209,7 +209,8 @@ class SharedProducer(Producer):
                 placed = self._place(known, prepared, waited)
                 if placed is not None:
                     return placed
-                waited = wait(self._sender.wait_for_room(waited, until))
+                where = self._choose(known, prepared.key, prepared.partition).where
+                waited = wait(self._sender.wait_for_room(where, waited, until))
 
     def _place(
         self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None

@@ -1,0 +1,63 @@
+"""A consumer as its group sees it: what it reads, and how far its user is. Not for users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from moldau.client.group.member import Change
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.metadata import TopicPartition
+from moldau.ids import Uuid
+
+if TYPE_CHECKING:
+    from moldau.client.consumer import Consumer
+
+
+class GroupsReader:
+    """One consumer."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def take_over(self, change: Change) -> None:
+        """From now on it reads what the change says, unless the user has assigned partitions
+        himself since."""
+        if not self._consumer._interest.is_by_hand:
+            self._consumer._read(change.owned, change.ids)
+
+    def wake(self) -> None:
+        """A poll has something to do."""
+        self._consumer._fetcher.news.set()
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit` would store now."""
+        return self._consumer.consumed()
+
+    def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        """The same, without what the user may still work on: all that he was given while a poll
+        waits, all before the record or part at hand while he goes through them, else nobody knows
+        (None)."""
+        out, is_polling = self._consumer._out, self._consumer._poller is not None
+        left = out.consumed() if is_polling else out.done()
+        return None if left is None else self._consumer._ahead_of(left)
+
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
+        """Of which topics these are."""
+        return self._consumer.topic_ids(partitions)
+
+    def given_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
+        """The same for offsets that the user names: he has them of what he was given last."""
+        wanted = list(partitions)
+        return {**self.topic_ids(wanted), **self._consumer._positions.given_ids(wanted)}
+
+    def committed_now(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
+    ) -> None:
+        """These were stored, in that time."""
+        self._consumer._metrics.committed(seconds)
+        self._consumer._interceptors.committed(offsets)
+
+    def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
+        """The member has its share again, or is out of the group."""
+        self._consumer._metrics.rebalanced(seconds, has_failed=has_failed)

@@ -1,0 +1,101 @@
+"""Which topic of its name a partition is in, and how far its user is in another one. No IO.
+
+A topic that was deleted and made again has its old name and another id. Its user still has records
+and offsets of the old one when metadata tell of the new one; and metadata of a broker that lags
+behind tell of the old one once more. So what he knows is kept beside what the partition is in:
+
+    what happens                            `former`
+    metadata have another id                where the user is in the topic before; the one that
+                                            is there stays: of the topic before he has nothing
+    metadata have the id of `former` again  none: it goes on there, or begins as at first if others
+                                            may have read on meanwhile
+    a position is found in this topic       stays; its user was told
+    it is taken away, and assigned again    goes with it; others may have read on
+    a record of this topic is given         none
+    the user seeks                          none; where the group has given another topic than the
+                                            one that has the name, where he has sought in that
+    the user chooses anew what to read      none
+
+Invariant: the user's records and offsets are of `former`, or of `topic_id` where there is none. So
+an offset that he names is committed to that topic (`given_id`), and nothing of `topic_id` was given
+while there is a former one: it is read from its beginning.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from moldau.client.metadata import NO_EPOCH
+from moldau.ids import ZERO_UUID, Uuid
+
+ANEW: Final = (
+    "the topic was deleted and made again: what was not read of the old one is lost, and the new "
+    "one is read from its beginning, or from where the group has committed"
+)
+
+
+class Former(NamedTuple):
+    """How far the user is in a topic that the partition is not in."""
+
+    topic_id: Uuid
+    offset: int
+    epoch: int = NO_EPOCH
+    is_held: bool = True
+    """Whether the partition was not taken away since."""
+    is_told: bool = False
+    """Whether he has heard that it is another topic now."""
+
+
+class TopicLife:
+    """The topic of one partition, by its id."""
+
+    __slots__ = ("assigned_id", "former", "topic_id")
+
+    def __init__(self, former: Former | None = None, assigned_id: Uuid = ZERO_UUID) -> None:
+        """`assigned_id` where the group has given a topic by its id, and no other of its name."""
+        self.topic_id = ZERO_UUID
+        self.assigned_id = assigned_id
+        self.former = former
+
+    @property
+    def is_anothers(self) -> bool:
+        """Whether the topic that has the name now is not the one that the group has given."""
+        return self.assigned_id not in (ZERO_UUID, self.topic_id) and self.topic_id != ZERO_UUID
+
+    @property
+    def given_id(self) -> Uuid:
+        """Of which topic the user's offsets are; ZERO_UUID where nobody knows."""
+        return self.topic_id if self.former is None else self.former.topic_id
+
+    def name(self, topic_id: Uuid, offset: int, epoch: int) -> Former | None:
+        """Metadata have this id, which is news; the user is at `offset`, or -1. Gives where it goes
+        on if that is where it was before."""
+        own = self.assigned_id if self.topic_id == ZERO_UUID else self.topic_id
+        if self.former is None and own not in (ZERO_UUID, topic_id) and offset >= 0:
+            self.former = Former(own, offset, epoch)
+        self.topic_id = topic_id
+        former = self.former
+        if self.is_anothers or former is None or former.topic_id != topic_id:
+            return None
+        self.former = None
+        return former if former.is_held else None
+
+    def seek(self, offset: int, epoch: int) -> bool:
+        """The user seeks; False where he has to wait until the topic that he means is back."""
+        self.former = Former(self.assigned_id, offset, epoch) if self.is_anothers else None
+        return self.former is None
+
+    def tell(self) -> tuple[int, str] | None:
+        """Once: where the user was in the topic before, and what he shall hear."""
+        former = self.former
+        if former is None or former.is_told:
+            return None
+        self.former = former._replace(is_told=True)
+        return former.offset, ANEW
+
+    def taken_away(self, offset: int, epoch: int) -> Former | None:
+        """What is to be known when it is assigned again; None where nothing is."""
+        former = self.former
+        if former is None and offset >= 0 and self.topic_id != ZERO_UUID:
+            former = Former(self.topic_id, offset, epoch)
+        return None if former is None else former._replace(is_held=False)

@@ -1,0 +1,177 @@
+"""What a rebalance listener may do: unsubscribe, close, be cut off; and what is no listener."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.errors.codes import KafkaError
+from moldau.runtime import Runtime
+from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.test_consumer import fill, read_all
+from tests.client.test_consumer_membership import member
+from tests.client.world import ClientWorld
+
+T0 = TopicPartition("t", 0)
+
+
+class Calls(RebalanceListener):
+    """Does something when partitions come, in a task of its own or not."""
+
+    def __init__(self, does: Callable[[], Awaitable[Any]], *, in_task: bool = False) -> None:
+        self.heard: list[str] = []
+        self._does = does
+        self._in_task = in_task
+
+    async def on_partitions_assigned(self, partitions: Any) -> None:
+        self.heard.append("assigned")
+        if self._in_task:
+            await asyncio.gather(self._does())
+        else:
+            await self._does()
+        self.heard.append("done")
+
+    def on_partitions_revoked(self, partitions: Any) -> None:
+        self.heard.append("revoked")
+
+
+@pytest.mark.parametrize("in_task", [False, True])
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_a_listener_may_unsubscribe(kind: str, in_task: bool) -> None:
+    """It hears that its partitions go before its call ends, and the member leaves."""
+
+    async def main(runtime: Runtime) -> list[str]:
+        async with member(runtime, kind) as reader:
+            listener = Calls(reader.unsubscribe, in_task=in_task)
+            await reader.subscribe("t", listener=listener)
+            assert await reader.poll(3.0) == []
+            assert (reader.assignment, reader.member_id) == ([], "")
+            assert await reader.poll(1.0) == []
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+            return listener.heard
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert world.run_client(main) == ["assigned", "revoked", "done"]
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_a_listener_may_close(kind: str) -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        reader: Consumer = member(runtime, kind)
+        await reader.start()
+        listener = Calls(reader.aclose)
+        await reader.subscribe("t", listener=listener)
+        with pytest.raises(KafkaError, match="closed"):
+            await reader.poll(10.0)
+        assert runtime.clock.monotonic() < 10.0
+        return listener.heard
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert world.run_client(main) == ["assigned", "revoked", "done"]
+        assert not any(each.seats for each in world.cluster.groups.groups.values())
+
+
+def test_a_consumer_that_is_closed_beside_a_listener_that_never_ends_keeps_to_its_time() -> None:
+    async def main(runtime: Runtime) -> float:
+        reader = member(runtime, "eager")
+        await reader.start()
+        await reader.subscribe("t", listener=Calls(asyncio.Event().wait))
+        poll = asyncio.create_task(reader.poll(60.0))
+        await asyncio.sleep(2.0)
+        began = runtime.clock.monotonic()
+        await reader.aclose(3.0)
+        poll.cancel()
+        return runtime.clock.monotonic() - began
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert 3.0 <= world.run_client(main) < 3.3
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_what_is_assigned_after_an_unsubscribe_that_was_cancelled_stays_and_is_committed(
+    kind: str,
+) -> None:
+    class Slow(RebalanceListener):
+        async def on_partitions_revoked(self, partitions: Any) -> None:
+            await asyncio.sleep(3.0)
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind, enable_auto_commit=False) as reader:
+            await reader.subscribe("t", listener=Slow())
+            await read_all(reader, 10)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await reader.unsubscribe()
+            reader.assign([T0])
+            fill(log, 10)
+            await read_all(reader, 10)
+            assert reader.assignment == [T0]
+            await reader.commit(timeout_s=3.0)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 10)
+        world.run_client(main)
+        assert world.cluster.groups.offsets["g"] == {("t", 0): 20}
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_a_poll_that_nobody_cancels_is_not_cancelled_by_its_listener(kind: str) -> None:
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t", listener=Calls(cancelled))
+            with pytest.raises(RuntimeError, match="listener raised CancelledError"):
+                await reader.poll(5.0)
+            await read_all(reader, 10)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
+def test_what_is_no_listener_is_refused_at_once() -> None:
+    class Told:
+        def on_partitions_revoked(self, partitions: Any) -> None: ...
+        def on_partitions_assigned(self, partitions: Any) -> None: ...
+        def on_partitions_lost(self, partitions: Any) -> None: ...
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager") as reader:
+            for bad in (object(), RebalanceListener, print):
+                with pytest.raises(TypeError, match="on_partitions_assigned"):
+                    await reader.subscribe("t", listener=bad)
+            assert reader.subscription == frozenset()
+            await reader.subscribe("t", listener=Told())
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+
+
+def test_an_empty_list_of_topics_unsubscribes() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager") as reader:
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+            await reader.subscribe([])
+            assert (reader.subscription, reader.assignment) == (frozenset(), [])
+            reader.assign([T0])
+            await reader.subscribe([])
+            assert reader.assignment == []
+            with pytest.raises(ValueError, match="names of topics or to a pattern"):
+                await reader.subscribe()
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
