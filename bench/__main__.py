@@ -62,8 +62,6 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
     if unknown:
         print(f"no such area: {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
-    # As Ctrl-C does: what an area has started is stopped by its exit handlers.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = machine_line()
     all_met = True
     for area in options.areas or known:
@@ -102,4 +100,6 @@ def _positive(text: str) -> int:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does: what an area has started is stopped by its exit handlers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

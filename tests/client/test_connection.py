@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -192,3 +193,62 @@ def test_a_caller_that_gives_up_leaves_the_connection_in_order() -> None:
 
     with ClientWorld() as world:
         assert world.run_client(main) == "scripted"
+
+
+class Narrow(asyncio.Transport):
+    """Takes one write, and gives it to the network when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = self.unsent_bytes = 0
+        self.is_over = False
+
+    def write(self, data: Any) -> None:
+        self.writes += 1
+        self.unsent_bytes += len(data)
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def abort(self) -> None:
+        self.is_over = True
+
+
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_of_what_gets_no_answer_it_is_known_what_was_written_when_the_connection_ends(
+    is_emptied: bool,
+) -> None:
+    """Else what the broker has would be sent again, or what a transport has dropped be told as
+    sent: it is empty then, before it says that the connection was lost."""
+
+    async def main(runtime: Runtime) -> list[tuple[int, bool]]:
+        told: list[tuple[int, bool]] = []
+        connection, transport = Connection(runtime, B1, OPTIONS), Narrow()
+        connection.connection_made(transport)
+
+        def hear(number: int, error: KafkaError | None) -> None:
+            told.append((number, error is None))
+
+        for number in range(3):
+            connection.tell(NO_TOPICS, partial(hear, number), version=7)
+        assert (transport.writes, told) == (1, [])
+        transport.unsent_bytes = 0
+        connection.resume_writing()
+        assert (transport.writes, told) == (2, [(0, True)])
+        if is_emptied:
+            transport.is_over, transport.unsent_bytes = True, 0
+            await asyncio.sleep(1)
+        connection.connection_lost(None)
+        return told
+
+    with ClientWorld() as world:
+        assert world.run_client(main) == [(0, True), (1, False), (2, False)]

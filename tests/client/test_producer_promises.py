@@ -21,6 +21,7 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
+from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 
@@ -234,7 +235,8 @@ def test_interceptors_are_closed_after_they_have_heard_of_all(kind: Any) -> None
     assert heard == ["told", "told", "closed"]
 
 
-def test_who_cancels_a_second_close_leaves_the_first_to_it() -> None:
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_who_gives_up_a_second_close_leaves_the_first_to_it(is_cancelled: bool) -> None:
     async def main(runtime: Runtime) -> int:
         sender = producer(runtime, linger_ms=0)
         await sender.start()
@@ -243,11 +245,14 @@ def test_who_cancels_a_second_close_leaves_the_first_to_it() -> None:
         delivery = await sender.send("t", b"1")
         first = asyncio.ensure_future(sender.aclose())
         await asyncio.sleep(0.1)
-        second = asyncio.ensure_future(sender.aclose())
+        second = asyncio.ensure_future(sender.aclose(None if is_cancelled else 0.5))
         await asyncio.sleep(0.1)
-        second.cancel()
+        if is_cancelled:
+            second.cancel()
+        else:
+            await failure(second)
         await first
-        assert second.cancelled()
+        assert second.cancelled() == is_cancelled
         return (await delivery).offset
 
     with ClientWorld() as world:
@@ -285,6 +290,36 @@ def test_a_producer_id_that_is_refused_for_good_is_asked_for_when_it_is_needed()
         assert world.run_client(main) == [1, 101]
         assert world.now > 50, "with a backoff between them"
         assert log.values() == [b"at last"]
+
+
+def test_a_record_has_its_own_time_though_no_producer_id_came_in_that_of_others() -> None:
+    async def main(runtime: Runtime) -> int:
+        options = {"delivery_timeout_ms": 10_000, "request_timeout_ms": 2_000}
+        async with producer(runtime, **options) as sender:
+            await sender.partitions("t")
+            await asyncio.sleep(6)
+            delivery = await sender.send("t", b"v")
+            await asyncio.sleep(5)
+            world.cluster.silence.clear()
+            return (await delivery).offset
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(InitProducerIdRequest)
+        assert world.run_client(main) == 0
+
+
+def test_a_new_partition_is_waited_for_though_metadata_are_lost_once() -> None:
+    async def main(runtime: Runtime) -> int:
+        async with producer(runtime, max_block_ms=20_000) as sender:
+            await (await sender.send("t", b"0"))
+            world.cluster.topics["t"].append(Log(1))
+            world.cluster.lose_answers.add(MetadataRequest)
+            return (await (await sender.send("t", b"1", partition=1))).partition
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        assert world.run_client(main) == 1
 
 
 def test_a_batch_behind_one_that_was_too_late_fails_in_its_own_time() -> None:

@@ -21,11 +21,11 @@ it was. If the broker has it, it says so.
 
 If it says that the sequence is out of order, it may have it all the same: a broker that comes back
 after a crash knows the last batch of each producer and none before. So a batch of which nobody
-knows is held then, and those behind it are sent again as they were: a broker that has one of them
-has all before it, unless it had forgotten the producer (outcomes.py). When none is left to ask
-about, those that are held are not there; unless one of those behind failed for another reason, and
-took the answer with it: then what is held fails, for to send it under another epoch could store it
-twice.
+knows is held then, and those behind it are sent again as they were. If the broker has one of them,
+it has what is held, or it had forgotten the producer and took them without it (outcomes.py): what
+is held fails. When none is left to ask about, those that are held are not there, and are sent in
+another epoch; unless one of those behind failed for another reason, and took the answer with it:
+then what is held fails too, for it could be stored twice.
 
 A batch that is too large for the broker gives its place, its numbers and its sequence to its parts.
 They are sent again as any other is, so what was under way behind them is refused, and comes after
@@ -222,7 +222,6 @@ class PartitionQueue:
         "open",
         "producer_epoch",
         "producer_id",
-        "stored_end",
         "stored_number",
         "topic_id",
         "waiting",
@@ -237,8 +236,6 @@ class PartitionQueue:
         self.held: list[Batch] = []
         self.stored_number = _NOT_SENT
         """The last batch of this epoch that a broker has."""
-        self.stored_end = 0
-        """The offset behind what was acknowledged last."""
         self.topic_id = ZERO_UUID
         self.lost_number = _NOT_SENT
         """The last batch that has failed and may be stored all the same."""
@@ -317,10 +314,8 @@ class PartitionQueue:
         whatever batch comes first."""
         if topic_id == self.topic_id:
             return
-        if self.topic_id != ZERO_UUID:
-            self.stored_end = 0
-            if self.producer_id != NO_PRODUCER.id:
-                self.must_restart = True
+        if self.topic_id != ZERO_UUID and self.producer_id != NO_PRODUCER.id:
+            self.must_restart = True
         self.topic_id = topic_id
 
     def forget(self) -> None:
@@ -360,12 +355,6 @@ class PartitionQueue:
         if self.open is not None:
             under_way.append(self.open.created)
         return min(under_way, default=None)
-
-    def leaves_room(self, batch: Batch, base_offset: int) -> bool:
-        """Whether those that are held could be before this one in the log. If not, the broker had
-        forgotten this producer, and took a batch though those before it were missing."""
-        records = sum(each.count for each in self.held if each.number < batch.number)
-        return base_offset == NO_OFFSET or base_offset - self.stored_end >= records
 
     def is_first_under_way(self, batch: Batch) -> bool:
         """Whether no earlier batch of the partition is still to be acknowledged."""

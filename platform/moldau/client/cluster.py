@@ -411,15 +411,10 @@ class Cluster:
         if timeout_s is not None:
             timeout_s = max(0.0, timeout_s - (self.runtime.clock.monotonic() - begun))
         try:
-            async with asyncio.timeout(timeout_s):
-                await self.refresh()
-        except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                "no metadata came that would tell of the partition",
-                partition=partition,
-                partitions=len(found.partitions),
-            ) from None
+            await self.retry(self.refresh, timeout_s=timeout_s)
+        except KafkaError as error:
+            facts = {**error.context, "partition": partition, "partitions": len(found.partitions)}
+            raise KafkaError(error.code, error.reason, **facts) from error
         return self.metadata.topics.get(name, found)
 
     async def _known_topic(self, name: str, timeout_s: float | None) -> Topic:

@@ -18,6 +18,7 @@ raise; so is `on_written` of a request without an answer, from within its write.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
@@ -91,7 +92,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._why: KafkaError | None = None
-        self._told: list[OnWritten] = []
+        self._told: deque[tuple[list[Any], OnWritten]] = deque()
+        """What gets no answer and is not written yet."""
+        self._handed = 0
+        """How many of them the transport has: at most the last of these is not written whole."""
+        self._is_last_whole = True
         self._unwritten_bytes = 0
         self._shrunk_at = 0.0
         """When there was last less to write than before, or more to tell."""
@@ -201,13 +206,24 @@ class Connection(asyncio.BufferedProtocol):
 
         KafkaError when the connection is closed or the broker lacks the API.
         """
-        parts = self._encode(request, version, None)
-        assert self._transport is not None
-        self._transport.set_write_buffer_limits(0)  # `resume_writing` means that nothing is left
-        self._told.append(on_written)
-        self._write(parts)
+        self._told.append((self._encode(request, version, None), on_written))
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """What gets no answer goes to the transport one after the other, as soon as that has
+        nothing left to write: so it is known of each whether it is written whole, whenever the
+        connection ends."""
+        transport = self._transport
+        assert transport is not None
+        transport.set_write_buffer_limits(0)  # `resume_writing` means that nothing is left
+        while self._handed < len(self._told) and not self.unsent_bytes:
+            self._write(self._told[self._handed][0])
+            self._handed += 1
+            self._is_last_whole = self._has_written_all()
+            if not self._is_last_whole:
+                break
         self._unwritten_bytes, self._shrunk_at = self.unsent_bytes, self.last_used
-        if not self._unwritten_bytes:
+        if self._is_last_whole:
             asyncio.get_running_loop().call_soon(self._look_at_the_told)
         else:
             self._watch()
@@ -294,16 +310,29 @@ class Connection(asyncio.BufferedProtocol):
         code = ErrorCode.REQUEST_TIMED_OUT
         self._end(KafkaError(code, reason, broker=broker, in_flight=self.in_flight))
 
+    def _has_written_all(self) -> bool:
+        transport = self._transport
+        return transport is not None and not (self.unsent_bytes or transport.is_closing())
+
     def _look_at_the_told(self) -> None:
         """Whether what gets no answer is written."""
+        if not self._told or self._transport is None or self._transport.is_closing():
+            return
         unwritten_bytes = self.unsent_bytes
         if unwritten_bytes < self._unwritten_bytes:
             self._shrunk_at = self._clock.monotonic()
         self._unwritten_bytes = unwritten_bytes
-        if not unwritten_bytes:
-            told, self._told = self._told, []
-            for on_written in told:
-                on_written(None)
+        self._is_last_whole = not unwritten_bytes
+        for on_written in self._written():
+            on_written(None)
+        if self._handed < len(self._told) and not self.is_closed:
+            self._hand_over()
+
+    def _written(self) -> list[OnWritten]:
+        """Takes out what is written whole."""
+        count = self._handed - (not self._is_last_whole)
+        self._handed -= max(0, count)
+        return [self._told.popleft()[1] for _ in range(count)]
 
     # Called by the transport
 
@@ -383,9 +412,10 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         if self.on_close is not None:
             self.on_close(self)
-        told, self._told = self._told, []
-        for on_written in told:
-            on_written(why)
+        for on_written in self._written():
+            on_written(None)
+        while self._told:
+            self._told.popleft()[1](why)
         lost: list[InFlight] = self._protocol.lose()
         for each in lost:
             cast(_Waiting, each.tag).on_answer(why)

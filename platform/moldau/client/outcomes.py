@@ -80,25 +80,16 @@ class Outcomes:
         queue.not_before = 0.0
         untold = None if batch.is_done else batch.finish(base_offset, timestamp)
         self._release(queue, batch)
-        self._acknowledge_held(queue, batch, base_offset)
-        if base_offset != NO_OFFSET:
-            queue.stored_end = base_offset + batch.count
+        self._give_up_held(queue, batch)
         return untold
 
-    def _acknowledge_held(
-        self, queue: PartitionQueue, batch: Batch, base_offset: int = NO_OFFSET
-    ) -> None:
-        """A broker that has a batch has all that were numbered before it, of those that it may
-        have at all: see above."""
+    def _give_up_held(self, queue: PartitionQueue, batch: Batch) -> None:
+        """The broker has this one: what is held before it was overtaken, or is stored and nobody
+        can tell. Offsets do not: others may have written in between."""
         queue.stored_number = max(queue.stored_number, batch.number)
-        has_room = queue.leaves_room(batch, base_offset)
         for held in [each for each in queue.held if each.number < batch.number]:
             queue.held.remove(held)
-            if held.is_unsure and has_room:
-                untold = None if held.is_done else held.finish(NO_OFFSET)
-                self._release(queue, held)
-            else:
-                untold = self._fail(queue, held, _overtaken(held))
+            untold = self._fail(queue, held, _overtaken(held))
             self._untold += [untold] if untold is not None else []
 
     def refused(self, batch: Batch, error: KafkaError, now: float) -> Batch | None:
@@ -107,13 +98,15 @@ class Outcomes:
         queue = self._queues[batch.where]
         queue.in_flight.remove(batch)
         batch.last_error = error
-        if error.code not in NOT_STORED:
-            batch.is_unsure = True
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and not batch.is_done:
+            if not batch.is_unsure:  # it is another one's, which has its sequence by mistake
+                return self._fail(queue, batch, _overtaken(batch))
             untold = batch.finish(NO_OFFSET)
             self._release(queue, batch)
-            self._acknowledge_held(queue, batch)
+            self._give_up_held(queue, batch)
             return untold
+        if error.code not in NOT_STORED:
+            batch.is_unsure = True
         if error.code is _OUT_OF_ORDER and self.options.is_idempotent:
             if batch.number < queue.stored_number:
                 return self._fail(queue, batch, _overtaken(batch))

@@ -541,7 +541,7 @@ class Producer(ProducerTopics):
                 self._sender.is_closing = True
                 if not abort:
                     await self._sender.flush_or_give_up(timeout_s)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, KafkaError):
             goes_on = self._sender.is_waited_for
             raise
         finally:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, cast
 
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, ToSend
+from moldau.client.backoff import may_work_later
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.connection import Connection
@@ -37,6 +38,7 @@ from moldau.records import Producer as Identity
 from moldau.runtime import Runtime
 
 _ID_TIMEOUT_MS: Final = 2**31 - 1
+_TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
 _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
 _turn: Final = itemgetter(0)
@@ -357,7 +359,8 @@ class Sender:
             self._unidentified += 1
             wait_s = self._cluster.backoff.wait_s(self._unidentified, self._runtime.random)
             self._identify_at = self._clock.monotonic() + wait_s
-            self._note_untold(self._accumulator.fail_all(error))
+            if not may_work_later(error):
+                self._note_untold(self._accumulator.fail_all(error))
         finally:
             self._identifying = None
             if not self.is_closed:
@@ -417,22 +420,21 @@ class Sender:
 
     async def flush_or_give_up(self, timeout_s: float | None) -> None:
         """The last flush: what takes longer, or is not waited for by anybody any more, fails, and
-        the log says how much it is."""
+        the log says how much it is. Whose time is over while others wait on hears it by himself."""
         self._closers += 1
-        is_cancelled = False
         try:
             await self.flush(timeout_s)
         except KafkaError:
             why = "the time that it had for that was over"
-            if not self._give_up(ErrorCode.REQUEST_TIMED_OUT, why, timeout_s=timeout_s):
+            is_last = self._closers == 1
+            if not (is_last and self._give_up(_TOO_LATE, why, timeout_s=timeout_s)):
                 raise
         except asyncio.CancelledError:
-            is_cancelled = True
+            if self._closers == 1:
+                self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
             raise
         finally:
             self._closers -= 1
-            if is_cancelled and not self._closers:
-                self._give_up(ErrorCode.NETWORK_EXCEPTION, "the call that closes it was cancelled")
 
     def _give_up(self, code: ErrorCode, why: str, **facts: object) -> bool:
         """Closes; whether anything was left."""
