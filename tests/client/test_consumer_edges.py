@@ -18,6 +18,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.cluster import Cluster
+from moldau.errors import CorruptRecord
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.runtime import Runtime
@@ -280,3 +281,38 @@ def test_any_moment_to_give_up_in_loses_nothing() -> None:
         with ClientWorld(seed) as world:
             fill(world.cluster.add_topic("t", [1])[0], 300)
             assert world.run_client(main) == [b"%d" % n for n in range(300)]
+
+
+def test_who_polls_on_whatever_is_raised_lets_others_have_their_turn() -> None:
+    """A damaged batch is met by every poll until somebody seeks."""
+
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, auto_offset_reset="earliest") as reader:
+            reader.assign([("t", 0)])
+            with pytest.raises(CorruptRecord):
+                await reader.poll(5.0)
+            turns: list[int] = []
+            other = asyncio.create_task(_count(turns))
+            for _ in range(10):
+                with pytest.raises(CorruptRecord):
+                    await reader.poll(5.0)
+            other.cancel()
+            assert len(turns) >= 9
+            late = asyncio.create_task(reader.poll(5.0))
+            late.cancel()
+            with suppress(asyncio.CancelledError):
+                await late
+            with pytest.raises(CorruptRecord):
+                await reader.poll(5.0)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 10)
+        log.batches[0][-1] ^= 0xFF
+        world.run_client(main)
+
+
+async def _count(turns: list[int]) -> None:
+    while True:
+        turns.append(len(turns))
+        await asyncio.sleep(0)

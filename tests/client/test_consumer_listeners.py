@@ -175,3 +175,107 @@ def test_an_empty_list_of_topics_unsubscribes() -> None:
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         world.run_client(main)
+
+
+class CallsAtTheEnd(RebalanceListener):
+    """Does something when partitions go."""
+
+    def __init__(self, does: Callable[[], Awaitable[Any]]) -> None:
+        self.heard: list[str] = []
+        self._does = does
+
+    async def on_partitions_revoked(self, partitions: Any) -> None:
+        self.heard.append("revoked")
+        await self._does()
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_is_chosen_while_an_unsubscribe_runs_stays(
+    kind: str, inside: bool, by_hand: bool
+) -> None:
+    """Beside it, or by the listener that it tells."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind, enable_auto_commit=False) as reader:
+
+            async def choose() -> None:
+                if by_hand:
+                    reader.assign([("u", 0)])
+                else:
+                    await reader.subscribe("u")
+
+            async def does() -> None:
+                await (choose() if inside else asyncio.sleep(3.0))
+
+            await reader.subscribe("t", listener=CallsAtTheEnd(does))
+            await read_all(reader, 10)
+            task = asyncio.create_task(reader.unsubscribe())
+            await asyncio.sleep(1.0)
+            if not inside:
+                await choose()
+            await task
+            await read_all(reader, 20, within_s=60.0)
+            assert reader.assignment == [TopicPartition("u", 0)]
+            await reader.unsubscribe()
+            assert reader.assignment == []
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        fill(world.cluster.add_topic("u", [1])[0], 20)
+        world.run_client(main)
+
+
+def test_an_unsubscribe_after_one_that_was_cancelled_waits_for_what_that_began() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager") as reader:
+            heard: list[str] = []
+
+            async def does() -> None:
+                await asyncio.sleep(3.0)
+                heard.append("done")
+
+            await reader.subscribe("t", listener=CallsAtTheEnd(does))
+            await read_all(reader, 10)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await reader.unsubscribe()
+            await reader.unsubscribe()
+            assert (heard, reader.assignment) == (["done"], [])
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_a_listener_that_polls_is_told_that_it_cannot(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            listener = CallsAtTheEnd(lambda: reader.poll(1.0))
+            await reader.subscribe("t", listener=listener)
+            await read_all(reader, 10)
+            with pytest.raises(RuntimeError, match="listener cannot poll"):
+                async with asyncio.timeout(10.0):
+                    await reader.unsubscribe()
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_a_listener_that_unsubscribes_while_its_consumer_is_closed_hears_of_it_once(
+    kind: str,
+) -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        async with member(runtime, kind) as reader:
+            listener = CallsAtTheEnd(lambda: reader.unsubscribe())
+            await reader.subscribe("t", listener=listener)
+            await read_all(reader, 10)
+        return listener.heard
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert world.run_client(main) == ["revoked"]

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from moldau.client import RebalanceListener, TopicPartition
+from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import fill, read_all
 from tests.client.test_consumer_membership import member
 from tests.client.world import ClientWorld
+
+T0 = TopicPartition("t", 0)
 
 
 class Heard(RebalanceListener):
@@ -178,3 +181,27 @@ def test_what_was_done_is_committed_while_a_poll_waits_for_more() -> None:
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         world.run_client(main)
+
+
+@pytest.mark.parametrize("gives_up", ["timeout", "cancel"])
+def test_no_commit_passes_those_before_one_that_gave_up(gives_up: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager", enable_auto_commit=False) as reader:
+            reader.assign([T0])
+            await read_all(reader, 10)
+            world.cluster.lose_answers.add(OffsetCommitRequest)
+            first = reader.commit_soon({T0: 5})
+            await asyncio.sleep(0.01)
+            if gives_up == "timeout":
+                with pytest.raises(KafkaError, match="the commit before this one"):
+                    await reader.commit({T0: 7}, timeout_s=0.02)
+            else:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(reader.commit({T0: 7}), 0.02)
+            assert not first.done()
+            await asyncio.gather(first, reader.commit_soon({T0: 10}))
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+        assert [offset for *_, offset in world.cluster.groups.commits] == [5, 5, 10]

@@ -11,6 +11,7 @@ import pytest
 
 from moldau.client import Consumer, TopicPartition
 from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
@@ -393,3 +394,112 @@ def test_so_it_is_with_a_partition_that_was_taken_away() -> None:
         fill(world.cluster.add_topic("t", [1])[0], 20)
         world.cluster.add_topic("u", [1])
         world.run_client(main)
+
+
+async def take_the_first_of_another(reader: Consumer, world: ClientWorld) -> TopicPartition:
+    """Both partitions of the old one are read, and one record of the new one is given; gives the
+    other partition, of which records lie here."""
+    reader.assign([T0, T1])
+    records = aiter(reader)
+    for _ in range(40):
+        await anext(records)
+    make_again(world, 2, 30)
+    await asyncio.sleep(3.0)
+    return TopicPartition("t", 1 - (await anext(records)).partition)
+
+
+def test_no_offset_of_the_old_one_is_stored_while_records_of_the_new_one_only_lie_here() -> None:
+    async def main(runtime: Runtime) -> None:
+        options = {"metadata_max_age_ms": 500, "enable_auto_commit": False}
+        async with member(runtime, "eager", **options) as reader:
+            other = await take_the_first_of_another(reader, world)
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
+                await reader.commit({other: 20}, timeout_s=2.0)
+            await read_all(reader, 59)
+            await reader.commit({other: 30})
+
+    with ClientWorld() as world:
+        for log in world.cluster.add_topic("t", [1, 1]):
+            fill(log, 20)
+        world.run_client(main)
+        assert set(world.cluster.groups.offsets["g"].values()) == {30}
+
+
+def test_a_stale_answer_leads_back_to_where_the_user_was_in_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when records of the new one lie here that he was not given."""
+    stale: list[bytes] = []
+    tells = scripted._topic
+
+    def tells_of_the_old(cluster: scripted.ScriptedCluster, name: str) -> Any:
+        found = tells(cluster, name)
+        found.topic_id = stale[0] if stale else found.topic_id
+        return found
+
+    monkeypatch.setattr(scripted, "_topic", tells_of_the_old)
+
+    async def main(runtime: Runtime) -> None:
+        options = {"metadata_max_age_ms": 500, "enable_auto_commit": False}
+        async with member(runtime, "eager", **options) as reader:
+            old = world.cluster.ids["t"]
+            other = await take_the_first_of_another(reader, world)
+            stale.append(old)
+            await asyncio.sleep(1.2)
+            assert reader.position(*other) == 20
+
+    with ClientWorld() as world:
+        for log in world.cluster.add_topic("t", [1, 1]):
+            fill(log, 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+def test_what_is_made_again_before_a_member_has_found_its_position_is_read_whole(
+    kind: str,
+) -> None:
+    """It was assigned again meanwhile, in the old one."""
+
+    async def main(runtime: Runtime) -> list[int]:
+        options = {**LATEST, **OPTIONS[kind], "enable_auto_commit": False}
+        async with consumer(runtime, group_id="g", **options) as reader:
+            await subscribe_at_the_beginning(reader)
+            log.leader = -1
+            await reader.poll(2.0)
+            reader.enforce_rebalance()
+            await reader.poll(3.0)
+            make_other(world, b"new1", 30)
+            return await read_so_far(reader, 30)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 20)
+        assert world.run_client(main) == list(range(30))
+
+
+def test_what_is_made_again_before_a_position_is_reset_is_read_whole() -> None:
+    """1. It is out of range. 2. Nobody leads the partition, so where to begin is not found."""
+
+    async def main(runtime: Runtime) -> list[int]:
+        async with consumer(runtime, **LATEST) as reader:
+            reader.assign([T0])
+            await reader.seek_to_beginning()
+            assert len(await reader.poll(5.0, max_records=5)) == 1
+
+            def lose_leader(_: int, request: object) -> None:
+                if isinstance(request, ListOffsetsRequest):
+                    log.leader = -1
+
+            world.cluster.on_request = lose_leader
+            log.start = 15
+            reader.seek("t", 0, 5)
+            assert await reader.poll(3.0) == []
+            assert reader.position("t", 0) is None
+            world.cluster.on_request = None
+            make_other(world, b"new1", 30)
+            return await read_so_far(reader, 30)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 20)
+        assert world.run_client(main) == list(range(30))

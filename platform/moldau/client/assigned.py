@@ -7,7 +7,7 @@ are of, whichever have the names by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
@@ -30,6 +30,8 @@ class Assigned:
         self._all: dict[TopicPartition, Position] = {}
         self._left: dict[TopicPartition, Former] = {}
         """Where those were that were taken away: their user may get them back."""
+        self.left: Callable[[], Mapping[TopicPartition, int]] = dict
+        """How far the user is in those of which not all that was taken was given."""
         self._generations = count()
         self._first_state = State.UNKNOWN
 
@@ -53,6 +55,7 @@ class Assigned:
         before = self._all
         self._all = {where: before.get(where) or self._made(where, ids) for where in wanted}
         for where in before.keys() - self._all.keys():
+            self._settle(before[where])
             former = before[where].as_former()
             if former is not None:
                 self._left[where] = former
@@ -61,6 +64,11 @@ class Assigned:
         """One that is new, or is taken up again, maybe in another topic of its name."""
         life = TopicLife(self._left.pop(where, None), ids.get(where, ZERO_UUID))
         return Position(where, self.reset, self._first_state, self._generations, life)
+
+    def _settle(self, position: Position) -> None:
+        """Looks whether its user is still in a former topic."""
+        if position.life.former is not None:
+            position.life.given(self.left().get(position.where, position.position))
 
     def begin(self) -> None:
         """The user has chosen anew what to read: nothing is taken up again."""
@@ -104,7 +112,9 @@ class Assigned:
         for where in partitions:
             position, left = self._all.get(where), self._left.get(where)
             own = ZERO_UUID if left is None else left.topic_id
-            own = own if position is None else position.life.given_id
+            if position is not None:
+                self._settle(position)
+                own = position.life.given_id
             if own != ZERO_UUID:
                 found[where] = own
         return found

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final, Self, Unpack
 
@@ -111,6 +110,7 @@ class Consumer(ConsumerPositions):
         self._is_closing = False
         self._is_closed = False
         self._has_failed = False
+        self._has_raised = False
         self._poller: asyncio.Task[object] | None = None
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
@@ -141,6 +141,7 @@ class Consumer(ConsumerPositions):
         reset = parse_reset(settings[rows.auto_offset_reset])
         self._positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
         self._out.is_paused = self._positions.is_paused
+        self._positions.left = self._out.consumed
         self._fetcher = Fetcher(runtime, self._cluster, self._positions, settings)
         self._metrics = ConsumerMetrics(
             runtime.clock,
@@ -247,11 +248,14 @@ class Consumer(ConsumerPositions):
     async def unsubscribe(self) -> None:
         """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
         self._check_open()
-        was_subscribed = bool(self._interest) and not self._interest.is_by_hand
-        self._follow(Interest())
-        if was_subscribed and self._group is not None:
-            await self._group.unsubscribe()
-        self._read([])
+        nothing = Interest()
+        self._follow(nothing)
+        if self._is_closing:
+            return  # which gives everything up, and tells the listener of it, once
+        if self._group is not None and self._group.has_member:
+            await self._group.unsubscribe(lambda: self._interest is nothing)
+        if self._interest is nothing:  # and nobody has chosen anew meanwhile
+            self._read([])
 
     @property
     def subscription(self) -> frozenset[str]:
@@ -336,13 +340,21 @@ class Consumer(ConsumerPositions):
         self._poller = task = asyncio.current_task()
         self._metrics.poll_began(began)
         try:
-            return await self._next(max_records, began + timeout_s)
+            if self._has_raised:
+                # Who polls on whatever is raised lets the rest of the loop have its turn.
+                self._fetcher.soon()
+                await asyncio.sleep(0)
+            self._has_raised = True
+            found = await self._next(max_records, began + timeout_s)
+            self._has_raised = False
+            return found
         finally:
             if self._poller is task:
                 self._poller = None
             self._metrics.poll_ended(self._clock.monotonic())
 
     async def _next(self, max_records: int, deadline: float) -> list[PartitionRecords]:
+        self._fetcher.catch_up()
         if self._group is not None:
             self._group.commit_if_due(self._clock.monotonic())
         while True:
@@ -361,9 +373,7 @@ class Consumer(ConsumerPositions):
                 return found
             if self._group is not None:
                 left = min(left, self._group.longest_wait_s)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._fetcher.news.wait()
+            await self._fetcher.wait(left)
             self._check_may_poll()
 
     async def _found(self, max_records: int) -> list[PartitionRecords]:
@@ -376,11 +386,13 @@ class Consumer(ConsumerPositions):
                 parts = self._positions.take(max_records)
             else:
                 parts = await self._decoded(max_records)
-            self._metrics.consumed(parts, self._positions.emptied)
-            self._positions.emptied.clear()
+            emptied = self._positions.emptied
+            self._metrics.consumed(parts, emptied)
+            makes_room = bool(emptied)
+            emptied.clear()
             if not parts:
                 return parts
-            self._fetcher.taken()
+            self._fetcher.taken(makes_room=makes_room)
             seen = self._interceptors.consumed(parts)
             if seen:
                 return seen

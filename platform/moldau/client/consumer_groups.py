@@ -10,7 +10,7 @@ before it works on what the transaction covers once more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -110,6 +110,8 @@ class ConsumerGroup:
         """Topics that a commit of its own was refused for, as they are no more."""
         self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
         self._last_commit: asyncio.Task[None] | None = None
+        self._all_committed: asyncio.Future[None] | None = None
+        """Ends with the last of the commits that were begun."""
         self._failure: KafkaError | None = None
         self._rebalance_s = (
             min(settings[rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms]) / 1000
@@ -213,12 +215,19 @@ class ConsumerGroup:
         self._is_subscribed = False
         self._member.forgive()
 
-    async def unsubscribe(self) -> None:
-        """Gives everything up and leaves; may be subscribed again."""
+    @property
+    def has_member(self) -> bool:
+        """Whether there is a subscription, or something of one is still to be run."""
+        return self._is_subscribed or self._session.is_attentive
+
+    async def unsubscribe(self, is_wanted: Callable[[], bool]) -> None:
+        """Gives everything up and leaves; may be subscribed again, also before this has ended:
+        `is_wanted` tells if not."""
         self._member.subscribe(Wanted())
         self._session.poke()
         await self._session.run_changes()
-        self._is_subscribed = False
+        if is_wanted():
+            self._is_subscribed = False
 
     def on_metadata(self) -> None:
         """Metadata came."""
@@ -229,7 +238,7 @@ class ConsumerGroup:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        if not (self._is_subscribed or self._session.is_attentive):
+        if not self.has_member:
             return True
         return await self._session.on_poll(until)
 
@@ -309,19 +318,20 @@ class ConsumerGroup:
         timeout_s: float | None = None,
     ) -> asyncio.Task[None]:
         task = self._runtime.spawn(
-            self._commit(offsets, ids, self._last_commit, timeout_s),
+            self._commit(offsets, ids, self._all_committed, timeout_s),
             name="commit offsets",
             reported=False,
         )
         task.add_done_callback(_look_at)
         self._last_commit = task
+        self._all_committed = _both(self._all_committed, task)
         return task
 
     async def _commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
-        before: asyncio.Task[None] | None,
+        before: asyncio.Future[None] | None,
         timeout_s: float | None = None,
     ) -> None:
         began = self._clock.monotonic()
@@ -460,7 +470,7 @@ class ConsumerGroup:
         offsets = self._without_the_gone(self._reader.consumed())
         ids = self._reader.topic_ids(offsets)
         try:
-            await self._commit(offsets, ids, self._last_commit, timeout_s)
+            await self._commit(offsets, ids, self._all_committed, timeout_s)
         except KafkaError as error:
             self._note_failure(error, ids)
         except asyncio.CancelledError:
@@ -491,6 +501,22 @@ def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:
         "last may be read again"
     )
     tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
+
+
+def _both(before: asyncio.Future[None] | None, task: asyncio.Task[None]) -> asyncio.Future[None]:
+    """Ends when both have: a commit that gives up while it waits for those before it lets none
+    pass them."""
+    if before is None or before.done():
+        return task
+    ended = task.get_loop().create_future()
+
+    def look(_: object) -> None:
+        if before.done() and task.done() and not ended.done():
+            ended.set_result(None)
+
+    before.add_done_callback(look)
+    task.add_done_callback(look)
+    return ended
 
 
 def _look_at(task: asyncio.Task[None]) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
@@ -72,7 +73,9 @@ class Fetcher:
         self._had_nothing: set[int] = set()
         self._looking: dict[tuple[State, int], asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._is_due = False
+        self._due: asyncio.Handle | None = None
+        self._is_awaited = False
+        self._is_overdue = False
         self._is_closed = False
         self._room = FetchRoom(
             settings[rows.buffer_memory_of_consumer],
@@ -91,21 +94,40 @@ class Fetcher:
         for task in self._looking.values():
             task.cancel()
 
-    def taken(self) -> None:
+    async def wait(self, timeout_s: float) -> None:
+        """For news, or until the time is over."""
+        self._is_awaited = True
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self.news.wait()
+        finally:
+            self._is_awaited = False
+
+    def taken(self, *, makes_room: bool) -> None:
         """Something was given out: there may be room again."""
         self._had_nothing.clear()
+        self._is_overdue |= makes_room
 
     def soon(self) -> None:
         """Something has changed: looks at what is to be fetched when this turn of the loop ends."""
-        if not self._is_due and not self._is_closed:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._fetch)
+        if self._due is None and not self._is_closed:
+            self._due = asyncio.get_running_loop().call_soon(self._fetch)
+
+    def catch_up(self) -> None:
+        """A poll begins: makes the fetch that was put behind the poll before. The turn in which it
+        was to be made does not end while polls give what lies here, which never suspends."""
+        if self._is_overdue:
+            self._fetch()
 
     # Fetching
 
     def _fetch(self) -> None:
         """Sends a fetch to every broker that has none under way and leads what wants more."""
-        self._is_due = False
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self._is_overdue = False
         if self._is_closed:
             return
         now = self._clock.monotonic()
@@ -225,7 +247,11 @@ class Fetcher:
             if self.on_fetched is not None:
                 self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
         self.news.set()
-        self.soon()
+        if self._is_awaited or isinstance(answer, KafkaError):
+            self._is_overdue = True  # who waits gets his records first
+            self.soon()
+        else:
+            self._fetch()
 
     # Looking things up
 

@@ -163,6 +163,7 @@ class Position:
     def reset(self, look_up: Reset, why: str) -> None:
         """As `forget`, for a reason that its user shall hear."""
         was = self.position
+        self.life.former = self.life.former or self.life.taken_away(was, self.epoch)
         self.forget(look_up)
         self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
 
@@ -175,7 +176,9 @@ class Position:
         user decides or the group has committed something."""
         is_known_first = self.topic_id == ZERO_UUID
         back_at = self.life.name(topic_id, offset if self.position >= 0 else -1, self.epoch)
-        begins_at = look_up if self.life.former is None or look_up.is_none else BEGINNING
+        former = self.life.former
+        is_same = former is None or former.topic_id == topic_id
+        begins_at = look_up if is_same or look_up.is_none else BEGINNING
         if is_known_first and not self.life.is_anothers:
             if self.position < 0:
                 self.look_up = begins_at

@@ -218,6 +218,7 @@ class Positions(Assigned):
         position.state = State.READING
         if end_offset >= position.fetch_offset:
             return
+        self._settle(position)
         leader_epoch = position.leader_epoch
         if position.position <= end_offset:
             position.seek(position.position, min(position.epoch, epoch))
@@ -384,6 +385,7 @@ class Positions(Assigned):
             if position.buffered:
                 self.put_off(position, now)
             else:
+                self._settle(position)
                 position.reset(self.reset, "the offset is not in the log any more, or not yet")
         elif error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
             position.in_trouble(error, now)
@@ -443,7 +445,8 @@ class Positions(Assigned):
                 topic = position.where.topic
                 self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
             else:
-                position.life.former = None
+                if position.life.former is not None:
+                    position.life.taken(part.records[0].offset)
                 found.append(part)
                 count += len(part.records)
         return count

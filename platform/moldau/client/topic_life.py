@@ -11,7 +11,8 @@ behind tell of the old one once more. So what he knows is kept beside what the p
                                             may have read on meanwhile
     a position is found in this topic       stays; its user was told
     it is taken away, and assigned again    goes with it; others may have read on
-    a record of this topic is given         none
+    a record of this topic is given         none, as soon as anybody asks (`given`): what was
+                                            taken of it and lies here still was not given
     the user seeks                          none; where the group has given another topic than the
                                             one that has the name, where he has sought in that
     the user chooses anew what to read      none
@@ -49,13 +50,25 @@ class Former(NamedTuple):
 class TopicLife:
     """The topic of one partition, by its id."""
 
-    __slots__ = ("assigned_id", "former", "topic_id")
+    __slots__ = ("_begins_at", "assigned_id", "former", "topic_id")
 
     def __init__(self, former: Former | None = None, assigned_id: Uuid = ZERO_UUID) -> None:
         """`assigned_id` where the group has given a topic by its id, and no other of its name."""
         self.topic_id = ZERO_UUID
         self.assigned_id = assigned_id
         self.former = former
+        self._begins_at = -1
+
+    def taken(self, offset: int) -> None:
+        """A record of the topic that is there, with a former one, was taken to be given."""
+        if self._begins_at < 0:
+            self._begins_at = offset
+
+    def given(self, offset: int) -> None:
+        """How far the user is in what was taken: behind its first record he is in this topic."""
+        if 0 <= self._begins_at < offset:
+            self.former = None
+            self._begins_at = -1
 
     @property
     def is_anothers(self) -> bool:
@@ -70,25 +83,31 @@ class TopicLife:
     def name(self, topic_id: Uuid, offset: int, epoch: int) -> Former | None:
         """Metadata have this id, which is news; the user is at `offset`, or -1. Gives where it goes
         on if that is where it was before."""
+        self.given(offset)
+        self._begins_at = -1
         own = self.assigned_id if self.topic_id == ZERO_UUID else self.topic_id
-        if self.former is None and own not in (ZERO_UUID, topic_id) and offset >= 0:
+        is_there = self.former is None or self.former.topic_id == own
+        if is_there and own not in (ZERO_UUID, topic_id) and offset >= 0:
             self.former = Former(own, offset, epoch)
         self.topic_id = topic_id
         former = self.former
         if self.is_anothers or former is None or former.topic_id != topic_id:
             return None
+        if not former.is_held:
+            return None  # no position in it is found yet: it may be made again before
         self.former = None
-        return former if former.is_held else None
+        return former
 
     def seek(self, offset: int, epoch: int) -> bool:
         """The user seeks; False where he has to wait until the topic that he means is back."""
+        self._begins_at = -1
         self.former = Former(self.assigned_id, offset, epoch) if self.is_anothers else None
         return self.former is None
 
     def tell(self) -> tuple[int, str] | None:
         """Once: where the user was in the topic before, and what he shall hear."""
         former = self.former
-        if former is None or former.is_told:
+        if former is None or former.is_told or former.topic_id == self.topic_id:
             return None
         self.former = former._replace(is_told=True)
         return former.offset, ANEW

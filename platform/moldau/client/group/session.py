@@ -12,7 +12,8 @@ the listener raises; that is raised by the poll. While one is under way polls gi
 
 A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
 is run inside its call. It could not wait for the change, which waits for it. What it calls is known
-by the context, which its tasks have from it, and threads that work for it.
+by the context, which its tasks have from it, and threads that work for it. A poll inside it would
+wait for the change too, and have nothing to give: it is an error.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ class GroupSession:
         """The user polls: runs what a rebalance wants of him, and hears of errors: what they made
         him lose is told to his listener before. False where his time was over before: nothing may
         be given out to him then."""
+        if self._unsettled is not None and _INSIDE.get() is self._unsettled:
+            raise RuntimeError(
+                "a rebalance listener cannot poll: no records are given until it has returned"
+            )
         self.member.on_poll(self._clock.monotonic())
         if self._task is None:
             self._task = self._runtime.spawn(
