@@ -214,3 +214,31 @@ def test_a_whole_number_of_more_than_64_bits_is_refused(kind: str) -> None:
     with pytest.raises(DeserializationFailed, match="64 bits"):
         NestedReader({}, BytesIO(b"\xff" * 12 + b"\x01")).read(kind)
     assert NestedReader({}, BytesIO(b"\xff" * 9 + b"\x01")).read(kind) == -(2**63)
+
+
+def test_lists_of_defaults_are_copied_at_600_levels() -> None:
+    more = '{"name":"more","type":{"type":"array","items":"int"},"default":[]}'
+
+    async def main(registry: SchemaRegistry) -> Any:
+        await registry.register("n", Schema(NODE))
+        read = AvroDeserializer(registry, schema=NODE[:-2] + f",{more}]}}")
+        return await now(read(chain_data(600), VALUE))
+
+    found = run(main)
+    assert levels_of(found) == 600
+    assert found["more"] == []
+    assert found["more"] is not found["next"]["more"]
+
+
+def test_what_is_too_deep_for_a_union_of_classes_is_told() -> None:
+    either = '["null","N",{"type":"record","name":"Other","fields":[]}]'
+    text = f'{{"type":"record","name":"N","fields":[{{"name":"next","type":{either}}}]}}'
+
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("n", Schema(text))
+        read = AvroDeserializer(registry, type=dict)
+        assert await now(read(frame(1) + b"\x02\x00", VALUE)) == {"next": {"next": None}}
+        with pytest.raises(DeserializationFailed, match="nested too deeply"):
+            read(frame(1) + b"\x02" * 5000 + b"\x00", VALUE)
+
+    run(main)

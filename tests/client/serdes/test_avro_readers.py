@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from fastavro.read import SchemaResolutionError
@@ -174,3 +175,69 @@ def test_bytes_alone_are_read_into_a_schema_and_a_type() -> None:
             await now(AvroDeserializer(registry, schema='"int"')(data, VALUE))
 
     run(main)
+
+
+@pytest.mark.parametrize("kind", [{"type": "enum", "name": "E", "symbols": ["b"]}, FIXED])
+@pytest.mark.parametrize("in_union", [False, True])
+def test_what_is_named_and_no_record_may_be_the_whole_of_a_readers_schema(
+    kind: Any, in_union: bool
+) -> None:
+    schema = json.dumps(["null", kind] if in_union else kind)
+    value = b"b" if kind is FIXED else "b"
+
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, schema)(value, VALUE))
+        return await now(AvroDeserializer(registry, schema=schema)(data, VALUE))
+
+    assert run(main) == value
+
+
+AT = logical("long", "timestamp-millis")
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "value"),
+    [
+        (AT, 2**63 - 1, datetime(2026, 11, 20, tzinfo=UTC)),
+        (logical("string", "uuid"), "", "00000000-0000-0000-0000-000000000005"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "A"),
+        (PART, {}, {"a": 1, "b": 2}),
+    ],
+)
+def test_a_default_that_is_none_matters_only_where_it_is_needed(
+    schema: Any, default: Any, value: Any
+) -> None:
+    readers = wider(schema, default)
+
+    async def main(registry: SchemaRegistry) -> Any:
+        plain = json.dumps(record(y=schema))
+        data = await now(AvroSerializer(registry, plain)({"y": value}, VALUE))
+        with_x = json.dumps(record(x="int"))
+        with pytest.raises(ConfigError, match="default that is none") as told:
+            await fitted(registry, with_x, readers)
+        assert told.value.context["field"] == "R.y"
+        fields = json.loads(readers)["fields"]
+        fields[0]["default"] = 0
+        read = AvroDeserializer(registry, schema=json.dumps({**record(), "fields": fields}))
+        return await now(read(data, VALUE))
+
+    found = run(main)
+    assert found["x"] == 0
+    assert str(found["y"]) == str(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "value"),
+    [
+        ("float", 2**24 + 1, 2.0**24),
+        (logical("string", "uuid"), f"urn:uuid:{UUID(int=5)}", UUID(int=5)),
+    ],
+)
+def test_a_default_is_not_held_to_what_a_serializer_takes(
+    schema: Any, default: Any, value: Any
+) -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        plain = json.dumps(record(x="int"))
+        return await fitted(registry, plain, wider(schema, default))
+
+    assert run(main) == [{"x": 1, "y": value}] * 2

@@ -7,13 +7,15 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from moldau.client.serdes import AvroDeserializer, AvroSerializer, Place, SchemaRegistry
+from moldau.client.serdes import AvroDeserializer, AvroSerializer, Place, Schema, SchemaRegistry
+from moldau.client.serdes.annotations import UNKNOWN, made_of
+from moldau.client.serdes.wire import frame
 from tests.client.serdes.test_avro_objects import named
 from tests.client.serdes.test_avro_values import logical, record
 from tests.client.serdes.test_framed import now, run
@@ -190,3 +192,155 @@ def test_a_model_with_an_alias_reads_what_it_wrote() -> None:
         return await now(AvroDeserializer(registry, type=Renamed)(data, VALUE))
 
     assert run(main) == Renamed(X=5)
+
+
+class Swapped(BaseModel):
+    a: int = Field(alias="b")
+    b: int = Field(alias="a")
+
+
+class Shifted(BaseModel):
+    id: int = Field(alias="_id")
+    key: int = Field(alias="id")
+
+
+class ByAlias(BaseModel, serialize_by_alias=True):
+    a: int = Field(alias="b")
+    b: int = Field(alias="a")
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (Swapped(a=1, b=2), "ab"),
+        (Shifted(_id=1, id=2), ["id", "key"]),
+        (Shifted(_id=1, id=2), ["_id", "id"]),
+        (ByAlias(a=1, b=2), "ab"),
+    ],
+)
+def test_an_alias_that_is_another_fields_name_reads_what_was_written(
+    value: Any, names: list[str]
+) -> None:
+    schema = json.dumps(record(**dict.fromkeys(names, "int")))
+    fields = {"_id": 1, "id": 2} if "_id" in names else value
+
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, schema)(fields, VALUE))
+        return await now(AvroDeserializer(registry, type=type(value))(data, VALUE))
+
+    assert run(main) == value
+
+
+class ViewModel(BaseModel):
+    id: int
+
+
+class ClickModel(BaseModel):
+    id: int
+
+
+Either = ViewModel | ClickModel
+
+
+class Plain(BaseModel):
+    what: Either
+    whole: dict[str, int]
+    anything: Any
+    other: HeardBy
+
+
+class Copied(BaseModel):
+    what: Annotated[Either, BeforeValidator(lambda fields: {**fields})]
+
+
+class Checked(BaseModel):
+    what: Either
+
+    @model_validator(mode="before")
+    @classmethod
+    def checked(cls, fields: Any) -> Any:
+        assert fields["what"]["id"] == 1
+        return fields
+
+
+class Chosen(BaseModel):
+    what: Annotated[
+        Annotated[ViewModel, Tag("view")] | Annotated[ClickModel, Tag("click")],
+        Discriminator(lambda fields: "click" if fields["id"] == 1 else "view"),
+    ]
+
+
+class Strange(BaseModel):
+    id: str
+
+
+class Refused(BaseModel):
+    what: Strange | HeardBy
+
+
+PLAIN: Any = {"id": 1}
+VIEW, CLICK = ("ViewModel", {"id": 1}), ("ClickModel", {"id": 1})
+FIT: Any = {"what": ClickModel(id=1), "whole": {"id": 1}, "anything": {"id": 1}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        (
+            Plain,
+            {"what": CLICK, "whole": VIEW, "anything": VIEW, "other": VIEW},
+            Plain(**FIT, other=HeardBy(id=1)),
+        ),
+        (Copied, {"what": CLICK}, Copied(what=PLAIN)),
+        (Checked, {"what": CLICK}, Checked(what=PLAIN)),
+        (Chosen, {"what": CLICK}, Chosen(what=PLAIN)),
+        (Refused, {"what": ("Strange", {"id": 1})}, Refused(what=PLAIN)),
+    ],
+)
+def test_a_record_stays_plain_where_its_type_wants_no_instance(
+    kind: Any, value: Any, found: Any
+) -> None:
+    names = ["Strange", "ViewModel", "ClickModel"]
+    first, *others = value
+    schema = record(**{first: [named(name, id="int") for name in names]})
+    schema["fields"] += [{"name": each, "type": names} for each in others]
+
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, json.dumps(schema))(value, VALUE))
+        return await now(AvroDeserializer(registry, type=kind)(data, VALUE))
+
+    assert run(main) == found
+
+
+class Early(BaseModel):
+    what: Late | Later
+
+
+class Late(BaseModel):
+    id: int
+
+
+class Later(BaseModel):
+    id: int = Field(alias="Id")
+
+
+@dataclass
+class Selfish:
+    what: View | Click
+    unknown: NotThere = None  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_classes_that_come_later_are_found() -> None:
+    """For a type that has made no instance yet."""
+    schema = json.dumps(record(what=[named("Late", id="int"), named("Later", id="int")]))
+
+    async def main(registry: SchemaRegistry) -> Any:
+        await registry.register("early", Schema(schema))
+        read = AvroDeserializer(registry, type=Early)
+        return await now(read(frame(1) + b"\x02\x02", VALUE))
+
+    assert run(main) == Early(what=Later(Id=1))
+
+
+def test_a_name_that_is_not_known_hides_no_other_field() -> None:
+    assert made_of(Selfish) == [View | Click, UNKNOWN]

@@ -26,6 +26,7 @@ from pydantic.dataclasses import dataclass as pydantics
 from pydantic_core import core_schema
 from typing_extensions import TypeAliasType, TypedDict
 
+from moldau.client.serdes import models
 from moldau.client.serdes.avro_plain import Misfit
 from moldau.client.serdes.fields import fields_of
 from tests.client.serdes.test_avro_values import record, through
@@ -160,6 +161,16 @@ class Slotted:
     plain: int = 1
 
 
+@dataclass
+class InDict:
+    above: int
+
+
+@pydantics(slots=True)
+class SlottedBelow(InDict):
+    below: int = 2
+
+
 @pydantics
 class Whole:
     s: str
@@ -169,7 +180,7 @@ class Whole:
         return {"s": self.s.upper()}
 
 
-@pytest.mark.parametrize("value", [Hidden("abc", 3), Slotted("abc"), Whole("abc")])
+@pytest.mark.parametrize("value", [Hidden("abc", 3), Slotted("abc"), SlottedBelow(7), Whole("abc")])
 def test_pydantics_dataclasses_are_written_as_they_say(value: Any) -> None:
     dumped = TypeAdapter(type(value)).dump_python(value)
     dumped.pop("length", None)
@@ -217,3 +228,40 @@ def test_what_is_only_checked_keeps_its_class() -> None:
     assert found is not None
     assert found["what"] is found["which"] is heard
     assert [type(each) for each in found["more"]] == [Heard, Seen]
+
+
+class RootedTree(RootModel["list[RootedTree]"]):
+    pass
+
+
+class InTree(BaseModel):
+    tree: RootedTree
+
+
+def test_roots_in_roots_are_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels, value = 40, RootedTree([])
+    for _ in range(levels):
+        value = RootedTree([value])
+    walks, walk = [], models._without_roots
+
+    def counted(part: Any) -> Any:
+        walks.append(part)
+        return walk(part)
+
+    monkeypatch.setattr(models, "_without_roots", counted)
+    tree = InTree(tree=value)
+    assert fields_of(tree) == tree.model_dump()
+    assert len(walks) < 4 * levels
+
+
+def test_all_that_is_dumped_is_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = create_model("Made", one=(Loud, ...), two=(Loud, ...))
+    dumps, dump = [], models._dumped
+
+    def counted(value: Any, **options: Any) -> Any:
+        dumps.append(options)
+        return dump(value, **options)
+
+    monkeypatch.setattr(models, "_dumped", counted)
+    assert fields_of(made(one="a", two="b")) == {"one": "A", "two": "B"}
+    assert len(dumps) == 1

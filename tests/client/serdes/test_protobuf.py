@@ -19,7 +19,12 @@ from moldau.client.serdes import (
     SchemaRegistry,
     SerializationFailed,
 )
-from moldau.client.serdes.protobuf_messages import Messages, messages_of_file, messages_of_text
+from moldau.client.serdes.protobuf_messages import (
+    _TOKEN,
+    Messages,
+    messages_of_file,
+    messages_of_text,
+)
 from moldau.client.serdes.registry.schemas import PROTOBUF
 from moldau.client.serdes.wire import frame
 from tests.client.serdes.test_framed import now, run
@@ -216,6 +221,12 @@ def test_a_path_is_found_by_its_name() -> None:
     assert found.path_of("shop.v1.Order.Lost") is None
     assert found.path_of("other.Order") is None
     assert messages_of_text("message A {}").path_of("A") == (0,)
+    assert messages_of_text("export message A {} local message B {}").path_of("B") == (1,)
+
+
+def test_comments_that_do_not_end_are_looked_through_once() -> None:
+    [whole] = _TOKEN.finditer("/* " * 9)
+    assert whole.group() == "/* " * 9
 
 
 def test_a_descriptor_has_the_names_of_its_text() -> None:

@@ -320,6 +320,25 @@ def test_who_waits_when_it_is_closed_is_told(method: str) -> None:
         world.run_client(main)
 
 
+def test_it_may_be_closed_twice_at_once() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        world.first.stalls = True
+        waiting = asyncio.ensure_future(registry.subjects())
+        await asyncio.sleep(1)
+
+        async def close(turns: int) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await registry.aclose()
+
+        await asyncio.gather(*map(close, range(6)))
+        with pytest.raises(RegistryError, match="is closed"):
+            await waiting
+
+    with RegistryWorld() as world:
+        world.run_client(main)
+
+
 def test_after_it_is_closed_nothing_is_asked_or_made_any_more() -> None:
     async def main(registry: SchemaRegistry) -> None:
         await registry.register("t-value", TEXT)

@@ -299,6 +299,7 @@ class Keyed:
         Keyed({Kind.NUMBER: 1, Kind.TEXT: 2}),
         Keyed({"a": [1.0, math.inf]}),
         Keyed({"a": {math.nan}}),
+        Keyed({math.inf: 1}),
     ],
 )
 def test_what_would_be_changed_in_an_object_is_refused(value: Any) -> None:

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from inspect import get_annotations
 from types import UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    ForwardRef,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 UNKNOWN: Final = object()
 """Stands for what cannot be found out: a name that is not known where the class is."""
+
+_UNRESOLVED: Final = (NameError, AttributeError, TypeError, ValueError, SyntaxError)
 
 
 def reachable(annotation: Any, is_end: Callable[[Any], bool]) -> Iterator[Any]:
@@ -40,7 +53,7 @@ def made_of(annotation: Any) -> list[Any]:
         parts.append(annotation.__value__)
     if isinstance(annotation, type) and _has_types(annotation):
         parts += _types_of(annotation)
-    return parts
+    return [UNKNOWN if isinstance(each, ForwardRef) else each for each in parts]
 
 
 def is_union(annotation: Any) -> bool:
@@ -55,12 +68,63 @@ def _has_types(kind: type[Any]) -> bool:
     return is_dataclass(kind) or is_named_tuple or is_typed_dict or is_object
 
 
+def field_types(kind: Any) -> Iterator[tuple[str, list[str], Any]]:
+    """Of each field its name, what it is called in plain values, and its type. Nothing of what
+    cannot be found out."""
+    for name, info in _pydantic_fields(kind).items():
+        keys = {name, *(each for each in (info.alias, info.validation_alias) if type(each) is str)}
+        metadata = [*info.metadata, *([info] if info.discriminator is not None else [])]
+        typed = Annotated[info.annotation, *metadata] if metadata else info.annotation
+        yield name, list(keys), typed
+    if not _pydantic_fields(kind):
+        renamed = dict[str, str]()
+        if hasattr(kind, "__struct_fields__"):
+            renamed.update(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+        for name, typed in _hints(kind).items():
+            yield name, [renamed.get(name, name)], typed
+
+
 def _types_of(kind: Any) -> list[Any]:
     """Of its fields, with their metadata."""
-    fields = getattr(kind, "model_fields", None) or getattr(kind, "__pydantic_fields__", None)
+    fields = _pydantic_fields(kind)
     if fields:
         return [part for each in fields.values() for part in (each.annotation, *each.metadata)]
+    return list(_hints(kind).values())
+
+
+def _pydantic_fields(kind: Any) -> dict[str, Any]:
+    if getattr(kind, "__pydantic_complete__", True) is False:
+        _complete(kind)
+    return getattr(kind, "model_fields", None) or getattr(kind, "__pydantic_fields__", None) or {}
+
+
+def _complete(kind: Any) -> None:
+    """Finds the classes that were not there yet when it was made, if they are now."""
+    if hasattr(kind, "model_rebuild"):
+        kind.model_rebuild(raise_errors=False)
+    else:
+        from pydantic.dataclasses import rebuild_dataclass
+
+        rebuild_dataclass(kind, raise_errors=False)
+
+
+def _hints(kind: Any) -> dict[str, Any]:
     try:
-        return list(get_type_hints(kind, include_extras=True).values())
-    except (NameError, AttributeError, TypeError, ValueError, SyntaxError):
-        return [UNKNOWN]
+        return get_type_hints(kind, include_extras=True)
+    except _UNRESOLVED:
+        bases = reversed(kind.__mro__)
+        each_alone = (
+            (name, _hint(kind, base, written))
+            for base in bases
+            for name, written in get_annotations(base).items()
+        )
+        return dict(each_alone)
+
+
+def _hint(kind: Any, base: Any, written: Any) -> Any:
+    """Of one field, which `base` has."""
+    alone = type("", (), {"__annotations__": {"": written}, "__module__": base.__module__})
+    try:
+        return get_type_hints(alone, localns={kind.__name__: kind}, include_extras=True)[""]
+    except _UNRESOLVED:
+        return UNKNOWN

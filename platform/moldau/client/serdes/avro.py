@@ -13,12 +13,14 @@ or is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
-from moldau.client.serdes.avro_classes import NAMING, makers_of, told_apart
+from moldau.client.serdes.avro_classes import NAMING, NOWHERE, told_apart
+from moldau.client.serdes.avro_classes import Place as TypePlace
 from moldau.client.serdes.avro_defaults import copied, make_defaults
 from moldau.client.serdes.avro_nested import NestedReader
 from moldau.client.serdes.avro_plain import Misfit
@@ -52,6 +54,8 @@ _PRIMITIVES: Final[dict[type, str]] = {
 _NESTED_BYTES_MAX: Final = 500
 _FITTED_LEVELS_MAX: Final = 750
 _OWN: Final = object()
+_REFUSED: Final = (ValueError, TypeError, LookupError, AttributeError)
+"""What else validators raise, and msgspec."""
 
 
 class AvroSerializer(SchemaSerializer):
@@ -150,7 +154,7 @@ class AvroDeserializer(SchemaDeserializer):
         self._fastavro = need("fastavro", "avro")
         self._schema = None if schema is None else avro_schema(schema)
         self._make = None if type is None else object_reader(type)
-        self._makers = {} if type is None else makers_of(type)
+        self._place = NOWHERE if type is None else TypePlace(type)
 
     async def reader(self, key: SchemaKey) -> Read:
         """Reads through fastavro."""
@@ -170,21 +174,19 @@ class AvroDeserializer(SchemaDeserializer):
         problem = shape.problem(writers)
         if problem is not None:
             raise DeserializationFailed(problem, schema=key)
-        makers = self._makers if shape.has_choices else None
-        if makers:
-            finish.append(lambda value: told_apart(value, makers, names))
+        names_records = shape.has_choices and self._make is not None
         if self._make is not None:
-            finish.append(self._make)
-        finished = _one_after_the_other(finish)
+            finish.append(self._make_of_named(names) if names_records else self._make)
+        finished = _one_after_the_other(finish, key)
         compiled = self._fastavro.schemaless_reader
-        if makers:
+        if names_records:
             compiled = partial(compiled, **NAMING)
 
         def read(data: bytes, at: int) -> Any:
             buffer = BytesIO(data)
             buffer.seek(at)
             if shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX:
-                nested = NestedReader(named, buffer, names_records=bool(makers))
+                nested = NestedReader(named, buffer, names_records=names_records)
                 value = nested.read(writers)
                 if readers is not None:
                     if nested.deepest > _FITTED_LEVELS_MAX:
@@ -205,6 +207,19 @@ class AvroDeserializer(SchemaDeserializer):
 
         return read
 
+    def _make_of_named(self, names: Container[str]) -> Callable[[Any], Any]:
+        """Makes the type of a value in which records are named: with instances of their classes,
+        or if it does not take these, as if they had no names."""
+        make, place = self._make, self._place
+        assert make is not None
+
+        def made(value: Any) -> Any:
+            with suppress(DeserializationFailed, *_REFUSED):
+                return make(told_apart(value, place, names))
+            return make(told_apart(value, NOWHERE, names))
+
+        return made
+
     def _bytes_reader(self, readers: Any) -> Read:
         """Of bytes alone, which have no length before them."""
         fastavro, make = self._fastavro, self._make
@@ -221,14 +236,19 @@ class AvroDeserializer(SchemaDeserializer):
         return read
 
 
-def _one_after_the_other(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any] | None:
+def _one_after_the_other(
+    steps: list[Callable[[Any], Any]], key: SchemaKey
+) -> Callable[[Any], Any] | None:
     """None where there is nothing to do."""
-    if len(steps) < 2:
-        return steps[0] if steps else None
+    if not steps:
+        return None
 
     def all_steps(value: Any) -> Any:
-        for each in steps:
-            value = each(value)
+        try:
+            for each in steps:
+                value = each(value)
+        except RecursionError:
+            raise DeserializationFailed("it is nested too deeply", schema=key) from None
         return value
 
     return all_steps

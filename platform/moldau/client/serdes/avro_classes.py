@@ -4,16 +4,30 @@ What a value looks like does not tell it: two records may have the same fields, 
 type takes the first class that fits. So fastavro says which record of a union it has read, and that
 becomes an instance of its class (a struct gets its tag) before the whole is made.
 
-Records that no class of a union, or more than one, is named after stay as they are, and go by what
-they look like.
+The value and the type are walked together, and an instance is made only where the type has a union
+with its class. Records that no class there, or more than one, is named after stay as they are, and
+go by what they look like; so does all that somebody else looks at first: a validator that runs
+before, a discriminator that is a function, a type that makes its schema itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from typing import Any, Final
+from collections import abc
+from collections.abc import Callable, Container, Iterator
+from functools import cached_property
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Required,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
-from moldau.client.serdes.annotations import is_union, made_of, reachable
+from moldau.client.serdes.annotations import field_types, is_union
 from moldau.client.serdes.typed_json import is_struct, object_reader
 
 Make = Callable[[Any], Any]
@@ -21,44 +35,239 @@ Make = Callable[[Any], Any]
 NAMING: Final = {"return_record_name": True, "return_record_name_override": True}
 """What makes fastavro give a record of a union with others as a tuple of its name and it."""
 
+_LISTS: Final = (list, set, frozenset, abc.Sequence, abc.Set, abc.Collection, abc.Iterable)
+_MAPS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
-def makers_of(type: Any) -> dict[str, Make]:
-    """By their names, what makes the classes between which the unions in a type choose."""
-    classes: dict[str, Any] = {}
-    for part in reachable(type, lambda part: False):
-        if is_union(part):
-            for each in filter(_is_object, reachable(part, _is_object)):
-                known = classes.setdefault(each.__name__, each)
-                if known is not each:
-                    classes[each.__name__] = None  # two are named so
-    return {name: _maker(each) for name, each in classes.items() if each is not None}
+
+class Place:
+    """Where a value goes. `known` are the classes of the whole type."""
+
+    def __init__(self, annotation: Any, known: dict[Any, _Object] | None = None) -> None:
+        self._annotation = annotation
+        self._known = {} if known is None else known
+
+    @cached_property
+    def objects(self) -> list[_Object]:
+        """The classes that may be here."""
+        return [
+            self._known.setdefault(_key(part), _Object(part, self._known))
+            for part in self._parts
+            if _is_object(get_origin(part) or part)
+        ]
+
+    @cached_property
+    def makers(self) -> dict[str, Make]:
+        """By their names, what makes the classes of a union that has nothing else for records."""
+        if any(map(_is_map, self._parts)):
+            return {}
+        names = [each.name for each in self.objects]
+        return {
+            each.name: each.make
+            for each in self.objects
+            if len(names) > 1 and names.count(each.name) == 1 and each.is_made
+        }
+
+    @cached_property
+    def items(self) -> Place:
+        """Of what is in a list."""
+        found = [get_args(part)[:1] for part in self._parts if get_origin(part) in _LISTS]
+        for part in self._parts:
+            if get_origin(part) is tuple:
+                found.append(get_args(part)[:1] if get_args(part)[1:] == (...,) else ())
+        return self._only(found)
+
+    @cached_property
+    def values(self) -> Place:
+        """Of what is in a dict that is no record."""
+        return self._only([get_args(part)[1:] for part in self._parts if _is_map(part)])
+
+    def inside(self, name: str | None) -> dict[str, Place] | None:
+        """The fields of the record of that name; None for what is no record here."""
+        named = self.objects
+        if name in self.makers:
+            named = [each for each in self.objects if each.name == name]
+        if not named:
+            return None
+        is_sure = len(named) == 1 and not any(map(_is_map, self._parts))
+        return named[0].fields if is_sure else {}
+
+    def _only(self, found: list[tuple[Any, ...]]) -> Place:
+        inner = found[0] if len(found) == 1 else ()
+        return Place(inner[0], self._known) if inner else NOWHERE
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        """What it may be; nothing where something may be anything."""
+        parts = list(_parts_of(self._annotation))
+        return parts if all(map(_is_known, parts)) else []
+
+
+NOWHERE: Final = Place(Any)
+
+
+class _Object:
+    """A class with fields, maybe with its arguments."""
+
+    def __init__(self, annotation: Any, known: dict[Any, _Object]) -> None:
+        self._annotation, self._known = annotation, known
+        self._kind = get_origin(annotation) or annotation
+        self.name: str = self._kind.__name__
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether it is not for us to say how it is made."""
+        if is_struct(self._kind):
+            return False
+        from moldau.client.serdes.models import says_itself
+
+        decorators = getattr(self._kind, "__pydantic_decorators__", None)
+        if says_itself(self._kind):
+            return True
+        if decorators is None:
+            inside = [each for base in self._kind.__mro__ for each in vars(base).values()]
+            return any(type(each).__module__.startswith("pydantic._") for each in inside)
+        modes = {each.info.mode for each in decorators.model_validators.values()}
+        return bool(modes - {"after"} or decorators.root_validators)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a dict becomes an instance of it."""
+        return not self.is_closed and not _is_typed_dict(self._kind)
+
+    @cached_property
+    def make(self) -> Make:
+        """What makes an instance of its fields."""
+        if not is_struct(self._kind):
+            return object_reader(self._annotation)
+        config = self._kind.__struct_config__
+        if config.tag is None:
+            return lambda fields: fields
+        return lambda fields: {config.tag_field: config.tag, **fields}
+
+    @cached_property
+    def fields(self) -> dict[str, Place]:
+        """By the names that they have in a record."""
+        if self.is_closed:
+            return {}
+        params = getattr(self._kind, "__parameters__", ())
+        bound = dict(zip(params, get_args(self._annotation), strict=False))
+        changed = _validated(self._kind)
+        return {
+            key: Place(_with_arguments(annotation, bound), self._known)
+            for name, keys, annotation in field_types(self._kind)
+            if name not in changed and "*" not in changed
+            for key in keys
+        }
+
+
+def _key(part: Any) -> Any:
+    """What is in an annotation may be of any type."""
+    try:
+        hash(part)
+    except TypeError:
+        return id(part)
+    return part
 
 
 def _is_object(part: Any) -> bool:
     if not isinstance(part, type):
         return False
+    if hasattr(part, "model_fields"):
+        return not getattr(part, "__pydantic_root_model__", False)
     is_object = hasattr(part, "__struct_fields__") or hasattr(part, "__dataclass_fields__")
-    return is_object or (hasattr(part, "model_fields") and bool(made_of(part)))
+    return is_object or _is_typed_dict(part)
 
 
-def _maker(kind: Any) -> Make:
-    if not is_struct(kind):
-        return object_reader(kind)
-    config = kind.__struct_config__
-    if config.tag is None:
-        return lambda fields: fields
-    return lambda fields: {config.tag_field: config.tag, **fields}
+def _is_typed_dict(part: type[Any]) -> bool:
+    return issubclass(part, dict) and hasattr(part, "__total__")
 
 
-def told_apart(value: Any, makers: dict[str, Make], named: Container[str]) -> Any:
-    """A value with each named record in the class of its name, or without the name."""
-    kind = type(value)
-    if kind is dict:
-        return {key: told_apart(each, makers, named) for key, each in value.items()}
-    if kind is list:
-        return [told_apart(each, makers, named) for each in value]
+def _validated(kind: Any) -> set[str]:
+    """The fields that a validator sees before they are read."""
+    decorators = getattr(kind, "__pydantic_decorators__", None)
+    if decorators is None:
+        return set()
+    checks = decorators.field_validators.values()
+    seeing = [each for each in checks if each.info.mode != "after"]
+    seeing += decorators.validators.values()
+    return {name for each in seeing for name in each.info.fields}
+
+
+def _is_map(part: Any) -> bool:
+    return get_origin(part) in _MAPS
+
+
+def _is_known(part: Any) -> bool:
+    """Whether it is a class with fields, a list or dict of something, or has nothing inside."""
+    origin = get_origin(part)
+    if part is None or origin in (*_LISTS, *_MAPS, tuple, Literal) or _is_object(origin or part):
+        return True
+    if not isinstance(part, type) or issubclass(part, abc.Mapping | tuple):
+        return False
+    return part is not object and not hasattr(part, "__get_pydantic_core_schema__")
+
+
+def _with_arguments(annotation: Any, bound: dict[Any, Any]) -> Any:
+    """For the variables in it."""
+    if isinstance(annotation, TypeVar):
+        return bound.get(annotation, Any)
+    params = getattr(annotation, "__parameters__", ())
+    if not params or isinstance(annotation, type):
+        return annotation
+    return annotation[tuple(bound.get(each, Any) for each in params)]
+
+
+def _parts_of(annotation: Any) -> Iterator[Any]:
+    """The branches of a union, also of one in another, or under another name."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *metadata = get_args(annotation)
+        yield from _parts_of(inner) if all(map(_is_only_checked, metadata)) else (Any,)
+    elif origin in (Required, NotRequired):
+        yield from _parts_of(*get_args(annotation))
+    elif is_union(annotation):
+        for each in get_args(annotation):
+            yield from _parts_of(each)
+    elif hasattr(origin or annotation, "__value__"):
+        alias = origin or annotation
+        bound = dict(zip(alias.__type_params__, get_args(annotation), strict=False))
+        yield from _parts_of(_with_arguments(alias.__value__, bound))
+    elif getattr(annotation, "__pydantic_root_model__", False):
+        root = _Object(annotation, {}).fields.get("root")
+        yield from (Any,) if root is None else _parts_of(root._annotation)
+    else:
+        yield annotation
+
+
+def _is_only_checked(metadata: Any) -> bool:
+    """Whether it sees only what is read already."""
+    discriminator = getattr(metadata, "discriminator", None)
+    if discriminator is not None:
+        return isinstance(discriminator, str)
+    if not hasattr(metadata, "__get_pydantic_core_schema__"):
+        return True
+    from pydantic import AfterValidator, PlainSerializer, Tag, WrapSerializer
+
+    return isinstance(metadata, AfterValidator | PlainSerializer | Tag | WrapSerializer)
+
+
+def told_apart(value: Any, place: Place, named: Container[str]) -> Any:
+    """A value with each named record in the class of its name, or without the name. At `NOWHERE`
+    all are without."""
+    kind, name = type(value), None
     if kind is tuple and len(value) == 2 and isinstance(value[0], str) and value[0] in named:
-        inside = told_apart(value[1], makers, named)
-        make = makers.get(value[0].rpartition(".")[2])
-        return inside if make is None or type(inside) is not dict else make(inside)
-    return value
+        name, value = value[0].rpartition(".")[2], value[1]
+        kind = type(value)
+    if kind is list:
+        return [told_apart(each, place.items, named) for each in value]
+    if kind is not dict:
+        return value
+    fields = place.inside(name)
+    if fields is None:
+        made = {key: told_apart(each, place.values, named) for key, each in value.items()}
+    else:
+        made = {
+            key: told_apart(each, fields.get(key, NOWHERE), named) for key, each in value.items()
+        }
+    make = None if name is None else place.makers.get(name)
+    return made if make is None else make(made)

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, Final
 
 from moldau.client.serdes.avro_plain import Misfit
 from moldau.client.serdes.avro_schemas import marked
 from moldau.client.serdes.avro_values import Values
 from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
+
+_WITH_ITEMS: Final = frozenset((dict, list, tuple))
 
 
 def make_defaults(readers: Mapping[str, Any], writers: Mapping[str, Any]) -> bool:
@@ -28,45 +30,75 @@ def make_defaults(readers: Mapping[str, Any], writers: Mapping[str, Any]) -> boo
     for name, record in readers.items():
         for each in record.get("fields", ()):
             if "default" in each:
-                made.append((record, each, _value(name, each, values, readers)))
-    for _, each, value in made:  # not before: a default is made with those of what is in it
+                is_needed = _may_be_missing(each, record, writers)
+                value = _value_or_json(name, each, values, readers, is_needed=is_needed)
+                made.append((each, value, is_needed))
+    for each, value, _ in made:  # not before: a default is made with those of what is in it
         each["default"] = value
-    return any(
-        isinstance(value, list | dict) and _may_be_missing(each["name"], record, writers)
-        for record, each, value in made
-    )
+    return any(is_needed and isinstance(value, list | dict) for _, value, is_needed in made)
+
+
+def _value_or_json(
+    name: str,
+    field: Mapping[str, Any],
+    values: Values,
+    named: Mapping[str, Any],
+    *,
+    is_needed: bool,
+) -> Any:
+    """ConfigError for what is no value of the field, but only where it would be read as one."""
+    try:
+        return _value(name, field, values, named)
+    except (Misfit, ValueError, TypeError, ArithmeticError) as error:
+        if not is_needed:
+            return field["default"]
+        raise ConfigError(
+            f"the Avro schema has a default that is none: {error}", field=f"{name}.{field['name']}"
+        ) from None
 
 
 def _value(name: str, field: Mapping[str, Any], values: Values, named: Mapping[str, Any]) -> Any:
     fastavro = need("fastavro", "avro")
     alone = {"type": "record", "name": name, "fields": [{"name": "", "type": field["type"]}]}
     schema = {**alone, **marked(named)}
-    try:
-        value = values.defaulted(field["type"], field["default"])
-    except (Misfit, ValueError) as error:
-        raise ConfigError(
-            f"the Avro schema has a default that is none: {error}", field=f"{name}.{field['name']}"
-        ) from None
+    value = values.defaulted(field["type"], field["default"])
     buffer = BytesIO()
     fastavro.schemaless_writer(buffer, schema, {"": value})
     buffer.seek(0)
     return fastavro.schemaless_reader(buffer, schema, None)[""]
 
 
-def _may_be_missing(field: str, record: Mapping[str, Any], writers: Mapping[str, Any]) -> bool:
-    """Whether some record that may be read as this one has no such field."""
-    last = record["name"].rpartition(".")[2]
-    alike = [each for name, each in writers.items() if name.rpartition(".")[2] == last]
-    if "aliases" in record or not alike:
-        return True
-    return any(field not in (theirs["name"] for theirs in each.get("fields", ())) for each in alike)
+def _may_be_missing(
+    field: Mapping[str, Any], record: Mapping[str, Any], writers: Mapping[str, Any]
+) -> bool:
+    """Whether some record that is read as this one has no such field."""
+    lasts = {each.rpartition(".")[2] for each in (record["name"], *record.get("aliases", ()))}
+    names = {field["name"], *field.get("aliases", ())}
+    return any(
+        names.isdisjoint(theirs["name"] for theirs in each["fields"])
+        for name, each in writers.items()
+        if "fields" in each and name.rpartition(".")[2] in lasts
+    )
 
 
 def copied(value: Any) -> Any:
-    """The same, with lists and dicts of its own."""
+    """The same, with lists and dicts of its own, however deep."""
+    left = list[Any]()  # copies, whose items are still shared
+    whole = _copied(value, left)
+    while left:
+        inside = left.pop()
+        for key, each in inside.items() if type(inside) is dict else enumerate(inside):
+            if type(each) in _WITH_ITEMS:
+                inside[key] = _copied(each, left)
+    return whole
+
+
+def _copied(value: Any, left: list[Any]) -> Any:
+    """The outermost level; what is in it is left."""
     kind = type(value)
-    if kind is dict:
-        return {key: copied(each) for key, each in value.items()}
-    if kind is list or kind is tuple:
-        return kind(map(copied, value))
-    return value
+    if kind is tuple:  # of a name and a record
+        return tuple(_copied(each, left) for each in value)
+    if kind is not dict and kind is not list:
+        return value
+    left.append(kind(value))
+    return left[-1]

@@ -121,10 +121,14 @@ def parse_loaded(schema: Any, named: dict[str, Any]) -> Any:
     rest is marked here, or it would not know what is only named, and would refuse defaults that are
     no JSON any more."""
     parsed = need("fastavro", "avro").parse_schema(schema, named_schemas=named)
-    for each in parsed if isinstance(parsed, list) else [parsed]:
-        if isinstance(each, dict):
-            each.update(marked(named))
-    return parsed
+    if isinstance(parsed, list):
+        return [_with_marks(each, named) for each in parsed]
+    return _with_marks(parsed, named)
+
+
+def _with_marks(parsed: Any, named: Mapping[str, Any]) -> Any:
+    """A copy, as it may be one of those that are named, and would be in itself."""
+    return {**parsed, **marked(named)} if isinstance(parsed, dict) else parsed
 
 
 def marked(named: Mapping[str, Any]) -> dict[str, Any]:

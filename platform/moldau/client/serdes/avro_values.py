@@ -398,8 +398,10 @@ class Values:
         kind = schema if isinstance(schema, str) else schema["type"]
         if kind in ("bytes", "fixed") and isinstance(default, str):
             default = default.encode("latin-1")
-        elif kind in ("float", "double") and isinstance(default, str):
-            default = float(default)
+        elif kind in ("float", "double") and type(default) in (str, int):
+            default = _converted(float, default)  # of a whole number the nearest one
+        elif kind == "string" and isinstance(default, str) and _is_uuid(schema):
+            default = _uuid_digits(default)  # in all the ways that one is written
         elif kind == "array" and isinstance(default, list):
             default = [self.defaulted(schema["items"], each) for each in default]
         elif kind == "map" and isinstance(default, dict):
@@ -425,6 +427,21 @@ class Values:
                 name = _named_beside_null(name)
             return value if value is None or name is None else (name, value)
         raise Misfit("a default that the union has was expected", default)
+
+
+def _converted(kind: Callable[[Any], Any], default: Any) -> Any:
+    try:
+        return kind(default)
+    except (ValueError, OverflowError) as error:
+        raise Misfit(str(error), default) from None
+
+
+def _uuid_digits(text: str) -> str:
+    return text.removeprefix("urn:").removeprefix("uuid:").strip("{}").replace("-", "")
+
+
+def _is_uuid(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("logicalType") == "uuid"
 
 
 def _without_null(schema: Any) -> Any:

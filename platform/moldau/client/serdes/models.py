@@ -48,13 +48,16 @@ def model_fields(value: Any, wanted: Container[str]) -> Any:
         return _dumped(value)
     if plan.is_root:
         return _given(plan.fields[0], value, value.root)
-    held = getattr(value, "__dict__", None) or _in_slots(value, plan.fields)
+    held = value.__dict__ if hasattr(kind, "model_fields") else _of_dataclass(value, plan.fields)
+    kept = [each for each in plan.fields if each.name in held and not _left_out(each, held)]
+    names = {each.name for each in kept if each.is_dumped}
+    dumped = _dumped(value, include=names, by_alias=False) if names else {}
     found: dict[str, Any] = {}
-    for each in plan.fields:
-        if each.name in held:
-            inside = held[each.name]
-            if each.is_left_out is None or not each.is_left_out(inside):
-                found[each.key] = _given(each, value, inside)
+    for each in kept:
+        if each.is_dumped:
+            found[each.key] = dumped[each.name]
+        else:
+            found[each.key] = _given(each, value, held[each.name])
     found.update(getattr(value, "__pydantic_extra__", None) or {})
     for each in plan.computed:
         if each.key in wanted:
@@ -62,7 +65,12 @@ def model_fields(value: Any, wanted: Container[str]) -> Any:
     return found
 
 
-def _in_slots(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+def _left_out(field: _Field, held: dict[str, Any]) -> bool:
+    return field.is_left_out is not None and field.is_left_out(held[field.name])
+
+
+def _of_dataclass(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+    """Each may be in a slot, or not."""
     return {each.name: getattr(value, each.name) for each in fields if hasattr(value, each.name)}
 
 
@@ -88,8 +96,12 @@ def _is_root(part: Any) -> bool:
 
 def _without_roots(value: Any) -> Any:
     """What models with a root stand for, also in lists and dicts."""
-    if _is_root(type(value)):
-        return _without_roots(model_fields(value, ()))
+    kind = type(value)
+    if _is_root(kind):
+        given = model_fields(value, ())
+        plan = _plan_of(cast(Hashable, kind))
+        is_without = plan is None or plan.fields[0].is_dumped or plan.fields[0].has_roots
+        return given if is_without else _without_roots(given)
     if type(value) is dict:
         return {_without_roots(key): _without_roots(each) for key, each in value.items()}
     if type(value) in (list, tuple, set, frozenset):
@@ -106,7 +118,7 @@ def _plan_of(kind: Any) -> _Plan | None:
     if is_model and kind.model_dump is not BaseModel.model_dump:
         return None
     decorators = kind.__pydantic_decorators__
-    if decorators.model_serializers or _says_itself(kind):
+    if decorators.model_serializers or says_itself(kind):
         return None
     decorated = {
         name for each in decorators.field_serializers.values() for name in each.info.fields
@@ -141,7 +153,7 @@ def is_model_class(part: Any) -> bool:
     return isinstance(part, type) and "__pydantic_decorators__" in part.__dict__
 
 
-def _says_itself(kind: Any) -> bool:
+def says_itself(kind: Any) -> bool:
     """Whether a class of pydantic's makes its schema itself."""
     from pydantic import BaseModel
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _TOKEN: Final = re.compile(
-    r"//[^\n]*|/\*.*?\*/|(?P<string>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')"
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<string>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')"
     r"|(?P<word>\w[\w.]*)|(?P<sign>[^\s\w])",
     re.DOTALL,
 )
@@ -109,6 +109,8 @@ def _opened(statement: list[str], around: list[_Message]) -> list[_Message]:
     """Whose messages are behind a brace after the statement."""
     if statement[-1:] == ["="]:
         return []  # an option's value, which has none, whatever its words are
+    if statement[:1] in (["export"], ["local"]):  # since edition 2024
+        statement = statement[1:]
     if len(statement) == 2 and statement[0] == "message":
         made = _Message(statement[1])
     elif "group" in statement[:2] and "=" in statement:

@@ -120,7 +120,8 @@ def _refuse_keys(held: dict[Any, Any], written: dict[Any, Any]) -> None:
     kinds = set(map(type, held))
     if kinds == _TEXT:
         return
-    if len(kinds) > 1 or kinds & _NO_KEYS or len(written) < len(held):
+    is_endless = kinds == {float} and any(key - key != 0 for key in held)
+    if is_endless or len(kinds) > 1 or kinds & _NO_KEYS or len(written) < len(held):
         raise SerializationFailed("keys of JSON are text", keys=repr(list(held)))
 
 
@@ -222,10 +223,10 @@ def object_reader(type: type[T]) -> Callable[[Any], T]:
         return convert
     from pydantic import TypeAdapter, ValidationError
 
-    validate = TypeAdapter(type).validate_python
+    validate: Callable[..., T] = TypeAdapter(type).validate_python
     # Avro has the fields' own names; pydantic can be told to take them since 2.11.
-    if _has_aliases(type) and "by_name" in signature(validate).parameters:
-        validate = partial(validate, by_alias=True, by_name=True)
+    if "by_name" in signature(validate).parameters:
+        validate = _by_names(type, validate)
 
     def read(value: Any) -> T:
         try:
@@ -236,14 +237,43 @@ def object_reader(type: type[T]) -> Callable[[Any], T]:
     return read
 
 
-def _has_aliases(type: Any) -> bool:
-    """Whether a field of a model in it is read under another name than its own."""
-    infos = (
-        info
-        for part in reachable(type, lambda part: False)
-        for info in (getattr(part, "__pydantic_fields__", None) or {}).values()
-    )
-    return any(info.validation_alias is not None for info in infos)
+def _by_names(type: Any, validate: Callable[..., T]) -> Callable[[Any], T]:
+    """Reads a field by its name or its alias; where an alias is also another field's name, by the
+    names, or if that fails by both."""
+    from pydantic import ValidationError
+
+    aliases = list(map(_aliases_of, reachable(type, lambda part: False)))
+    if not any(held for _, held in aliases):
+        return validate
+    by_both = partial(validate, by_alias=True, by_name=True)
+    if all(names.isdisjoint(held) for names, held in aliases):
+        return by_both
+
+    def by_name(value: Any) -> T:
+        try:
+            return validate(value, by_alias=False, by_name=True)
+        except ValidationError as error:
+            try:
+                return by_both(value)
+            except ValidationError:
+                raise error from None
+
+    return by_name
+
+
+def _aliases_of(part: Any) -> tuple[set[str], set[str]]:
+    """The names of a model's fields, and what else some are read as. Not where a model is written
+    under its aliases: then no name is meant by one."""
+    fields = getattr(part, "__pydantic_fields__", None) or {}
+    aliases = set[str]()
+    for name, info in fields.items():
+        alias = info.validation_alias
+        for each in getattr(alias, "choices", [alias]):
+            text = getattr(each, "path", [each])[0]
+            if isinstance(text, str) and text != name:
+                aliases.add(text)
+    config = getattr(part, "model_config", None) or getattr(part, "__pydantic_config__", None)
+    return set() if (config or {}).get("serialize_by_alias") else set(fields), aliases
 
 
 def is_struct(type: object) -> bool:

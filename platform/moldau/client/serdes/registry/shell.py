@@ -226,7 +226,8 @@ class Registry:
         self._is_closed = True
         running = list(self._asking.values())
         for scope in self._asking:
-            scope.reschedule(asyncio.get_running_loop().time())
+            if scope.when() is None:  # else it is told already, by who closes at the same time
+                scope.reschedule(asyncio.get_running_loop().time())
         if running:
             await asyncio.wait(running)
         lines = [line for idle in self._idle.values() for line in idle]
