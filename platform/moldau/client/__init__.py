@@ -6,9 +6,9 @@
         await (await producer.send("orders", b"value", key=b"key"))
 
 How it is built, from the wire up: `connection` (one broker), `cluster` (all of them: metadata,
-reconnecting, retrying), then `producer` on the cores `accumulator` and `batches`, `consumer` on the
-cores `positions` and `fetched` and on `group` (membership, offsets, rebalancing) with its
-`assignors`, and `admin`. The cores do no IO, so a test hands them answers
+reconnecting, retrying), then `producer` on the cores `accumulator`, `batches` and `outcomes`,
+`consumer` on the cores `positions`, `topic_life` and `fetched` and on `group` (membership, offsets,
+rebalancing) with its `assignors`, and `admin`. The cores do no IO, so a test hands them answers
 directly; the shells run unchanged in the simulator. Settings have Kafka's names (`settings`).
 
 Importing this package imports none of that: a name is loaded when it is first used.
