@@ -30,7 +30,7 @@ HEARTBEAT_MS: Final = 100
 """As often as members may be told to: how soon they hear of a change is not what is measured."""
 
 ACT_SECONDS_MAX: Final = 60.0
-TIMES: Final = 3
+TIMES: Final = 10
 PAUSE_SECONDS: Final = 0.2
 """Between two acts."""
 TARGET_PAUSE_SECONDS: Final = 1.2

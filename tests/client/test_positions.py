@@ -166,10 +166,10 @@ def test_a_partition_that_is_known_by_no_id_does_not_hide_its_siblings() -> None
     other = TopicPartition("t", 1)
     made, metadata = positions(), cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata, {})
+    made.check_topics(metadata)
     metadata.topics.pop("t")
     made.assign([T0, other])
-    made.check_topics(metadata, {})
+    made.check_topics(metadata)
     assert made.topic_ids([T0, other], metadata) == dict.fromkeys((T0, other), b"o" * 16)
     made.require(other).life.topic_id = b"n" * 16
     assert made.topic_ids([T0, other], metadata) == {T0: b"o" * 16, other: b"n" * 16}
@@ -242,15 +242,15 @@ def test_a_partition_that_comes_back_begins_anew_in_another_topic_only(
     made = positions("latest")
     metadata = cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata, {})
+    made.check_topics(metadata)
     made.require(T0).seek(7)
     topic = metadata.topics.pop("t")
     for _ in range(times):
         made.assign([], from_committed=True)
         made.assign([T0], from_committed=True)
-        made.check_topics(metadata, {})
+        made.check_topics(metadata)
     metadata.topics["t"] = replace(topic, topic_id=(b"n" if is_new else b"o") * 16)
-    assert made.check_topics(metadata, {}) == set()
+    assert made.check_topics(metadata) == set()
     position = made.require(T0)
     assert (position.state, position.position) == (State.COMMITTED, -1)
     made.found_committed(position.asked(), None, -1)
@@ -263,13 +263,13 @@ def test_who_chooses_anew_takes_up_nothing() -> None:
     made = positions("latest")
     metadata = cluster()
     metadata.topics["t"] = Topic("t", b"o" * 16, metadata.topics["t"].partitions)
-    made.check_topics(metadata, {})
+    made.check_topics(metadata)
     made.require(T0).seek(7)
     made.assign([])
     made.begin()
     made.assign([T0])
     metadata.topics["t"] = replace(metadata.topics["t"], topic_id=b"n" * 16)
-    made.check_topics(metadata, {})
+    made.check_topics(metadata)
     assert made.to_look_up(0.0, 0) == {T0: -1}
 
 
@@ -279,7 +279,7 @@ def test_in_a_topic_that_was_made_again_a_partition_begins_anew(waits: bool) -> 
     made.require(T0).seek(5)
     asked = made.require(T0).asked()
     metadata.topics.pop("t")
-    assert made.check_topics(metadata, {}) == set(), "gone, and who knows for how long"
+    assert made.check_topics(metadata) == set(), "gone, and who knows for how long"
     assert made.topic_ids([T0], metadata) == {T0: OLD}
     assert named(made, metadata, NEW) == {T0}
     assert made.current(asked) is None
@@ -303,7 +303,8 @@ def of_topic(topic_id: bytes, *, is_assigned_by_id: bool = False) -> tuple[Posit
 def named(made: Positions, metadata: Metadata, topic_id: bytes) -> set[TopicPartition]:
     """Metadata say that `t` is this one."""
     metadata.topics["t"] = Topic("t", topic_id, cluster().topics["t"].partitions)
-    return made.check_topics(metadata, {T0: 3})
+    made.consumed = lambda: {T0: 3}
+    return made.check_topics(metadata)
 
 
 def begins_at(made: Positions) -> int:

@@ -18,7 +18,7 @@ from moldau.client.topic_life import Former, TopicLife
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 
-_NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
+NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 
 
 class Assigned:
@@ -28,9 +28,9 @@ class Assigned:
         """`reset` is for positions that are unknown or out of range."""
         self.reset = reset
         self._all: dict[TopicPartition, Position] = {}
-        self._left: dict[TopicPartition, Former] = {}
+        self._taken_away: dict[TopicPartition, Former] = {}
         """Where those were that were taken away: their user may get them back."""
-        self.left: Callable[[], Mapping[TopicPartition, int]] = dict
+        self.consumed: Callable[[], Mapping[TopicPartition, int]] = dict
         """How far the user is in those of which not all that was taken was given."""
         self._generations = count()
         self._first_state = State.UNKNOWN
@@ -46,7 +46,7 @@ class Assigned:
         wanted: Iterable[TopicPartition],
         *,
         from_committed: bool = False,
-        ids: Mapping[TopicPartition, Uuid] = _NO_IDS,
+        ids: Mapping[TopicPartition, Uuid] = NO_IDS,
     ) -> None:
         """These and no others; those that stay keep their positions and what is buffered. New ones
         begin at the committed offset, where there is a group that may have one; `ids` where it has
@@ -58,33 +58,31 @@ class Assigned:
             self._settle(before[where])
             former = before[where].as_former()
             if former is not None:
-                self._left[where] = former
+                self._taken_away[where] = former
 
     def _made(self, where: TopicPartition, ids: Mapping[TopicPartition, Uuid]) -> Position:
         """One that is new, or is taken up again, maybe in another topic of its name."""
-        life = TopicLife(self._left.pop(where, None), ids.get(where, ZERO_UUID))
+        life = TopicLife(self._taken_away.pop(where, None), ids.get(where, ZERO_UUID))
         return Position(where, self.reset, self._first_state, self._generations, life)
 
     def _settle(self, position: Position) -> None:
         """Looks whether its user is still in a former topic."""
         if position.life.former is not None:
-            position.life.given(self.left().get(position.where, position.position))
+            position.life.on_given(self.consumed().get(position.where, position.position))
 
     def begin(self) -> None:
         """The user has chosen anew what to read: nothing is taken up again."""
-        self._left.clear()
+        self._taken_away.clear()
 
-    def check_topics(
-        self, metadata: Metadata, left: Mapping[TopicPartition, int]
-    ) -> set[TopicPartition]:
-        """The partitions whose topics are other ones than before; `left` has how far the user is
-        in those of which not all that was taken was given."""
+    def check_topics(self, metadata: Metadata) -> set[TopicPartition]:
+        """The partitions whose topics are other ones than before."""
+        consumed = self.consumed()
         changed = set()
         for each in self:
             topic = metadata.topics.get(each.where.topic)
             if topic is None or topic.topic_id in (ZERO_UUID, each.topic_id):
                 continue
-            offset = left.get(each.where, each.position)
+            offset = consumed.get(each.where, each.position)
             if each.name_topic(topic.topic_id, offset, self.reset, self._first_state):
                 changed.add(each.where)
         return changed
@@ -110,8 +108,8 @@ class Assigned:
         until he is given something of the new one; also of partitions that were taken away."""
         found = {}
         for where in partitions:
-            position, left = self._all.get(where), self._left.get(where)
-            own = ZERO_UUID if left is None else left.topic_id
+            position, former = self._all.get(where), self._taken_away.get(where)
+            own = ZERO_UUID if former is None else former.topic_id
             if position is not None:
                 self._settle(position)
                 own = position.life.given_id

@@ -322,7 +322,7 @@ class Cluster:
         state.task = None
         broken = None if task.cancelled() else task.exception()
         if self.is_closed or task.cancelled():
-            _settle((*state.asked, *state.waiting), _closed_error())
+            _settle((*state.asked, *state.waiting), closed("client"))
         elif broken is not None:
             _settle(state.asked, broken)
             state.failures += 1
@@ -521,7 +521,7 @@ class Cluster:
 
     def _check_open(self) -> None:
         if self.is_closed:
-            raise _closed_error()
+            raise closed("client")
 
     async def aclose(self) -> None:
         """Closes all connections; calls under way fail. May be called again, and ends then what a
@@ -529,7 +529,7 @@ class Cluster:
         self._closing.set()
         if self._refresh_timer is not None:
             self._refresh_timer.cancel()
-        _settle((*self._refresh.asked, *self._refresh.waiting), _closed_error())
+        _settle((*self._refresh.asked, *self._refresh.waiting), closed("client"))
         ending: list[asyncio.Task[Any]] = [
             link.opening for link in self._links.values() if link.opening is not None
         ]
@@ -548,10 +548,6 @@ class Cluster:
 def _look_at(task: asyncio.Task[Connection]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-def _closed_error() -> KafkaError:
-    return closed("client")
 
 
 def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None) -> None:

@@ -213,17 +213,12 @@ class Connection(asyncio.BufferedProtocol):
         """What gets no answer goes to the transport one after the other, as soon as that has
         nothing left to write: so it is known of each whether it is written whole, whenever the
         connection ends."""
-        transport = self._transport
-        assert transport is not None
-        transport.set_write_buffer_limits(0)  # `resume_writing` means that nothing is left
-        while self._handed < len(self._told) and not self.unsent_bytes:
+        while self._handed < len(self._told) and self._has_written_all():
             self._write(self._told[self._handed][0])
             self._handed += 1
             self._is_last_whole = self._has_written_all()
-            if not self._is_last_whole:
-                break
         self._unwritten_bytes, self._shrunk_at = self.unsent_bytes, self.last_used
-        if self._is_last_whole:
+        if self._handed and self._is_last_whole:
             asyncio.get_running_loop().call_soon(self._look_at_the_told)
         else:
             self._watch()
@@ -322,7 +317,8 @@ class Connection(asyncio.BufferedProtocol):
         if unwritten_bytes < self._unwritten_bytes:
             self._shrunk_at = self._clock.monotonic()
         self._unwritten_bytes = unwritten_bytes
-        self._is_last_whole = not unwritten_bytes
+        if not unwritten_bytes:
+            self._is_last_whole = True
         for on_written in self._written():
             on_written(None)
         if self._handed < len(self._told) and not self.is_closed:
@@ -331,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
     def _written(self) -> list[OnWritten]:
         """Takes out what is written whole."""
         count = self._handed - (not self._is_last_whole)
-        self._handed -= max(0, count)
+        self._handed -= count
         return [self._told.popleft()[1] for _ in range(count)]
 
     # Called by the transport
@@ -339,6 +335,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(0)  # `resume_writing` means that nothing is left
         if self.is_closed:
             self._transport.abort()
 

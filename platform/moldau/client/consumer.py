@@ -29,6 +29,7 @@ from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
 from moldau.client.arguments import partitions_in, positive, seconds
+from moldau.client.assigned import NO_IDS
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
@@ -66,7 +67,6 @@ from moldau.runtime import Clock, Runtime
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
-_NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -141,7 +141,7 @@ class Consumer(ConsumerPositions):
         reset = parse_reset(settings[rows.auto_offset_reset])
         self._positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
         self._out.is_paused = self._positions.is_paused
-        self._positions.left = self._out.consumed
+        self._positions.consumed = self._out.consumed
         self._fetcher = Fetcher(runtime, self._cluster, self._positions, settings)
         self._metrics = ConsumerMetrics(
             runtime.clock,
@@ -278,7 +278,7 @@ class Consumer(ConsumerPositions):
         self._read(wanted)
 
     def _read(
-        self, wanted: Sequence[TopicPartition], ids: Mapping[TopicPartition, Uuid] = _NO_IDS
+        self, wanted: Sequence[TopicPartition], ids: Mapping[TopicPartition, Uuid] = NO_IDS
     ) -> None:
         before = {each.where for each in self._positions}
         topics = {where.topic for where in wanted} | self._interest.names
@@ -292,8 +292,7 @@ class Consumer(ConsumerPositions):
         self._fetcher.soon()
 
     def _check_topics(self) -> None:
-        left = self._out.consumed()
-        self._out.drop(self._positions.check_topics(self._cluster.metadata, left))
+        self._out.drop(self._positions.check_topics(self._cluster.metadata))
 
     def _metadata_came(self) -> None:
         self._check_topics()

@@ -175,7 +175,7 @@ class Position:
         behind it would leave out what he has never seen. So it begins at its beginning, unless the
         user decides or the group has committed something."""
         is_known_first = self.topic_id == ZERO_UUID
-        back_at = self.life.name(topic_id, offset if self.position >= 0 else -1, self.epoch)
+        back_at = self.life.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
         former = self.life.former
         is_same = former is None or former.topic_id == topic_id
         begins_at = look_up if is_same or look_up.is_none else BEGINNING

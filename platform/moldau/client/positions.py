@@ -15,7 +15,7 @@ does not have yet or any more is asked of the leader before it counts as out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,6 @@ from moldau.client.position import Asked, Position, State
 from moldau.client.reset import Reset
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import Uuid
 from moldau.protocol.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ _LONG_S: Final = 10.0
 _MISSING_S: Final = 5.0
 """After this long a user hears of a topic or partition that there is not; it is looked for on."""
 _LOOKED_UP: Final = (State.COMMITTED, State.UNKNOWN, State.VALIDATING)
-_NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -446,7 +444,7 @@ class Positions(Assigned):
                 self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
             else:
                 if position.life.former is not None:
-                    position.life.taken(part.records[0].offset)
+                    position.life.on_taken(part.records[0].offset)
                 found.append(part)
                 count += len(part.records)
         return count

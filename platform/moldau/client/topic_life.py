@@ -11,7 +11,7 @@ behind tell of the old one once more. So what he knows is kept beside what the p
                                             may have read on meanwhile
     a position is found in this topic       stays; its user was told
     it is taken away, and assigned again    goes with it; others may have read on
-    a record of this topic is given         none, as soon as anybody asks (`given`): what was
+    a record of this topic is given         none, as soon as anybody asks (`on_given`): what was
                                             taken of it and lies here still was not given
     the user seeks                          none; where the group has given another topic than the
                                             one that has the name, where he has sought in that
@@ -59,12 +59,12 @@ class TopicLife:
         self.former = former
         self._begins_at = -1
 
-    def taken(self, offset: int) -> None:
+    def on_taken(self, offset: int) -> None:
         """A record of the topic that is there, with a former one, was taken to be given."""
         if self._begins_at < 0:
             self._begins_at = offset
 
-    def given(self, offset: int) -> None:
+    def on_given(self, offset: int) -> None:
         """How far the user is in what was taken: behind its first record he is in this topic."""
         if 0 <= self._begins_at < offset:
             self.former = None
@@ -80,10 +80,10 @@ class TopicLife:
         """Of which topic the user's offsets are; ZERO_UUID where nobody knows."""
         return self.topic_id if self.former is None else self.former.topic_id
 
-    def name(self, topic_id: Uuid, offset: int, epoch: int) -> Former | None:
+    def on_topic(self, topic_id: Uuid, offset: int, epoch: int) -> Former | None:
         """Metadata have this id, which is news; the user is at `offset`, or -1. Gives where it goes
         on if that is where it was before."""
-        self.given(offset)
+        self.on_given(offset)
         self._begins_at = -1
         own = self.assigned_id if self.topic_id == ZERO_UUID else self.topic_id
         is_there = self.former is None or self.former.topic_id == own

@@ -8,7 +8,7 @@ is renamed fails here and not silently.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -99,9 +99,7 @@ def commits_old_offsets_to_new_topics() -> Mutation:
 def reads_on_in_a_new_topic() -> Mutation:
     """A topic that was made again is read from where the old one was."""
 
-    def check_topics(
-        self: Positions, metadata: Metadata, left: Mapping[TopicPartition, int]
-    ) -> set[TopicPartition]:
+    def check_topics(self: Positions, metadata: Metadata) -> set[TopicPartition]:
         return set()
 
     return patch.object(Positions, "check_topics", check_topics)

@@ -102,10 +102,10 @@ def _without_roots(value: Any) -> Any:
         plan = _plan_of(cast(Hashable, kind))
         is_without = plan is None or plan.fields[0].is_dumped or plan.fields[0].has_roots
         return given if is_without else _without_roots(given)
-    if type(value) is dict:
+    if kind is dict:
         return {_without_roots(key): _without_roots(each) for key, each in value.items()}
-    if type(value) in (list, tuple, set, frozenset):
-        return type(value)(map(_without_roots, value))
+    if kind in (list, tuple, set, frozenset):
+        return kind(map(_without_roots, value))
     return value
 
 
