@@ -12,13 +12,14 @@ import pytest
 from moldau.client import Deliveries, Producer, Sent, SentRange
 from moldau.client.batches import Batch
 from moldau.client.delivery import error_of, ranges_of, sent_of
+from moldau.client.metadata import TopicPartition
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from tests.client.scripted import Log
-from tests.client.test_accumulator import T0, T1, Sender, forget, metadata, sequence
+from tests.client.test_accumulator import T0, Sender, forget, metadata, sequence
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 SEEDS = 300
@@ -248,7 +249,7 @@ def test_a_limit_is_learned_by_few_refusals_and_then_kept() -> None:
 
 def test_a_batch_that_has_to_wait_is_reckoned_with_once() -> None:
     sender = wide(request_bytes=1000, codec="LZ4")
-    sender.metadata = metadata((1, 1))
+    sender.metadata = metadata((1, 1, 1, 1))
     large = begin(sender, numbers(0, 40))
     assert sender.sent() == [large]
     sender.refuse(large, TOO_LARGE)
@@ -257,11 +258,11 @@ def test_a_batch_that_has_to_wait_is_reckoned_with_once() -> None:
             sender.acknowledge(part)
     fit = sender.accumulator._fits[sender.accumulator.queue(T0)]
     ratios = set()
-    others = [sender.send(T1, bytes(each) * 900) for each in (b"a", b"b", b"c")]
+    others = [sender.send(TopicPartition("t", index), bytes(900)) for index in (1, 2, 3)]
     begin(sender, [bytes(50)] * 4)
     for other in others:
         (request,) = sender.drain(room={1: 1}).requests
-        assert request.batches == [other], "the one of the other partition goes first"
+        assert request.batches == [other], "those of the other partitions go first"
         ratios.add(fit.ratio)
     assert len(ratios) == 1
 

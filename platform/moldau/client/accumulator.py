@@ -244,19 +244,23 @@ class Accumulator(Outcomes):
         for queue in list(self._busy):
             if queue.held:
                 self._settle_held(queue)
-            if queue.needs_restart(self.identity) and not self._restart(queue):
+            if now < queue.not_before and _has_another_leader(queue, metadata):
+                queue.not_before = 0.0
+            if not self._may_send(queue, now):
                 continue
-            if not queue.may_send(now, self.options.in_flight_max):
-                continue
-            leader = metadata.leader_of(queue.where)
-            if leader == NO_LEADER:
-                self._put_off(queue, now)
+            known = metadata.partition(queue.where)
+            if known is None or known.leader == NO_LEADER:
+                queue.leaderless += 1
+                self._put_off(queue, queue.leaderless, now)
                 _note_leaderless(queue, metadata)
                 drained.has_leaderless = True
-            elif leader not in room:
-                drained.unreachable.add(leader)
+                continue
+            queue.leaderless = 0
+            queue.leader_epoch = known.leader_epoch
+            if known.leader not in room:
+                drained.unreachable.add(known.leader)
             else:
-                candidates.setdefault(leader, []).append(queue)
+                candidates.setdefault(known.leader, []).append(queue)
         for node_id, queues in candidates.items():
             drained.requests += self._requests(now, node_id, queues, room[node_id])
         for queue in self._busy:
@@ -281,22 +285,48 @@ class Accumulator(Outcomes):
             batches: list[Batch] = []
             size = 0
             for queue in queues:
-                if not queue.may_send(now, self.options.in_flight_max):
+                batch = self._take(queue, now, size)
+                if batch is None:
                     continue
-                if queue in self._fits:
-                    self._fit(queue, self._fits[queue])
-                size_next = queue.waiting[0].reserved_bytes
-                if batches and size + size_next > self.options.request_bytes:
-                    continue
-                batches.append(queue.take(self.identity))
-                size += size_next
+                batches.append(batch)
+                size += batch.reserved_bytes
                 if self._is_due(queue, now):
                     self.seal(queue)
             if not batches:
                 return
-            queues.append(queues.pop(0))  # another one is first in the next request
+            self._goes_last(queues)
             room -= 1
             yield ToSend(node_id, batches)
+
+    def _goes_last(self, queues: list[PartitionQueue]) -> None:
+        """Another one is first in the next request, in this turn or in a later one. Else those
+        behind would get only what room the first leave them."""
+        first = queues.pop(0)
+        queues.append(first)
+        if first in self._busy:
+            self._busy[first] = self._busy.pop(first)
+
+    def _take(self, queue: PartitionQueue, now: float, size: int) -> Batch | None:
+        """The queue's next batch, if it may go out now and there is room for it in a request that
+        has so many bytes already. One that cannot be built fails, and the next one goes."""
+        while self._may_send(queue, now):
+            try:
+                if queue in self._fits:
+                    self._fit(queue, self._fits[queue])
+                size_next = queue.waiting[0].reserved_bytes
+                if size and size + size_next > self.options.request_bytes:
+                    return None
+                return queue.take(self.identity)
+            except KafkaError as error:
+                untold = self._fail(queue, queue.waiting.popleft(), error)
+                self._untold += [untold] if untold is not None else []
+        return None
+
+    def _may_send(self, queue: PartitionQueue, now: float) -> bool:
+        """Whether its first batch may go out now. It begins anew before, if it has to and can."""
+        if queue.needs_restart(self.identity) and not self._restart(queue):
+            return False
+        return queue.may_send(now, self.options.in_flight_max)
 
     def _fit(self, queue: PartitionQueue, fit: Fit) -> None:
         """Splits what would be refused for its size, before it is sent for the first time."""
@@ -305,11 +335,11 @@ class Accumulator(Outcomes):
             if batch.was_sent or batch.count == 1:
                 return
             if batch.data is None:
-                batch.build(NO_PRODUCER)
+                batch.build()
                 fit.built(batch)
             if not fit.is_too_large(batch):
                 return
-            self._split(queue, queue.waiting.popleft(), fit)
+            self._split(queue, batch, fit)
 
     def _seal_what_is_due(self, now: float) -> None:
         everything = self.is_flushing or not self.has_room
@@ -335,6 +365,14 @@ class Accumulator(Outcomes):
             return False
         queue.restart(self.identity)
         return True
+
+    def expire(self, now: float) -> list[Batch]:
+        """As its base says, of what takes records still as well: a linger may be that long."""
+        created_by = now - self.options.delivery_timeout_s
+        for queue in self._busy:
+            if queue.open is not None and queue.open.created <= created_by:
+                self.seal(queue)
+        return super().expire(now)
 
     def next_wake(self, now: float) -> float | None:
         """When `drain` or `expire` would have something to do, if nothing else happens."""
@@ -403,6 +441,17 @@ def _fill(run: Run, builder: BatchBuilder, start: int) -> int:
         if builder.count == count:
             raise
         return builder.count - count
+
+
+def _has_another_leader(queue: PartitionQueue, metadata: Metadata) -> bool:
+    """Whether the first batch that waits was not sent yet to who leads the partition now."""
+    known = metadata.partition(queue.where)
+    return (
+        known is not None
+        and known.leader != NO_LEADER
+        and bool(queue.waiting)
+        and known.leader_epoch != queue.waiting[0].leader_epoch
+    )
 
 
 def _note_leaderless(queue: PartitionQueue, metadata: Metadata) -> None:

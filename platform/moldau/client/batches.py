@@ -31,16 +31,20 @@ A batch that is too large for the broker gives its place, its numbers and its se
 They are sent again as any other is, so what was under way behind them is refused, and comes after
 them. If nobody knows whether the broker has the whole, nobody does of the parts either, and none
 may go on under another epoch.
+
+A batch has its bytes before it has its number and its place in the sequence. So one that cannot be
+built, which fails, leaves no gap behind.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from moldau.client.metadata import TopicPartition
-from moldau.errors.codes import KafkaError
+from moldau.client.metadata import NO_EPOCH, TopicPartition
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer, stamp_producer
 
@@ -66,12 +70,14 @@ class Batch:
         "is_done",
         "is_unsure",
         "last_error",
+        "leader_epoch",
         "number",
         "on_done",
         "parts",
         "place",
         "producer",
         "reserved_bytes",
+        "stamped",
         "timestamp",
         "told",
         "was_tried",
@@ -89,7 +95,12 @@ class Batch:
         self.count = 0
         self.number = _NOT_SENT
         self.attempts = 0
+        self.leader_epoch = NO_EPOCH
+        """Of the leader that it was sent to last."""
         self.producer = NO_PRODUCER
+        """Who sends it, and where in the sequence."""
+        self.stamped = NO_PRODUCER
+        """The same as its bytes say it."""
         self.reserved_bytes = 0
         self.is_done = False
         self.is_unsure = False
@@ -117,16 +128,17 @@ class Batch:
         """Whether the broker may have it."""
         return self.number != _NOT_SENT
 
-    def build(self, producer: Producer) -> bytearray:
-        """The bytes to send, with these sequence numbers; made once, stamped anew if they moved."""
-        if self.data is None:
-            assert self.builder is not None
-            self.data = self.builder.build(producer=producer)
-            self.builder = None
-        elif producer != self.producer:
-            stamp_producer(self.data, producer)
-        self.producer = producer
-        return self.data
+    def build(self) -> None:
+        """Makes the bytes to send: once, and stamps them anew if its sequence moved. KafkaError if
+        they cannot be made; then they never can, for the records may be spent."""
+        with building(self):
+            if self.data is None:
+                assert self.builder is not None
+                self.data = self.builder.build(producer=self.producer)
+                self.builder = None
+            elif self.stamped != self.producer:
+                stamp_producer(self.data, self.producer)
+        self.stamped = self.producer
 
     def drop(self) -> None:
         """Its records are not needed any more. Who waits for one keeps the batch, not these."""
@@ -205,15 +217,32 @@ def _takes_none(*_: object) -> None:
     """A batch that has ended."""
 
 
+@contextmanager
+def building(batch: Batch) -> Iterator[None]:
+    """Whatever fails in the block, for want of memory say, tells which records it was about."""
+    try:
+        yield
+    except Exception as error:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "the producer could not make these records into a batch to send",
+            topic=batch.where.topic,
+            partition=batch.where.partition,
+            records=batch.count,
+            why=repr(error),
+        ) from error
+
+
 class PartitionQueue:
     """A partition's batches. `open` takes records; `waiting` are complete and in order."""
 
     __slots__ = (
-        "failures",
         "held",
         "in_flight",
         "is_blocked",
         "is_known",
+        "leader_epoch",
+        "leaderless",
         "lost_number",
         "must_restart",
         "next_sequence",
@@ -248,8 +277,12 @@ class PartitionQueue:
         """Whether the broker is known to know this producer; see `forget`."""
         self.is_blocked = False
         """Whether more was complete at the last turn than could be sent."""
-        self.failures = 0
+        self.leader_epoch = NO_EPOCH
+        """Of the leader that its batches go to."""
+        self.leaderless = 0
+        """How often in a row nobody was known to lead it."""
         self.not_before = 0.0
+        """Until when the first batch that waits is put off."""
 
     @property
     def is_empty(self) -> bool:
@@ -288,25 +321,35 @@ class PartitionQueue:
         self.waiting.append(batch)
 
     def take(self, identity: Producer) -> Batch:
-        """The next batch to send, numbered, sequenced (if `identity` is one) and built."""
-        batch = self.waiting.popleft()
-        if not batch.was_sent:
+        """The next batch to send, sequenced (if `identity` is one), built and numbered. KafkaError
+        when it cannot be built: then nothing has changed, and it is the first still."""
+        batch = self.waiting[0]
+        if batch.was_sent:
+            batch.build()
+        else:
+            batch.producer = self._next_producer(identity)
+            batch.build()
             batch.number = self.numbered
             self.numbered += 1
-            batch.build(self._sequence(identity, batch.count))
+            self._count(batch)
+        self.waiting.popleft()
         self.in_flight.append(batch)
+        batch.leader_epoch = self.leader_epoch
         batch.attempts += 1
         return batch
 
-    def _sequence(self, identity: Producer, count: int) -> Producer:
+    def _next_producer(self, identity: Producer) -> Producer:
+        """Who sends what comes next in the sequence."""
         if identity.id == NO_PRODUCER.id:
             self.is_known = True
             return NO_PRODUCER
         if self.producer_id == NO_PRODUCER.id:
             self.producer_id, self.producer_epoch = identity.id, identity.epoch
-        sequence = self.next_sequence
-        self.next_sequence = (sequence + count) & _SEQUENCE_MASK
-        return Producer(self.producer_id, self.producer_epoch, sequence)
+        return Producer(self.producer_id, self.producer_epoch, self.next_sequence)
+
+    def _count(self, batch: Batch) -> None:
+        """The sequence goes on behind this one."""
+        self.next_sequence = (self.next_sequence + batch.count) & _SEQUENCE_MASK
 
     def belongs_to(self, topic_id: Uuid) -> None:
         """Its topic has this id. If it had another, it was deleted and made again: what is under
@@ -344,7 +387,8 @@ class PartitionQueue:
         self.next_sequence = 0
         for batch in self.waiting:
             if batch.was_sent:
-                batch.build(self._sequence(identity, batch.count))
+                batch.producer = self._next_producer(identity)
+                self._count(batch)
 
     @property
     def oldest_created(self) -> float | None:
@@ -378,8 +422,11 @@ class PartitionQueue:
         self.waiting.insert(place, batch)
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
-        """`parts` stand where the batch stood, which is in no list any more."""
+        """`parts` stand where the batch stood: one that was sent is in no list any more, any other
+        is the first that waits."""
         if not batch.was_sent:
+            first = self.waiting.popleft()
+            assert first is batch
             self.waiting.extendleft(reversed(parts))
             return
         more = len(parts) - 1
@@ -392,7 +439,7 @@ class PartitionQueue:
         producer = batch.producer
         for number, part in enumerate(parts, batch.number):
             part.number = number
-            part.build(producer)
+            part.producer = producer
             if producer.id != NO_PRODUCER.id:
                 sequence = (producer.base_sequence + part.count) & _SEQUENCE_MASK
                 producer = producer._replace(base_sequence=sequence)

@@ -5,7 +5,12 @@ Invariants: a batch ends exactly once, acknowledged or failed, and gives its mem
 acknowledged only if the broker has it, and with idempotence nothing is stored twice, whatever is
 sent again; a batch whose time ran out while it was under way is failed, but keeps its place until
 the broker's answer says what became of it; a batch that is too large for the broker ends with the
-last of the parts that are sent instead (splitting.py says how large these are).
+last of the parts that are sent instead (splitting.py says how large these are); one that cannot be
+built fails alone.
+
+A batch that is refused for a while goes again after a wait that grows with its own tries (KIP-580),
+for what is refused with it waits behind it anyway. It does not wait for a leader that it was not
+sent to yet, whether an answer named that one (KIP-951) or newer metadata (`Accumulator.drain`).
 
 A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER may mean three things.
 1. Something before the batch is missing that is still to be sent, or is held: it is sent again.
@@ -76,7 +81,6 @@ class Outcomes:
         queue.in_flight.remove(batch)
         self.trouble = None
         queue.is_known = True
-        queue.failures = 0
         queue.not_before = 0.0
         untold = None if batch.is_done else batch.finish(base_offset, timestamp)
         self._release(queue, batch)
@@ -115,22 +119,27 @@ class Outcomes:
                 self._settle_held(queue)
                 return None
         if error.code in TOO_LARGE and batch.count > 1 and not batch.is_done:
-            self._too_large(queue, batch)
-            return None
+            return self._too_large(queue, batch)
         if not batch.is_done and self._may_retry(queue, batch, error):
             queue.put_back(batch)
-            self._put_off(queue, now)
+            if queue.waiting[0] is batch:
+                self._put_off(queue, batch.attempts, now)
             return None
         return self._fail(queue, batch, error)
 
-    def _too_large(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Its parts are sent instead, as if they had not been tried yet."""
+    def _too_large(self, queue: PartitionQueue, batch: Batch) -> Batch | None:
+        """Its parts are sent instead, as if they had not been tried yet. If they cannot be made, it
+        has failed; it is returned if nobody was told."""
         fit = self._fits.get(queue)
         if fit is None:
             fit = self._fits[queue] = Fit(batch)
         else:
             fit.refused(batch)
-        self._split(queue, batch, fit)
+        try:
+            self._split(queue, batch, fit)
+        except KafkaError as error:
+            return self._fail(queue, batch, error)
+        return None
 
     def _split(self, queue: PartitionQueue, batch: Batch, fit: Fit) -> None:
         parts = split(batch, fit.size_bytes_max, self.options.codec, self.options.level)
@@ -172,9 +181,8 @@ class Outcomes:
         queue.must_restart = True
         return batch.attempts == 1
 
-    def _put_off(self, queue: PartitionQueue, now: float) -> None:
-        queue.failures += 1
-        queue.not_before = now + self._backoff.wait_s(queue.failures, self._random)
+    def _put_off(self, queue: PartitionQueue, tries: int, now: float) -> None:
+        queue.not_before = now + self._backoff.wait_s(tries, self._random)
 
     # No answer in time
 

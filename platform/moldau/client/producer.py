@@ -127,6 +127,9 @@ class Producer(ProducerTopics):
         """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
         serializer, partitioner or interceptor that cannot be had."""
         self._given.tell("producer", self.settings)
+        raised = rows.raised_delivery(self.settings)
+        if raised is not None:
+            LOG.warning("producer: %s", raised)
         runtime = self._world.enter()
         settings = self.settings
         self._runtime = runtime
@@ -576,7 +579,7 @@ def _accumulator_options(settings: Settings) -> Options:
         request_bytes=settings[rows.max_request_size],
         memory_bytes=settings[rows.buffer_memory],
         linger_s=settings[rows.linger_ms] / 1000,
-        delivery_timeout_s=settings[rows.delivery_timeout_ms] / 1000,
+        delivery_timeout_s=rows.longest_delivery_ms(settings) / 1000,
         in_flight_max=settings[rows.max_in_flight],
         is_idempotent=rows.idempotent(settings),
         codec=codec,

@@ -152,9 +152,9 @@ class ProducerMetrics:
             if sampled is None:
                 sampled = self._batches[topic] = Sampled(*self._window, 5)
             assert batch.data is not None
-            size, count = batch.reserved_bytes, batch.count
-            ratio = len(batch.data) / size
-            sampled.add(now, count, size, ratio, (now - batch.created) * 1000, size / count)
+            size, before, count = len(batch.data), batch.reserved_bytes, batch.count
+            queue_ms = (now - batch.created) * 1000
+            sampled.add(now, count, size, size / before, queue_ms, before / count)
 
     def answered(
         self, node_id: int, batches: list[Batch], sent_at: float, throttle_ms: int
@@ -197,13 +197,12 @@ class ProducerMetrics:
     def kafka_metrics(self) -> dict[str, dict[str, float]]:
         """Everything, by group and name; groups of a topic or node end in its name."""
         found = {CLIENT: {name: measure() for name, measure in self._measures.items()}}
-        for topic, of in self._batches.items():
+        for topic in dict.fromkeys((*self._batches, *self._errors)):
+            of = self._batches.get(topic)
             found[f"{TOPIC}.{topic}"] = {
-                "record-send-rate": of.rate(RECORDS),
-                "record-send-total": of.totals[RECORDS],
-                "byte-rate": of.rate(SIZE),
-                "byte-total": of.totals[SIZE],
-                "compression-rate": average([of], RATIO),
+                **_rate_and_total("record-send", of, RECORDS),
+                **_rate_and_total("byte", of, SIZE),
+                "compression-rate": _NAN if of is None else average([of], RATIO),
                 **_rate_and_total("record-retry", self._retries.get(topic)),
                 **_rate_and_total("record-error", self._errors.get(topic)),
             }
@@ -223,9 +222,9 @@ class ProducerMetrics:
     def _declare(self) -> None:
         batches, requests = self._batches, self._requests
         of_batches = (
-            ("batch-size", "Bytes of a batch before compression", SIZE),
+            ("batch-size", "Bytes of a batch after compression", SIZE),
             ("record-queue-time", "Milliseconds a batch waited to be sent", QUEUE_MS),
-            ("record-size", "Bytes of a record, by the averages of batches", RECORD_SIZE),
+            ("record-size", "Bytes of an uncompressed record, by averages of batches", RECORD_SIZE),
             ("compression-rate", "Bytes of a batch after compression by those before", RATIO),
         )
         of_requests = (
@@ -270,7 +269,7 @@ def _totalled(among: Mapping[Any, Sampled]) -> Measure:
     return lambda: sum(each.totals[0] for each in among.values())
 
 
-def _rate_and_total(name: str, sampled: Sampled | None) -> dict[str, float]:
+def _rate_and_total(name: str, sampled: Sampled | None, index: int = 0) -> dict[str, float]:
     if sampled is None:
         return {f"{name}-rate": 0.0, f"{name}-total": 0.0}
-    return {f"{name}-rate": sampled.rate(), f"{name}-total": sampled.totals[0]}
+    return {f"{name}-rate": sampled.rate(index), f"{name}-total": sampled.totals[index]}

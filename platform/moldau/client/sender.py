@@ -226,7 +226,8 @@ class Sender:
         self._timer = self._loop.call_at(when, self._drain)
 
     def _drain(self) -> None:
-        """Sends what may be sent, fails what is too late, and sets the timer for what comes."""
+        """Sends what may be sent, fails what is too late, and sets the timer for what comes, also
+        where something goes wrong that nobody reckoned with."""
         self._drain_is_due = False
         self._filled = 0
         if self._timer is not None:
@@ -235,6 +236,14 @@ class Sender:
         if self.is_closed:
             return
         now = self._clock.monotonic()
+        try:
+            self._send_what_may_go(now)
+        finally:
+            wake = self._accumulator.next_wake(now)
+            if wake is not None:
+                self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
+
+    def _send_what_may_go(self, now: float) -> None:
         self._note_untold(self._accumulator.expire(now))
         room = self._request_room()
         drained = self._accumulator.drain(now, self._cluster.metadata, room)
@@ -250,9 +259,6 @@ class Sender:
                 self._opening.add(node_id)
                 self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
         self._wake_senders()
-        wake = self._accumulator.next_wake(now)
-        if wake is not None:
-            self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
 
     def _request_room(self) -> dict[int, int]:
         """How many requests each broker takes now."""

@@ -88,6 +88,8 @@ from moldau.config import (
     SettingTable,
     at_least,
     between,
+    either,
+    exactly,
     list_of,
     one_of,
     overrides,
@@ -222,7 +224,7 @@ compression_gzip_level = Setting(
     INT,
     -1,
     "The level for gzip; -1 is the library's default.",
-    check=between(-1, 9),
+    check=either(exactly(-1), between(1, 9)),
 )
 compression_lz4_level = Setting(
     "compression.lz4.level", INT, 9, "The level for lz4.", check=between(1, 17)
@@ -277,7 +279,8 @@ delivery_timeout_ms = Setting(
     "delivery.timeout.ms",
     INT,
     120_000,
-    "After this long, retries included, a record that was not acknowledged has failed.",
+    "After this long, retries included, a record that was not acknowledged has failed. At least "
+    "linger.ms + request.timeout.ms: if it is not given and they are more, it is as long as these.",
     check=at_least(1),
 )
 
@@ -309,8 +312,26 @@ def _idempotence_needs(settings: Settings) -> str | None:
     return None
 
 
+def longest_delivery_ms(settings: Settings) -> int:
+    """`delivery.timeout.ms`; as in Kafka it is raised to what one request takes after the linger,
+    if it was not given."""
+    return max(settings[delivery_timeout_ms], _one_request_ms(settings))
+
+
+def raised_delivery(settings: Settings) -> str | None:
+    """What a user should hear of it, where it was raised."""
+    ms = longest_delivery_ms(settings)
+    if ms == settings[delivery_timeout_ms]:
+        return None
+    return f"delivery.timeout.ms is raised to linger.ms + request.timeout.ms, which is {ms}"
+
+
+def _one_request_ms(settings: Settings) -> int:
+    return min(settings[linger_ms] + settings[request_timeout_ms], _INT_MAX)
+
+
 def _delivery_outlasts_a_request(settings: Settings) -> str | None:
-    least = settings[linger_ms] + settings[request_timeout_ms]
+    least = _one_request_ms(settings)
     if settings[delivery_timeout_ms] >= least or not settings.is_given(delivery_timeout_ms):
         return None
     return f"delivery.timeout.ms must be linger.ms + request.timeout.ms ({least}) or more"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.client.batches import Batch
+from moldau.client.batches import Batch, building
 from moldau.records import BatchBuilder, Codec, Row, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
 
@@ -62,20 +62,25 @@ def _ratio(batch: Batch) -> float:
 
 def split(batch: Batch, size_bytes_max: int, codec: Codec, level: int | None) -> list[Batch]:
     """Two parts at least, in order, each of at most so many bytes or of one record. Their outcomes
-    are that of `batch` from now on."""
-    assert batch.data is not None
+    are that of `batch` from now on. KafkaError if they cannot be made: then it is whole still."""
     assert batch.count > 1
-    records = open_batch(batch.data).records(BATCH_BYTES_MAX)
-    rows: list[Row] = [(each.timestamp, each.key, each.value, each.headers) for each in records]
     size_bytes_max = min(size_bytes_max, batch.reserved_bytes // 2)
     parts = []
-    start = 0
-    while start < len(rows):
-        builder = BatchBuilder(size_bytes_max, codec=codec, level=level)
-        start += builder.extend(rows, start)
-        parts.append(_part(batch, builder))
+    with building(batch):
+        rows = _rows(batch)
+        start = 0
+        while start < len(rows):
+            builder = BatchBuilder(size_bytes_max, codec=codec, level=level)
+            start += builder.extend(rows, start)
+            parts.append(_part(batch, builder))
     batch.has_become(parts)
     return parts
+
+
+def _rows(batch: Batch) -> list[Row]:
+    assert batch.data is not None
+    records = open_batch(batch.data).records(BATCH_BYTES_MAX)
+    return [(each.timestamp, each.key, each.value, each.headers) for each in records]
 
 
 def _part(batch: Batch, builder: BatchBuilder) -> Batch:

@@ -56,8 +56,9 @@ class ProducerOptions(RecordOptions, total=False):
     Default: 5."""
 
     delivery_timeout_ms: int | str
-    """After this long, retries included, a record that was not acknowledged has failed. Default:
-    120000."""
+    """After this long, retries included, a record that was not acknowledged has failed. At least
+    linger.ms + request.timeout.ms: if it is not given and they are more, it is as long as these.
+    Default: 120000."""
 
     batch_waiting_size: int | str
     """How many bytes a batch may hold that has to wait because another of its partition is to be
