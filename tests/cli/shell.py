@@ -43,7 +43,7 @@ class Shell:
 
     def __call__(self, *words: str, source: str = "") -> Done:
         out, err = io.StringIO(), io.StringIO()
-        stdin = io.BufferedReader(io.BytesIO(source.encode()))
+        stdin = io.BufferedReader(io.BytesIO(source.encode("utf-8", "surrogateescape")))
         context = Context(out, err, self.environment, installed_plugins, source=stdin)
         code = run(words, context)
         return Done(code, out.getvalue(), err.getvalue())

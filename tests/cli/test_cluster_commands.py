@@ -158,7 +158,7 @@ def test_a_file_says_where_the_cluster_is_and_words_win(
     ("text", "told"),
     [
         ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "security.protocol=SASL_SSL is not"),
-        ("linger.ms=5\n", "unknown setting"),
+        ("lingre.ms=5\n", "unknown setting"),
         (None, "cannot be read"),
     ],
 )

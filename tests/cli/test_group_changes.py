@@ -21,6 +21,7 @@ from moldau.client import (
     GroupDescription,
     GroupMember,
     OffsetAndMetadata,
+    OffsetsNotStored,
     Topic,
     TopicPartition,
 )
@@ -136,10 +137,39 @@ def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
         Step("busy", A, 1, 4, 9),
         Step("fresh", A, None, 4, 9),
     ]
-    failures = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
-    assert failures == {"busy": "UNKNOWN_MEMBER_ID: the group has members (group='busy')"}
+    outcome = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
+    assert outcome.problems == [
+        "not changed: UNKNOWN_MEMBER_ID: the group has members (group='busy')"
+    ]
     four = OffsetAndMetadata(4)
     assert groups.stored == {"old": {A: four, B: at(9)}, "fresh": {A: four}}
+
+
+class HalfGone(Groups):
+    """Where topic b went after the plan was made."""
+
+    async def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> None:
+        await super().alter_group_offsets(group, {A: offsets[A]})
+        gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, group=group, topic="b")
+        raise OffsetsNotStored(
+            gone.code, gone.reason, results={A: None, B: gone}, group=group, stored=["a-0"]
+        )
+
+
+def test_a_group_that_was_changed_in_part_says_which_part() -> None:
+    groups = HalfGone({"old": {A: at(1), B: at(2)}})
+    steps = [Step("old", A, 1, 4, 9), Step("old", B, 2, 5, 9)]
+    outcome = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
+    out, err = io.StringIO(), io.StringIO()
+    arguments = Namespace(json=True, execute=True)
+    tell_plan(arguments, Context(out, err, {}, lambda: Plugins([])), steps, outcome)
+    notes = {each["topic"]: each["note"] for each in json.loads(out.getvalue())["offsets"]}
+    assert notes == {"a": None, "b": "not changed"}
+    assert err.getvalue().startswith("moldau: changed in part: UNKNOWN_TOPIC_OR_PARTITION: ")
+    assert err.getvalue().endswith("(group='old', stored=['a-0'])\n")
+    assert exit_code(arguments, outcome.problems) == 1
 
 
 class Members(Groups):

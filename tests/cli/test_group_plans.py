@@ -79,6 +79,7 @@ def test_files_name_the_group_or_are_of_the_one_that_was_named() -> None:
         ("orders,0,-5", ["g"], "'-5' is no offset in line 1"),
         ("orders,0,5\norders,0,6", ["g"], "line 2 names orders-0 again"),
         (" \n", ["g"], "no offsets"),
+        ("orders,0,5\n" + "o" * 200_000, ["g"], "line 2 cannot be read: field larger"),
     ],
 )
 def test_a_bad_file_is_refused_by_its_line(text: str, groups: list[str], told: str) -> None:

@@ -397,6 +397,12 @@ def test_names_are_str() -> None:
             {
                 "a resource's name is a str, not int 1": admin.describe_configs(resource),
                 "a topic to be made is a NewTopic, not 't'": admin.create_topics(["t"]),
+                "the value of retention.ms is a str, not int 5": (
+                    admin.create_topic(NewTopic("u", configs={"retention.ms": 5}))  # type: ignore[dict-item]
+                ),
+                "settings with their values are given as a dict, not as None": (
+                    admin.create_topic(NewTopic("u", configs=None))  # type: ignore[arg-type]
+                ),
             }
         )
 
@@ -460,6 +466,17 @@ def test_what_is_no_setting_no_feature_and_no_replica_is_told() -> None:
                 ),
             }
         )
+
+    assert with_admin(main).cluster.requests == []
+
+
+def test_a_topic_is_not_made_twice_in_one_call() -> None:
+    """The broker would be told of one of them alone, and nobody of that."""
+
+    async def main(admin: Any) -> None:
+        twice = [NewTopic("u", 1), NewTopic("v", 1), NewTopic("u", 5)]
+        words = "the topic 'u' is to be made twice"
+        await refused({words: admin.create_topics(twice)}, ValueError)
 
     assert with_admin(main).cluster.requests == []
 

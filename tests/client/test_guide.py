@@ -20,14 +20,18 @@ def programs() -> list[str]:
 
 
 def test_the_guide_has_programs_that_name_the_address() -> None:
-    assert len(programs()) == 9
+    assert len(programs()) == 10
     assert all(ADDRESS in program for program in programs())
 
 
 @pytest.mark.real
 def test_the_guides_programs_run(
-    kafka_broker: KafkaBroker, capsys: pytest.CaptureFixture[str]
+    kafka_broker: KafkaBroker,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # a program writes a file
     pytest.importorskip("pyarrow", reason="a program of the guide shows Arrow data")
     with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
         if "orders" in {each.name for each in admin.list_topics()}:  # of another guide
@@ -40,6 +44,7 @@ def test_the_guides_programs_run(
     assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
     assert "gives up" in told
     assert "billing Empty classic" in told
+    assert "nightly has committed" in told
     assert "orders 0 1000000000" in told
     assert "stored at 0" in told
     assert "stored 3" in told

@@ -6,7 +6,7 @@ import logging
 import re
 import subprocess
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -75,6 +75,25 @@ def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
 def test_bad_settings_are_told(options: dict[str, object], told: str) -> None:
     with pytest.raises(BadSettings, match=told):
         Producer(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("group.id", b"billing"),
+        ("session.timeout.ms", bytearray(b"45000")),
+        ("partition.assignment.strategy", [b"range"]),
+        ("basic.auth.user.info", memoryview(b"me:hush")),
+    ],
+)
+def test_bytes_are_no_text(name: str, value: object) -> None:
+    """Python would take them for their numbers, and a group "98,105,108" be made."""
+    words = re.escape(f"{name}: is bytes, and a setting is text: decode it first")
+    options: dict[str, Any] = {name.replace(".", "_"): value}
+    with pytest.raises(BadSettings, match=f"^{words}$"):
+        Consumer({"bootstrap.servers": "a:1", name: value})
+    with pytest.raises(BadSettings, match=f"^{words}$"):
+        Consumer(bootstrap_servers="a:1", **options)
 
 
 @pytest.mark.parametrize(

@@ -412,6 +412,13 @@ def test_files_are_read_through_what_was_handed_in() -> None:
     assert str(given_value.source) == "/etc/server.properties, line 1"
 
 
+def test_a_name_that_says_no_format_may_stand_for_one() -> None:
+    files = Shelf({"client.conf": "a=1\n", "client.json": '{"a": 2}'})
+    (plain,) = load_file(files, "client.conf", otherwise=".properties")
+    (json,) = load_file(files, "client.json", otherwise=".properties")
+    assert (plain.value, json.value) == ("1", "2")
+
+
 def test_a_file_that_cannot_be_read_is_named() -> None:
     bad = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
     files = Shelf({"latin.properties": bad, "a.ini": AssertionError("must not be read")})

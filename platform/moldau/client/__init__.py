@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.client.admin import Admin
     from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
     from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
+    from moldau.client.admin_groups import OffsetsNotStored
     from moldau.client.admin_partitions import EligibleReplicas, Reassignment
     from moldau.client.admin_progress import GroupProgress, PartitionProgress
     from moldau.client.admin_topics import CreatedTopic, NewTopic
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
+    from moldau.client.settings_file import load_settings
     from moldau.client.world import ClientClosed, ClientNotStarted
     from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -81,6 +83,7 @@ _HOMES = {
     "LogDir": "admin_cluster",
     "NewTopic": "admin_topics",
     "OffsetAndMetadata": "group.offset_requests",
+    "OffsetsNotStored": "admin_groups",
     "OnDelivery": "producer_record",
     "Partition": "metadata",
     "PartitionProgress": "admin_progress",
@@ -102,6 +105,7 @@ _HOMES = {
     "TimestampType": "fetched",
     "Topic": "metadata",
     "TopicPartition": "metadata",
+    "load_settings": "settings_file",
 }
 
 __all__ = [
@@ -133,6 +137,7 @@ __all__ = [
     "LogDir",
     "NewTopic",
     "OffsetAndMetadata",
+    "OffsetsNotStored",
     "OnDelivery",
     "Partition",
     "PartitionProgress",
@@ -154,6 +159,7 @@ __all__ = [
     "TimestampType",
     "Topic",
     "TopicPartition",
+    "load_settings",
 ]
 
 

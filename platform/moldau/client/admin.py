@@ -38,8 +38,14 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
         runtime: Runtime | None = None,
         **options: Unpack[AdminOptions],
     ) -> None:
-        """`settings` by Kafka's names, `options` the same with underscores: these win."""
-        self._given = Given(settings or {}, options, without_meaning=WITHOUT_MEANING_TO_ADMINS)
+        """`settings` by Kafka's names, `options` the same with underscores: these win. What only
+        producers and consumers have is passed over in `settings`, which may be theirs too."""
+        self._given = Given(
+            settings or {},
+            options,
+            without_meaning=WITHOUT_MEANING_TO_ADMINS,
+            of_others=rows.OF_PRODUCERS_AND_CONSUMERS,
+        )
         self.settings = rows.resolve(rows.ADMIN_SETTINGS, self._given.settings, {})
         self._world = World(runtime)
 

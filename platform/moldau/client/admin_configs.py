@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from moldau.client.absence import maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import by_name, name_of, names_of, several, told
+from moldau.client.arguments import config_values, name_of, names_of, several, told
 from moldau.client.cluster import ANY_BROKER
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
@@ -85,8 +85,13 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
-        return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
+        """Whether nobody has set it, in a broker's file neither."""
+        return self.source is ConfigSource.DEFAULT
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether it was set in the cluster: neither a default nor from a broker's file."""
+        return self.source not in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
 
 
 _SET: Final = 0
@@ -150,7 +155,7 @@ class ConfigAdmin(AdminRequests):
         for operation, values in ((_SET, set_to), (_APPEND, append), (_SUBTRACT, subtract)):
             changes += (
                 AlterableConfig(name=name, config_operation=operation, value=value)
-                for name, value in _values_of(values).items()
+                for name, value in config_values(values or {}).items()
             )
         changes += (
             AlterableConfig(name=name, config_operation=_DELETE, value=None)
@@ -204,14 +209,6 @@ def _type_of(given: object) -> ResourceType:
     if not isinstance(given, ResourceType):
         raise TypeError(f"a resource's type is a ResourceType, not {told(given)}")
     return given
-
-
-def _values_of(given: Mapping[str, str] | None) -> dict[str, str]:
-    values = {} if given is None else by_name(given, "setting")
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise TypeError(f"the value of {name} is a str, not {told(value)}")
-    return values
 
 
 def _told(resource: Resource) -> dict[str, object]:

@@ -8,10 +8,12 @@ groups (KIP-848) first, and those that are none are described as classic ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from moldau.client.admin_requests import AdminRequests
+from moldau.client.absence import maybe_final
+from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
     known_names,
     name_of,
@@ -65,6 +67,26 @@ V = TypeVar("V")
 # Of groups that the coordinator has as another type, or not at all.
 _NOT_THAT_TYPE: Final = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
 _BY_ADMIN: Final = "member was removed by an admin"
+
+
+Stored = dict[TopicPartition, KafkaError | None]
+"""Why the offset of a partition was not stored; None where it was."""
+
+
+class OffsetsNotStored(KafkaError):
+    """Offsets of a group that were not altered, or not all. Code, reason and facts are those of the
+    first partition, and `stored` names those that were altered; `results` has each partition."""
+
+    def __init__(
+        self, code: int, reason: str = "", /, *, results: Stored | None = None, **context: object
+    ) -> None:
+        super().__init__(code, reason, **context)
+        self.results = results or {}
+
+    @property
+    def retriable(self) -> bool:
+        """A partition that there is not is no matter of time."""
+        return any(error is not None and error.retriable for error in self.results.values())
 
 
 class GroupAdmin(AdminRequests):
@@ -193,21 +215,42 @@ class GroupAdmin(AdminRequests):
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
-        """Makes the group go on elsewhere. It must have no members. KafkaError names the first
-        partition that was not altered."""
+        """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
+        partition could not be altered: what can be done for the others is done, and `results` has
+        each."""
         whole = offsets_to_store(offsets)
 
-        async def ask(coordinator: Coordinator) -> None:
-            answer = await coordinator.call(
-                commit_request(group, NOBODY, whole, None),
-                OffsetCommitResponse,
-                at_most=NEWEST_WITH_NAMES,
-            )
-            for where, code in commit_codes(answer, None).items():
-                reason = _HAS_MEMBERS if code == ErrorCode.UNKNOWN_MEMBER_ID else ""
-                self._check(coordinator, code, reason, topic=where.topic, partition=where.partition)
+        async with self._coordinator(group) as coordinator:
 
-        await self._at_coordinator(group, ask)
+            async def ask(wanted: list[TopicPartition]) -> Stored:
+                return await self._store(coordinator, {where: whole[where] for where in wanted})
+
+            results: Stored = await self._for_each(whole, ask)
+        first = next((error for error in results.values() if error is not None), None)
+        if first is not None:
+            stored = [str(where) for where, error in results.items() if error is None]
+            raise OffsetsNotStored(
+                first.code, first.reason, results=results, **first.context, stored=stored
+            )
+
+    async def _store(
+        self, coordinator: Coordinator, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Stored:
+        """One try: for each partition that its offset is stored, or why not."""
+        answer = await coordinator.call(
+            commit_request(coordinator.group_id, NOBODY, offsets, None),
+            OffsetCommitResponse,
+            at_most=NEWEST_WITH_NAMES,
+        )
+        codes = commit_codes(answer, None)
+        results: Stored = {}
+        for where in offsets:
+            code = codes.get(where, ErrorCode.UNKNOWN_SERVER_ERROR)
+            coordinator.note(code)
+            facts = {"group": coordinator.group_id, **where._asdict()}
+            error = error_of(code, _NOT_STORED.get(code), **facts)
+            results[where] = maybe_final(error)
+        return results
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
@@ -296,16 +339,21 @@ class GroupAdmin(AdminRequests):
         coordinator.note(code)
         raise_for(code, reason, group=coordinator.group_id, **context)
 
-    async def _at_coordinator(self, group: str, ask: Callable[[Coordinator], Awaitable[V]]) -> V:
+    @asynccontextmanager
+    async def _coordinator(self, group: str) -> AsyncIterator[Coordinator]:
         coordinator = Coordinator(self._cluster, name_of(group, "group"), lane="")
-
-        async def attempt() -> V:
-            return await ask(coordinator)
-
         try:
-            return await self._cluster.retry(attempt)
+            yield coordinator
         finally:
             await coordinator.aclose()
+
+    async def _at_coordinator(self, group: str, ask: Callable[[Coordinator], Awaitable[V]]) -> V:
+        async with self._coordinator(group) as coordinator:
+
+            async def attempt() -> V:
+                return await ask(coordinator)
+
+            return await self._cluster.retry(attempt)
 
     async def _each_group(
         self, groups: Iterable[str], ask: Callable[[Coordinator], Awaitable[V]]
@@ -320,4 +368,8 @@ class GroupAdmin(AdminRequests):
         return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
 
 
-_HAS_MEMBERS: Final = "the group has members, which commit for themselves: stop them first"
+_NOT_STORED: Final[Mapping[int, str]] = {
+    ErrorCode.UNKNOWN_MEMBER_ID: (
+        "the group has members, which commit for themselves: stop them first"
+    )
+}

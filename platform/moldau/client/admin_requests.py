@@ -68,8 +68,11 @@ class AdminRequests:
         results: dict[K, V | KafkaError] = {}
         pending = list(dict.fromkeys(items))
 
+        def is_open(item: K) -> bool:
+            return item not in results or _may_change(results[item])
+
         async def attempt() -> None:
-            results.update(await ask([each for each in pending if _is_open(results.get(each))]))
+            results.update(await ask([each for each in pending if is_open(each)]))
             for each in pending:
                 result = results.get(each)
                 if isinstance(result, KafkaError) and result.retriable:
@@ -83,8 +86,8 @@ class AdminRequests:
         return {each: results[each] for each in pending}
 
 
-def _is_open(result: object) -> bool:
-    return result is None or (isinstance(result, KafkaError) and result.retriable)
+def _may_change(result: object) -> bool:
+    return isinstance(result, KafkaError) and result.retriable
 
 
 def error_of(code: int, message: str | None, **context: object) -> KafkaError | None:

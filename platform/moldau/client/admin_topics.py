@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.absence import final, maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import by_partition, name_of, names_of, several, whole
+from moldau.client.arguments import (
+    by_partition,
+    config_values,
+    name_of,
+    names_of,
+    several,
+    whole,
+)
 from moldau.client.backoff import may_work_later
 from moldau.client.cluster import CONTROLLER
 from moldau.client.metadata import Metadata, Topic, TopicPartition
@@ -158,7 +165,7 @@ class TopicAdmin(AdminRequests):
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Makes topics, or only says whether they could be made."""
-        by_name = {name_of(each.name, "topic"): each for each in _new(topics)}
+        by_name = _new(topics)
 
         async def ask(wanted: list[str]) -> dict[str, CreatedTopic | KafkaError]:
             request = CreateTopicsRequest(
@@ -389,12 +396,19 @@ def _value(result: T | KafkaError) -> T:
     return result
 
 
-def _new(topics: Iterable[NewTopic]) -> list[NewTopic]:
+def _new(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
+    """By their names."""
     chosen: list[object] = [*several(topics, "new topic", one="create_topic")]
+    found: dict[str, NewTopic] = {}
     for each in chosen:
         if not isinstance(each, NewTopic):
             raise TypeError(f"a topic to be made is a NewTopic, not {each!r}")
-    return cast("list[NewTopic]", chosen)
+        if name_of(each.name, "topic") in found:
+            raise ValueError(
+                f"the topic {each.name!r} is to be made twice: which of them is meant?"
+            )
+        found[each.name] = each
+    return found
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -412,7 +426,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
             for index, brokers in by_index.items()
         ],
         configs=[
-            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            CreatableTopicConfig(name=name, value=value)
+            for name, value in config_values(topic.configs).items()
         ],
     )
 

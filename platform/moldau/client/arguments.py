@@ -146,6 +146,15 @@ def by_name(given: Mapping[str, V], what: str) -> dict[str, V]:
     return {name_of(each, what): value for each, value in given.items()}
 
 
+def config_values(given: Mapping[str, str]) -> dict[str, str]:
+    """Values of settings that a cluster keeps: text, for Kafka's words are not always Python's."""
+    values = by_name(given, "setting")
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"the value of {name} is a str, not {told(value)}")
+    return values
+
+
 def offsets_to_store(
     given: Mapping[Partition, int | OffsetAndMetadata]
     | Mapping[TopicPartition, int | OffsetAndMetadata],

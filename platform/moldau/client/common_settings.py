@@ -96,6 +96,11 @@ WITHOUT_MEANING_TO_ADMINS: Final[Mapping[str, str]] = {
 }
 
 
+_NO_MAPPING: Final = (
+    "settings are a mapping by Kafka's names, not a {}: load_settings(path) makes one of a file"
+)
+
+
 class Given:
     """What a client was given, sorted: settings to resolve, objects, and what changes nothing."""
 
@@ -106,11 +111,18 @@ class Given:
         *,
         objects: Collection[str] = (),
         without_meaning: Mapping[str, str] | None = None,
+        of_others: Collection[str] = (),
     ) -> None:
         """`given` by Kafka's names, `options` with underscores: these win. `objects` are the
-        settings whose values need not be text, `without_meaning` the client's own of that kind."""
-        named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
+        settings whose values need not be text, `without_meaning` the client's own of that kind.
+        `of_others` are other clients' settings: passed over in `given`, for a file may be theirs
+        too, and no `options`."""
+        if not isinstance(given, Mapping):
+            raise TypeError(_NO_MAPPING.format(type(given).__name__))
         own = without_meaning or {}
+        passed_over = [name for name in given if name in of_others and name not in own]
+        named = {name: value for name, value in given.items() if name not in passed_over}
+        named |= {name.replace("_", "."): value for name, value in options.items()}
         self.settings: dict[str, object] = {}
         self.objects: dict[str, Any] = {}
         self._notices: list[str] = []
@@ -122,6 +134,9 @@ class Given:
                 self.objects[name] = value
             else:
                 self.settings[name] = value
+        if passed_over:
+            names = ", ".join(passed_over)
+            self._notices.append(f"passed over what only other clients have: {names}")
 
     def of(self, row: Setting[Any], settings: Settings) -> Any:
         """The object that was given for a row, else its text."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from moldau.client import producer_settings
 from moldau.client.addresses import Address, parse_address
 from moldau.client.common_settings import (
     COMMON_ROWS,
     METRICS_ROWS,
     OPEN_PREFIXES,
+    WITHOUT_MEANING_TO_CONSUMERS,
     interceptor_classes,
     nothing_unbuilt,
 )
@@ -68,6 +70,7 @@ from moldau.client.producer_settings import (
     retries,
 )
 from moldau.client.reset import parse_reset
+from moldau.client.serdes import settings as serde_settings
 from moldau.client.serdes.settings import (
     DESERIALIZER_ROWS,
     SERDE_ROWS,
@@ -81,7 +84,9 @@ from moldau.config import (
     LONG,
     REQUIRED,
     STRING,
+    BadSettings,
     Check,
+    Problem,
     Secret,
     Setting,
     Settings,
@@ -489,11 +494,23 @@ def resolve(
 
     BadSettings tells all that is wrong with them at once.
     """
-    named: dict[str, str | tuple[str, ...] | None] = {
-        name: _text(value) for name, value in given.items()
-    }
-    named |= {name.replace("_", "."): _text(value) for name, value in options.items()}
-    return table.resolve(overrides(named))
+    named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
+    _refuse_bytes(named)
+    return table.resolve(overrides({name: _text(value) for name, value in named.items()}))
+
+
+def _refuse_bytes(named: Mapping[str, object]) -> None:
+    """Bytes are many numbers to Python, and which text they stand for nobody has said. They are not
+    shown: they may be a password."""
+    reason = "is bytes, and a setting is text: decode it first"
+    problems = [Problem(name, reason) for name, value in named.items() if _has_bytes(value)]
+    if problems:
+        raise BadSettings(problems)
+
+
+def _has_bytes(value: object) -> bool:
+    several = value if isinstance(value, list | tuple) else (value,)
+    return any(isinstance(each, bytes | bytearray | memoryview) for each in several)
 
 
 def _text(value: object) -> str | None:
@@ -506,6 +523,20 @@ def _text(value: object) -> str | None:
     if isinstance(value, Iterable):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _names(table: SettingTable) -> frozenset[str]:
+    return frozenset(name for row in table for name in (row.name, *row.aliases))
+
+
+OF_PRODUCERS_AND_CONSUMERS: Final = (
+    _names(PRODUCER_SETTINGS)
+    | _names(CONSUMER_SETTINGS)
+    | producer_settings.WITHOUT_MEANING.keys()
+    | WITHOUT_MEANING_TO_CONSUMERS.keys()
+    | serde_settings.WITHOUT_MEANING.keys()
+) - _names(ADMIN_SETTINGS)
+"""What a file of another client may have, and an Admin has no use for."""
 
 
 def addresses(settings: Settings) -> tuple[Address, ...]:

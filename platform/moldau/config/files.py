@@ -20,31 +20,40 @@ class TextFiles(Protocol):
     def read_text(self, path: str, /) -> str: ...
 
 
-def load_text(text: str, file: str) -> Layer:
-    """The settings in `text`, which came from a file of this name."""
-    if file.endswith(".properties"):
+def load_text(text: str, file: str, *, otherwise: str | None = None) -> Layer:
+    """The settings in `text`, which came from a file of this name; `otherwise` is the format where
+    the name says none."""
+    ending = _format_of(file, otherwise)
+    if ending == ".properties":
         from moldau.config.properties import load_properties
 
         return load_properties(text.removeprefix("\ufeff"), file)
-    if file.endswith(".json"):
+    if ending == ".json":
         from moldau.config.json_text import load_json
 
         return load_json(text, file)
-    if file.endswith(".toml"):
+    if ending == ".toml":
         from moldau.config.toml_text import load_toml
 
         return load_toml(text, file)
-    if file.endswith((".yaml", ".yml")):
-        from moldau.config.yaml_text import load_yaml
+    from moldau.config.yaml_text import load_yaml
 
-        return load_yaml(text, file)
-    raise ConfigError("the name of a settings file ends in its format", file=file, allowed=FORMATS)
+    return load_yaml(text, file)
 
 
-def load_file(files: TextFiles, path: str) -> Layer:
-    """Reads `path` and gives its settings."""
-    if not path.endswith(FORMATS):
-        return load_text("", path)
+def _format_of(file: str, otherwise: str | None) -> str:
+    for ending in FORMATS:
+        if file.endswith(ending):
+            return ending
+    if otherwise is None:
+        reason = "the name of a settings file ends in its format"
+        raise ConfigError(reason, file=file, allowed=FORMATS)
+    return otherwise
+
+
+def load_file(files: TextFiles, path: str, *, otherwise: str | None = None) -> Layer:
+    """Reads `path` and gives its settings, as `load_text` does."""
+    _format_of(path, otherwise)  # a name that says none is refused unread
     try:
         text = files.read_text(path)
     except OSError as error:
@@ -54,4 +63,4 @@ def load_file(files: TextFiles, path: str) -> Layer:
         at = {"position": error.start, "why": error.reason}
         # Without its cause, which carries the whole content, passwords and all.
         raise ConfigError("the settings file is not UTF-8", file=path, **at) from None
-    return load_text(text, path)
+    return load_text(text, path, otherwise=otherwise)

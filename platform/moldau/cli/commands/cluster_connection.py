@@ -61,8 +61,8 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--command-config",
         metavar="FILE",
-        help="client.properties, or TOML, YAML or JSON, with settings of the client; --set and "
-        "--bootstrap win",
+        help="settings of the client: .properties, unless the name ends as of TOML, YAML or JSON; "
+        "--set and --bootstrap win",
     )
     parser.add_argument("--json", action="store_true", help="write JSON")
 
@@ -74,28 +74,15 @@ def client_settings(
     settings = {**_SETTINGS, **(defaults or {}), "bootstrap.servers": BOOTSTRAP_DEFAULT}
     if BOOTSTRAP_VARIABLE in context.environment:
         settings["bootstrap.servers"] = context.environment[BOOTSTRAP_VARIABLE]
-    settings |= _settings_in(arguments.command_config)
+    if arguments.command_config is not None:
+        from moldau.client.settings_file import load_settings
+
+        settings |= load_settings(arguments.command_config)
     if arguments.bootstrap:
         settings["bootstrap.servers"] = arguments.bootstrap
     for word in arguments.client_settings:  # the last of a name wins, as for all `--set`
         settings |= assignments([word])
     return settings
-
-
-def _settings_in(path: str | None) -> dict[str, str]:
-    """Those of a file."""
-    if path is None:
-        return {}
-    from moldau.config import load_file
-    from moldau.runtime.places import absolute_path
-    from moldau.runtime.real_files import RealFiles
-
-    given = load_file(RealFiles(), absolute_path(path))
-    return {each.name: _text(each.value) for each in given if each.value is not None}
-
-
-def _text(value: str | Iterable[str]) -> str:
-    return value if isinstance(value, str) else ",".join(value)
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:

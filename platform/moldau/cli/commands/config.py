@@ -86,7 +86,7 @@ def _describe(arguments: Namespace, context: Context) -> int:
         missing = sorted({*arguments.names} - {each.name for each in entries})
         if missing:
             known = admin.run(lambda client: known_names(client, resource))
-    chosen = [each for each in entries if names or arguments.all or not each.is_default]
+    chosen = [each for each in entries if names or arguments.all or each.is_dynamic]
     chosen.sort(key=lambda each: each.name)
     _write_entries(arguments, context, chosen)
     if missing:

@@ -7,7 +7,7 @@ be done is left as it is, which costs the other groups nothing.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,21 +37,30 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a plan: what stands in the way of which groups, and which were not changed,
-    or cannot be, and why."""
+    or cannot be, and why. `stored` is what was changed all the same, by group."""
 
     obstacles: Mapping[str, Sequence[str]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    stored: Mapping[str, Collection[TopicPartition]] = field(default_factory=dict)
 
     @property
     def problems(self) -> list[str]:
         """All of that, for people."""
         hindered = [line for lines in self.obstacles.values() for line in lines]
-        return [*hindered, *(f"not changed: {each}" for each in self.failures.values())]
+        failed = [
+            f"{'changed in part' if self.stored.get(group) else 'not changed'}: {why}"
+            for group, why in self.failures.items()
+        ]
+        return [*hindered, *failed]
 
     def error(self, group: str) -> str | None:
         """Why the group was not changed, or would not be."""
         found = self.failures.get(group)
         return found if found is not None else "; ".join(self.obstacles.get(group, ())) or None
+
+    def is_undone(self, step: Step) -> bool:
+        """Whether the step was to be done, and was not."""
+        return bool(self.error(step.group)) and step.where not in self.stored.get(step.group, ())
 
 
 def within(wanted: int, start: int, end: int) -> tuple[int, str]:
@@ -152,7 +161,7 @@ def tell_plan(
     that was not changed that it was not."""
     problems = outcome.problems
     if arguments.execute:
-        steps = [_undone(each) if outcome.error(each.group) else each for each in steps]
+        steps = [_undone(each) if outcome.is_undone(each) else each for each in steps]
     if arguments.json:
         groups = dict.fromkeys([*(each.group for each in steps), *outcome.failures])
         facts = {

@@ -224,9 +224,18 @@ async def plan_groups(
 
 
 def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:
-    if arguments.from_file != "-":
-        return admin.runtime.files.read_text(arguments.from_file)
-    return context.source.read().decode("utf-8", "replace")
+    if arguments.from_file == "-":
+        return _decoded(context.source.read(), "standard input")
+    with admin.runtime.files.open(arguments.from_file) as file:
+        return _decoded(file.read_at(0, file.size), arguments.from_file)
+
+
+def _decoded(data: bytes, origin: str) -> str:
+    """Spreadsheets put a byte order mark before what they export."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{origin} is not UTF-8 (byte {error.start}: {error.reason})") from None
 
 
 def _duration_ms(text: str) -> int:
@@ -307,23 +316,29 @@ async def follow(
     if not execute:
         return Outcome(hindered, failures)
     free = [each for each in steps if each.group not in hindered]
-    return Outcome(hindered, {**failures, **await carry_out(client, free)})
+    done = await carry_out(client, free)
+    return Outcome(hindered, {**failures, **done.failures}, done.stored)
 
 
-async def carry_out(client: Admin, steps: Sequence[Step]) -> dict[str, str]:
-    """Commits, group by group; which groups could not be changed, and why. A member may have come
-    since the plan was made: that costs the other groups nothing."""
+async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
+    """Commits, group by group; which groups could not be changed, or only in part, and why. A
+    member may have come since the plan was made: that costs the other groups nothing."""
+    from moldau.client import OffsetsNotStored
+
     by_group: dict[str, dict[TopicPartition, int]] = {}
     for each in steps:
         if each.after is not None:
             by_group.setdefault(each.group, {})[each.where] = each.after
-    failures = {}
+    failures: dict[str, str] = {}
+    stored: dict[str, list[TopicPartition]] = {}
     for group, offsets in by_group.items():
         try:
             await client.alter_group_offsets(group, offsets)
         except KafkaError as error:
             failures[group] = str(error)
-    return failures
+            if isinstance(error, OffsetsNotStored):
+                stored[group] = [where for where, why in error.results.items() if why is None]
+    return Outcome(failures=failures, stored=stored)
 
 
 def _export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.command import UsageError
@@ -79,7 +79,7 @@ def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
     from moldau.client import TopicPartition
 
     found: FileOffsets = {}
-    for number, row in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), start=1):
+    for number, row in _rows(text):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
@@ -99,6 +99,15 @@ def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
     if not found:
         raise UsageError("the file has no offsets")
     return found
+
+
+def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Its lines by their numbers."""
+    reader = csv.reader(text.splitlines(), skipinitialspace=True)
+    try:
+        yield from enumerate(reader, start=1)
+    except csv.Error as error:
+        raise UsageError(f"line {reader.line_num} cannot be read: {error}") from None
 
 
 def _number(text: str, what: str) -> int:

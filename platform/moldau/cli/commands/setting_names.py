@@ -53,7 +53,7 @@ async def known_names(client: Admin, resource: Resource) -> set[str]:
         brokers = (await client.describe_cluster()).brokers
         resource = resource._replace(name=str(brokers[0].node_id))
     entries = await client.describe_configs(resource, documentation=True)
-    return {each.name for each in entries if each.documentation or each.is_default}
+    return {each.name for each in entries if each.documentation or not each.is_dynamic}
 
 
 def no_setting(resource: Resource, names: Iterable[str], known: Collection[str]) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         LogDir,
         NewTopic,
         OffsetAndMetadata,
+        OffsetsNotStored,
         OnDelivery,
         Partition,
         PartitionProgress,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         TimestampType,
         Topic,
         TopicPartition,
+        load_settings,
     )
     from moldau.client.sync.admin import Admin
     from moldau.client.sync.client import WrongProcess
@@ -110,6 +112,7 @@ __all__ = [
     "LogDir",
     "NewTopic",
     "OffsetAndMetadata",
+    "OffsetsNotStored",
     "OnDelivery",
     "Partition",
     "PartitionProgress",
@@ -133,6 +136,7 @@ __all__ = [
     "TopicPartition",
     "WrongProcess",
     "WrongThread",
+    "load_settings",
 ]
 
 

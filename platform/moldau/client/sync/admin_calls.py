@@ -187,8 +187,9 @@ class AdminCalls(BlockingClient):
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
-        """Makes the group go on elsewhere. It must have no members. KafkaError names the first
-        partition that was not altered."""
+        """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
+        partition could not be altered: what can be done for the others is done, and `results` has
+        each."""
         self._call(self._client.alter_group_offsets(group, offsets))
 
     def delete_group_offsets(
