@@ -2,8 +2,8 @@
 `python -m bench.through CLIENT PORT TOPIC PER_SECOND COUNT`.
 
 Prints the seconds of each, from the call that takes the record to the consumer that gives it out.
-A record carries the time at which it was sent. None waits for company (`linger.ms` 0). The first two
-seconds are left out: librdkafka's consumer may take half a second to find its partition.
+A record carries the time at which it was sent. None waits for company (`linger.ms` 0). The first
+two seconds are left out: librdkafka's consumer may take half a second to find its partition.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 State is one object that all brokers of a simulation share, so that a leader can be moved by setting
 a number. Brokers keep the rules that a client can break: who leads, which epoch is current, the
 five batches that an idempotent producer may have, one batch of a partition a request. Faults are
-asked for: `lose_answers`, `babble_after`, `refuse`, `silence`.
+asked for: `lose_answers`, `cut_answers`, `babble_after`, `refuse`, `silence`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,6 +172,8 @@ class ScriptedCluster:
     requests: list[tuple[int, Request]] = field(default_factory=list)
     versions: list[tuple[int, int]] = field(default_factory=list)
     lose_answers: set[type[Request]] = field(default_factory=set)
+    cut_answers: Counter[type[Request]] = field(default_factory=Counter)
+    """How many answers of a kind come in a frame of their own, but without their last bytes."""
     babble_after: set[type[Request]] = field(default_factory=set)
     refused_topics: dict[str, int] = field(default_factory=dict)
     """Names that metadata are refused for, and with what."""
@@ -287,6 +289,9 @@ class _Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         parts = self._protocol.answer(arrival, response)
+        if self._cluster.cut_answers[type(request)] > 0:
+            self._cluster.cut_answers[type(request)] -= 1
+            parts = [_cut(parts)]
         if type(request) in self._cluster.babble_after:
             self._cluster.babble_after.discard(type(request))
             parts = [*parts, NO_ANSWER]
@@ -299,6 +304,11 @@ class _Connection(asyncio.BufferedProtocol):
     def _write(self, parts: list[Any]) -> None:
         if parts:
             self._transport.writelines(parts)
+
+
+def _cut(parts: list[Any]) -> bytes:
+    frame = b"".join(map(bytes, parts))[4:-3]
+    return len(frame).to_bytes(4, "big") + frame
 
 
 def _api_versions(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from moldau.client.addresses import Address
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.connection import ClientConnection
+from moldau.protocol.declare import Response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.list_groups import ListGroupsRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -121,6 +124,74 @@ def test_a_broker_that_accepts_and_says_nothing_is_given_up_after_the_setup_time
     assert 3.0 <= seconds < 3.1
 
 
+@pytest.mark.parametrize(
+    "address", [Address("b..1", PORT), Address("b1", 70_000), Address("b1\0", PORT)]
+)
+def test_what_a_broker_names_and_cannot_be_an_address_counts_as_out_of_reach(
+    address: Address,
+) -> None:
+    """A resolver raises what is no OSError, and so does a socket of such a port."""
+
+    async def main(runtime: Runtime) -> KafkaError:
+        return await failure(opened(runtime, address))
+
+    with ClientWorld() as world:
+        error = world.run_client(main)
+    assert (error.code, error.reason) == (ErrorCode.NETWORK_EXCEPTION, "cannot connect")
+    assert error.context == {"address": str(address), "why": address.fault}
+
+
+def test_an_answer_that_cannot_be_decoded_fails_its_own_request_as_all_others() -> None:
+    async def main(runtime: Runtime) -> list[KafkaError]:
+        connection = await opened(runtime)
+        world.cluster.cut_answers[MetadataRequest] = 1
+        asked = [failure(connection.request(NO_TOPICS, MetadataResponse)) for _ in range(3)]
+        return await asyncio.gather(*asked)
+
+    with ClientWorld() as world:
+        errors = world.run_client(main)
+    assert {error.reason for error in errors} == {"the broker sent what is no answer"}
+    assert all("MetadataResponse" in str(error.context["why"]) for error in errors)
+
+
+@pytest.mark.parametrize("when", ["answered", "ended", "decoded", "written"])
+def test_a_bug_ends_the_connection_and_everybody_hears_of_it(when: str) -> None:
+    """And the log does: a request that nobody answers is waited for in vain, in silence."""
+    told: list[Response | KafkaError | None] = []
+    logged: list[str] = []
+
+    def hear(answer: Response | KafkaError | None) -> None:
+        told.append(answer)
+        if len(told) == 1 and when != "decoded":
+            raise ZeroDivisionError(when)
+
+    async def main(runtime: Runtime) -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: logged.append(str(context["exception"]))
+        )
+        connection = await opened(runtime)
+        if when == "written":
+            connection.tell(NO_TOPICS, hear)
+        else:
+            connection.ask(NO_TOPICS, hear)
+        connection.ask(NO_TOPICS, hear)
+        connection.ask(NO_TOPICS, hear)
+        if when == "ended":
+            connection.close()
+        if when == "decoded":
+            with patch.object(ClientConnection, "_decode", side_effect=ZeroDivisionError(when)):
+                await asyncio.sleep(1)
+        await asyncio.sleep(1)
+        assert connection.is_closed
+        assert connection.in_flight == 0
+
+    with ClientWorld() as world:
+        world.run_client(main)
+    assert logged == [when]
+    assert len(told) == 3
+    assert all(isinstance(answer, KafkaError) for answer in told[1:])
+
+
 @pytest.mark.parametrize("how", ["reset", "crash", "close"])
 def test_a_connection_that_ends_fails_all_its_requests_once(how: str) -> None:
     async def main(runtime: Runtime) -> list[ErrorCode]:
@@ -165,6 +236,42 @@ def test_a_half_open_connection_ends_with_the_request_timeout() -> None:
         codes, seconds = world.run_client(main)
     assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 2
     assert 5.0 <= seconds < 5.1
+
+
+def test_a_time_that_is_shorter_than_that_of_a_request_ahead_is_kept() -> None:
+    async def main(runtime: Runtime) -> tuple[list[ErrorCode], float]:
+        connection = await opened(runtime)
+        start = runtime.clock.monotonic()
+        asked = [
+            failure(connection.request(NO_TOPICS, MetadataResponse, timeout_s=seconds))
+            for seconds in (60.0, 1.0)
+        ]
+        codes = [error.code for error in await asyncio.gather(*asked)]
+        return codes, runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.cluster.silence.add(MetadataRequest)
+        codes, seconds = world.run_client(main)
+    assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    assert seconds == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_usual_time_does_not_end_what_a_request_ahead_may_take() -> None:
+    """As a fetch that waits for records for longer than a request may take otherwise."""
+
+    async def main(runtime: Runtime) -> float:
+        connection = await opened(runtime)
+        start = runtime.clock.monotonic()
+        asked = [
+            failure(connection.request(NO_TOPICS, MetadataResponse, timeout_s=seconds))
+            for seconds in (20.0, None)
+        ]
+        await asyncio.gather(*asked)
+        return runtime.clock.monotonic() - start
+
+    with ClientWorld() as world:
+        world.cluster.silence.add(MetadataRequest)
+        assert world.run_client(main) == pytest.approx(20.0, abs=0.1)
 
 
 def test_answers_may_come_in_single_bytes() -> None:

@@ -267,6 +267,35 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_address(text)
 
 
+@pytest.mark.parametrize(
+    ("host", "fault"),
+    [
+        ("kafka..svc", "a dot with nothing before it"),
+        (".kafka", "a dot with nothing before it"),
+        ("kafka..", "a dot with nothing before it"),
+        (".", "a dot with nothing before it"),
+        ("k" * 64, "longer than 63 characters"),
+        ("kaf\0ka", "characters that no name has"),
+        ("kaf\u2028ka", "characters that no name has"),
+        ("kaf\udc80ka", "characters that no name has"),
+    ],
+)
+def test_a_host_that_no_resolver_takes_is_refused_with_what_is_wrong_with_it(
+    host: str, fault: str
+) -> None:
+    """Beside a good address too: whichever is tried first must not decide about it."""
+    with pytest.raises(ConfigError, match=fault):
+        parse_address(f"{host}:9092")
+    for client in (Producer, Consumer, Admin):
+        with pytest.raises(ConfigError, match=rf"bootstrap\.servers .*{fault}"):
+            client(bootstrap_servers=["good:9092", f"{host}:9092"])
+
+
+@pytest.mark.parametrize("host", ["kafka.", "k" * 63, "b\u00fccher.example", "10.0.0.1", "a_b"])
+def test_a_host_that_a_resolver_takes_is_an_address(host: str) -> None:
+    assert parse_address(f"{host}:9092") == Address(host, 9092)
+
+
 def test_the_page_is_the_one_that_the_rows_make() -> None:
     """python -m tests.client.page writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == render()

@@ -18,6 +18,7 @@ from moldau.protocol.connection import (
 )
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.headers import request_header_version, response_header_version
+from moldau.protocol.limits import DECODE_BUDGET
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -25,7 +26,13 @@ from moldau.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.list_groups import ListGroupsRequest
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -262,6 +269,64 @@ def test_answers_that_do_not_fit_their_request() -> None:
     with pytest.raises(MalformedMessage, match="another request than the oldest") as raised:
         client.receive(b"\0\0\0\1\0\0")
     assert raised.value.context == {"correlation_id": 1, "expected": 0}
+
+
+def test_a_request_whose_answer_cannot_be_decoded_is_still_in_flight() -> None:
+    """Whoever waits for it has to hear that the connection ends, as all others do."""
+    client = ClientConnection("c")
+    client.send(heartbeat(), 0, tag="first")
+    client.send(heartbeat(), 0, tag="second")
+    with pytest.raises(MalformedMessage, match="ends too early"):
+        client.receive(b"\0\0\0\0\0")
+    assert [request.tag for request in client.lose()] == ["first", "second"]
+
+
+def test_an_answer_may_be_larger_than_what_a_stranger_may_send() -> None:
+    client, server = ClientConnection("c"), ServerConnection({3: Versions(0, 13)})
+    arrival = arrive(server, MetadataRequest(topics=None), 12, client)
+    frame = body_of(server.answer(arrival, metadata_of(topics=10_000, partitions=10)))
+    with pytest.raises(MalformedMessage, match="more memory than the budget"):
+        client.receive(frame, DECODE_BUDGET)
+    response = client.receive(frame).response
+    assert isinstance(response, MetadataResponse)
+    assert sum(len(each.partitions) for each in response.topics) == 100_000
+
+
+def test_an_answer_is_bounded_too() -> None:
+    client = ClientConnection("c")
+    client.send(ListGroupsRequest(), 5)
+    with pytest.raises(MalformedMessage, match="more memory than the budget"):
+        client.receive(nameless_groups(6_000_000))
+
+
+def metadata_of(topics: int, partitions: int) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponseTopic(
+                error_code=0,
+                name=f"topic-{topic}",
+                partitions=[
+                    MetadataResponsePartition(
+                        error_code=0,
+                        partition_index=index,
+                        leader_id=1,
+                        replica_nodes=[1, 2, 3],
+                        isr_nodes=[1, 2, 3],
+                    )
+                    for index in range(partitions)
+                ],
+            )
+            for topic in range(topics)
+        ],
+    )
+
+
+def nameless_groups(count: int) -> bytes:
+    """What costs most for its length: an answer that lists so many, each as short as can be."""
+    header, throttle_time, error_code = bytes(5), bytes(4), bytes(2)
+    size = bytes((count + 1 >> shift & 127) | 128 for shift in (0, 7, 14)) + bytes((count >> 21,))
+    return header + throttle_time + error_code + size + b"\1\1\1\1\0" * count + b"\0"
 
 
 def test_numbers_start_again_after_the_last_one() -> None:

@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 from moldau.errors import ConfigError
 
 _PORT_MAX: Final = 65_535
+_PART_MAX: Final = 63
+"""Of a name between two dots, as DNS has it."""
 
 
 class Address(NamedTuple):
@@ -18,9 +20,34 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def fault(self) -> str | None:
+        """Why there can be no broker, whatever the network says; None where there may be one."""
+        if not 0 < self.port <= _PORT_MAX:
+            return f"a port is a number from 1 to {_PORT_MAX}"
+        parts = self.host.removesuffix(".").split(".")
+        if "" in parts:
+            return "the host's name has a dot with nothing before it"
+        if max(map(len, parts)) > _PART_MAX:
+            return f"a part of the host's name is longer than {_PART_MAX} characters"
+        if "\0" in self.host or not _can_be_looked_up(self.host):
+            return "the host's name has characters that no name has"
+        return None
+
 
 def parse_address(text: str) -> Address:
-    """`kafka.example:9092`, `[::1]:9092`, or with a protocol before it, which Kafka allows too."""
+    """`kafka.example:9092`, `[::1]:9092`, or with a protocol before it, which Kafka allows too.
+
+    ConfigError says what is wrong with it.
+    """
+    address = split_address(text)
+    if address.fault is not None:
+        raise ConfigError(address.fault, address=text)
+    return address
+
+
+def split_address(text: str) -> Address:
+    """As `parse_address`, whether or not there can be such a host."""
     rest = text.strip()
     if "://" in rest:
         protocol, _, rest = rest.partition("://")
@@ -35,3 +62,12 @@ def parse_address(text: str) -> Address:
     if not colon or not host or not 0 < number <= _PORT_MAX:
         raise ConfigError("an address must be host:port", address=text)
     return Address(host, number)
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """As the system's resolver gets it from Python."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

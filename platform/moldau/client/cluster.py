@@ -186,7 +186,8 @@ class Cluster:
             try:
                 return await self._open(address)
             except KafkaError as error:
-                problems[str(address)] = str(error.context.get("why", error.reason))
+                why = error.context.get("why")
+                problems[str(address)] = f"{error.reason}: {why}" if why else error.reason
         raise KafkaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
             "no broker can be reached: is the address right, and does the cluster run?",

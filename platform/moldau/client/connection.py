@@ -11,13 +11,16 @@ either). One that expects none counts as under way until the network has taken i
 takes nothing more for as long, the connection ends too. After `is_closed` nothing is sent. No task
 is needed: answers are decoded inside `buffer_updated`, and one timer watches over all requests.
 
-Who answers, the `on_answer`, is called from within the event loop's read and must neither block nor
-raise; so is `on_written` of a request without an answer, from within its write.
+Who hears the answer, the `on_answer`, is called from within the event loop's read and must neither
+block nor raise; so is `on_written` of a request without an answer, from within its write. One that
+raises has a bug: the loop's exception handler gets it, and the connection ends, so that all others
+hear of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +37,7 @@ from moldau.protocol.negotiation import PeerVersions
 from moldau.runtime import Runtime
 
 R = TypeVar("R", bound=Response)
+T = TypeVar("T")
 
 OnAnswer = Callable[["Response | KafkaError"], None]
 OnWritten = Callable[["KafkaError | None"], None]
@@ -91,6 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         self._protocol = ClientConnection(options.client_id)
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = math.inf
+        """When the timer ends; never, while there is none."""
         self._why: KafkaError | None = None
         self._told: deque[tuple[list[Any], OnWritten]] = deque()
         """What gets no answer and is not written yet."""
@@ -114,6 +120,8 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Connection:
         """A connection that knows the broker's versions. KafkaError (NETWORK_EXCEPTION,
         REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when it cannot be had."""
+        if address.fault is not None:
+            raise _cannot_connect(address, address.fault)
         connection = cls(runtime, address, options, buffer)
         is_ready = False
         try:
@@ -131,12 +139,7 @@ class Connection(asyncio.BufferedProtocol):
                 seconds=options.setup_timeout_s,
             ) from None
         except OSError as error:
-            raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION,
-                "cannot connect",
-                address=str(address),
-                why=error.strerror or str(error),
-            ) from error
+            raise _cannot_connect(address, error.strerror or str(error)) from error
         finally:
             if not is_ready:
                 connection.close()
@@ -193,11 +196,15 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """Sends a request; `on_answer` is called once, never before this returns.
 
+        `timeout_s` counts whatever is ahead of it. Without one a request has the usual time, and is
+        not late before those ahead of it are: answers come in order.
+
         KafkaError when the connection is closed or the broker lacks the API.
         """
-        parts = self._encode(request, version, _Waiting(self._deadline(timeout_s), on_answer))
+        deadline = self._deadline(timeout_s)
+        parts = self._encode(request, version, _Waiting(deadline, on_answer))
         self._write(parts)
-        if self._timer is None:
+        if deadline < self._looks_at:
             self._watch()
 
     def tell(self, request: Request, on_written: OnWritten, *, version: int | None = None) -> None:
@@ -270,24 +277,37 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(parts)
 
     def _deadline(self, timeout_s: float | None) -> float:
-        timeout_s = self.options.request_timeout_s if timeout_s is None else timeout_s
-        return self._clock.monotonic() + timeout_s
+        now = self._clock.monotonic()
+        if timeout_s is not None:
+            return now + timeout_s
+        deadline = now + self.options.request_timeout_s
+        in_flight = self._protocol.in_flight
+        if not in_flight:
+            return deadline
+        ahead = cast(_Waiting, in_flight[-1].tag).deadline
+        return ahead if ahead > deadline else deadline
 
     # Waiting
 
     def _watch(self) -> None:
         """Sets the timer to the earliest deadline. Requests in flight are few, so a look at all."""
         if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+            self._stop_watching()
         if not self.in_flight or self.is_closed:
             return
         deadlines = [cast(_Waiting, each.tag).deadline for each in self._protocol.in_flight]
         now = self._clock.monotonic()
         if self._told:
             deadlines.append(now + _LOOK_S)
-        delay = max(0.0, min(deadlines) - now)
+        self._looks_at = min(deadlines)
+        delay = max(0.0, self._looks_at - now)
         self._timer = asyncio.get_running_loop().call_later(delay, self._look_at_the_clock)
+
+    def _stop_watching(self) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
+        self._timer = None
+        self._looks_at = math.inf
 
     def _look_at_the_clock(self) -> None:
         now = self._clock.monotonic()
@@ -320,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
         if not unwritten_bytes:
             self._is_last_whole = True
         for on_written in self._written():
-            on_written(None)
+            self._call(on_written, None)
         if self._handed < len(self._told) and not self.is_closed:
             self._hand_over()
 
@@ -344,7 +364,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were put there."""
+        """So many bytes were put there. Whatever a bug in decoding raises goes to the transport,
+        which reports it and loses the connection."""
         if self.is_closed:
             return
         try:
@@ -369,9 +390,8 @@ class Connection(asyncio.BufferedProtocol):
         self.last_used = self._clock.monotonic()
         answer = self._protocol.receive(frame)
         if not self.in_flight and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        cast(_Waiting, answer.request.tag).on_answer(answer.response)
+            self._stop_watching()
+        self._call(cast(_Waiting, answer.request.tag).on_answer, answer.response)
 
     def resume_writing(self) -> None:
         """The network has taken all there was."""
@@ -397,22 +417,46 @@ class Connection(asyncio.BufferedProtocol):
         assert self._why is not None
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, self._why.reason, **self._why.context)
 
+    def _call(self, step: Callable[[T], None], argument: T) -> None:
+        """What must not raise, so that who calls can go on to the next one even if it does."""
+        try:
+            step(argument)
+        except Exception as bug:
+            self._break_off(bug)
+
+    def _break_off(self, bug: Exception) -> None:
+        """Whatever state the bug has left, nobody waits in vain for an answer here."""
+        self._end(
+            KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                "a bug of the client has ended the connection",
+                broker=str(self.address),
+                why=repr(bug),
+            )
+        )
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"a bug has ended {self!r}", "exception": bug, "protocol": self}
+        )
+
     def _end(self, why: KafkaError) -> None:
         if self.is_closed:
             return
         self.is_closed = True
         self._why = why
         if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+            self._stop_watching()
         if self._transport is not None:
             self._transport.abort()
         if self.on_close is not None:
-            self.on_close(self)
+            self._call(self.on_close, self)
         for on_written in self._written():
-            on_written(None)
+            self._call(on_written, None)
         while self._told:
-            self._told.popleft()[1](why)
+            self._call(self._told.popleft()[1], why)
         lost: list[InFlight] = self._protocol.lose()
         for each in lost:
-            cast(_Waiting, each.tag).on_answer(why)
+            self._call(cast(_Waiting, each.tag).on_answer, why)
+
+
+def _cannot_connect(address: Address, why: str) -> KafkaError:
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "cannot connect", address=str(address), why=why)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from moldau.client import producer_settings
-from moldau.client.addresses import Address, parse_address
+from moldau.client.addresses import Address, parse_address, split_address
 from moldau.client.common_settings import (
     COMMON_ROWS,
     METRICS_ROWS,
@@ -106,7 +106,7 @@ _INT_MAX: Final = 2**31 - 1
 
 def _is_address(text: str) -> bool:
     try:
-        parse_address(text)
+        split_address(text)
     except ConfigError:
         return False
     return True
@@ -198,8 +198,18 @@ CONNECTION_ROWS: Final = (
     metadata_max_age_ms,
     *COMMON_ROWS,
 )
+
+
+def _hosts_have_names(settings: Settings) -> str | None:
+    for text in settings[bootstrap_servers]:
+        fault = split_address(text).fault
+        if fault is not None:
+            return f"{bootstrap_servers.name} has {text!r}: {fault}"
+    return None
+
+
 ADMIN_SETTINGS: Final = SettingTable(
-    CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=(nothing_unbuilt,)
+    CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=(_hosts_have_names, nothing_unbuilt)
 )
 
 acks = Setting(
@@ -371,6 +381,7 @@ PRODUCER_SETTINGS: Final = SettingTable(
     rules=(
         _idempotence_needs,
         _delivery_outlasts_a_request,
+        _hosts_have_names,
         nothing_unbuilt,
         has_no_transactions,
         partitioner_is_one,
@@ -481,6 +492,7 @@ CONSUMER_SETTINGS: Final = SettingTable(
         group_is_whole,
         fits_protocol,
         beats_often_enough,
+        _hosts_have_names,
         nothing_unbuilt,
         credentials_are_whole,
     ),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode
@@ -38,6 +38,10 @@ from moldau.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from moldau.protocol.codec import Codec
+
+# Who asks has chosen whom, so answers may cost more than what a stranger sends: as much as metadata
+# of two million partitions with three replicas, which are about as many as the largest frame holds.
+ANSWER_BUDGET: Final = 2 << 30
 
 _START = Struct(">hhi")
 _CORRELATION = Struct(">i")
@@ -250,8 +254,9 @@ class ClientConnection:
             self.in_flight.append(InFlight(correlation_id, key, version, tag))
         return request_frame(header, list(body))
 
-    def receive(self, frame: Any, budget: int = DECODE_BUDGET) -> Answer:
-        """The answer to the oldest request in flight; views in it share the frame's memory."""
+    def receive(self, frame: Any, budget: int = ANSWER_BUDGET) -> Answer:
+        """The answer to the oldest request in flight; views in it share the frame's memory. A
+        request whose answer cannot be decoded stays in flight: `lose` tells of it too."""
         if len(frame) < _CORRELATION.size:
             raise MalformedMessage("frame too short for a response header", size=len(frame))
         (correlation_id,) = _CORRELATION.unpack_from(frame)
@@ -264,8 +269,9 @@ class ClientConnection:
                 correlation_id=correlation_id,
                 expected=request.correlation_id,
             )
+        response = self._decode(request, frame, budget)
         self.in_flight.popleft()
-        return Answer(request, self._decode(request, frame, budget))
+        return Answer(request, response)
 
     @staticmethod
     def _decode(request: InFlight, frame: Any, budget: int) -> Response:
