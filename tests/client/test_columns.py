@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 from typing import Any
 
 import pytest
@@ -80,11 +81,11 @@ class Foreign:
 def test_whatever_speaks_arrows_interface_will_do() -> None:
     class Stream(Foreign): ...
 
-    class Array(Foreign): ...
+    class Single(Foreign): ...
 
     class Table(Foreign): ...
 
-    assert column(Array(pyarrow.array([b"a"]))).to_list() == [b"a"]
+    assert column(Single(pyarrow.array([b"a"]))).to_list() == [b"a"]
     assert column(Stream(pyarrow.chunked_array([[b"a"], [b"b"]]))).to_list() == [b"a", b"b"]
     found = from_arrow(Columns(Table(pyarrow.table({"value": [b"v"], "key": [b"k"]}))))
     assert found.as_lists()[:2] == ([b"v"], [b"k"])
@@ -107,6 +108,88 @@ def test_whatever_speaks_arrows_interface_will_do() -> None:
 def test_what_is_no_table_of_records_is_refused(given: Columns, told: str) -> None:
     with pytest.raises(TypeError, match=told):
         from_arrow(given)
+
+
+HEADERS = r"the column headers must be a map of text to binary or text, or lists of structs"
+TIMES = r"must be milliseconds since 1970 \(integers\), timestamps or dates"
+PAIR = {"key": "h", "value": b"1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "told"),
+    [
+        ("headers", ["h"], f"{HEADERS}.*, not string"),
+        ("headers", [5], f"{HEADERS}.*, not int64"),
+        ("headers", [["h", "x"]], f"{HEADERS}.*, not list<item: string>"),
+        ("headers", [[{"k": "h", "v": b"1"}]], f"{HEADERS}.*, not list<item: struct<k"),
+        ("headers", [[{**PAIR, "more": 1}]], f"{HEADERS}.*, not list"),
+        ("headers", [[{"key": b"h", "value": b"1"}]], f"{HEADERS}.*, not list"),
+        ("headers", [[{"key": "h", "value": 1}]], f"{HEADERS}.*, not list"),
+        (
+            "headers",
+            pyarrow.array([[("h", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+            rf"{HEADERS}.*, not map<string, int64>",
+        ),
+        ("timestamp", ["1000"], f"the column timestamp {TIMES}, not string"),
+        ("timestamp", [1.5], f"the column timestamp {TIMES}, not double"),
+        ("timestamp", [True], f"the column timestamp {TIMES}, not bool"),
+        ("partition", ["0"], "the column partition must be integers, not string"),
+        ("partition", [0.0], "the column partition must be integers, not double"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused_by_its_name(name: str, column: Any, told: str) -> None:
+    table = pyarrow.table({"value": [b"v"], name: column})
+    with pytest.raises(TypeError, match=told):
+        from_arrow(Columns(table))
+    argument = {"timestamp": "timestamps_ms"}.get(name, name)
+    with pytest.raises(TypeError, match=told.replace("column timestamp", "column timestamps_ms")):
+        from_arrow(Columns([b"v"])._replace(**{argument: pyarrow.array(column)}))
+
+
+def test_a_table_beside_the_values_is_refused() -> None:
+    table = pyarrow.table({"key": [b"k"]})
+    for given_table in (table, table.to_batches()[0]):
+        with pytest.raises(TypeError, match="keys must be one column, not a "):
+            from_arrow(Columns([b"v"], given_table))
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pyarrow.array([5, None]), [5, None]),
+        (pyarrow.array([5, 6], pyarrow.uint64()), [5, 6]),
+        (pyarrow.array([5_000, None], pyarrow.timestamp("us")), [5, None]),
+        (pyarrow.array([1, None], pyarrow.timestamp("s", tz="Europe/Prague")), [1000, None]),
+        (pyarrow.array([date(1970, 1, 2), None]), [86_400_000, None]),
+        (pyarrow.array([date(1970, 1, 2)], pyarrow.date64()), [86_400_000]),
+        (pyarrow.chunked_array([[1], [2]]), [1, 2]),
+        (pyarrow.nulls(2), [None, None]),
+    ],
+)
+def test_times_may_be_numbers_timestamps_and_dates(column: Any, expected: list[int | None]) -> None:
+    found = from_arrow(Columns([b"v"] * len(column), timestamps_ms=column))
+    assert found.timestamps_ms == expected
+
+
+@pytest.mark.parametrize("values", [[b"1", b"2", b"3"], pyarrow.array([b"1", b"2", b"3"])])
+def test_arrays_may_stand_beside_whatever_values(values: Any) -> None:
+    class Numbers(Foreign): ...
+
+    kind = pyarrow.map_(pyarrow.string(), pyarrow.binary())
+    found = sent(
+        2,
+        values,
+        {
+            "keys": [b"a", None, b"c"],
+            "headers": pyarrow.array([[("h", b"1")], None, []], kind),
+            "timestamps_ms": pyarrow.array([5_000_000, None, 7_000_000]),
+            "partition": Numbers(pyarrow.array([1, 1, 0], pyarrow.int8())),
+        },
+    )
+    assert found == [
+        [(b"3", b"c", (), 7000)],
+        [(b"1", b"a", (("h", b"1"),), 5000), (b"2", None, (), "now")],
+    ]
 
 
 def test_without_pyarrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Producer, Sent
+from moldau.client import ClientClosed, Producer, Sent
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest
@@ -283,6 +283,36 @@ def test_an_unknown_topic_or_partition_is_told_where_it_is_sent() -> None:
         assert (beyond.context["partition"], beyond.context["partitions"]) == (7, 1)
 
 
+def test_a_name_that_no_topic_may_have_is_refused_at_once_and_no_wait_is_blamed() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            begun = runtime.clock.monotonic()
+            with pytest.raises(KafkaError) as caught:
+                await sender.send("bad topic!", b"v")
+            assert runtime.clock.monotonic() - begun < 1
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.refused_topics["bad topic!"] = ErrorCode.INVALID_TOPIC_EXCEPTION
+        error = world.run_client(main)
+        assert error.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert error.context == {"topic": "bad topic!"}
+
+
+def test_who_waits_for_a_topic_when_the_producer_is_closed_hears_that_for_good() -> None:
+    async def main(runtime: Runtime) -> None:
+        sender = producer(runtime)
+        await sender.start()
+        task = asyncio.ensure_future(sender.send("nope", b"v"))
+        await asyncio.sleep(1)
+        await sender.aclose(abort=True)
+        with pytest.raises(ClientClosed):
+            await task
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
 @pytest.mark.parametrize("is_many", [False, True])
 def test_full_memory_makes_senders_wait_and_then_fail_with_the_setting(is_many: bool) -> None:
     async def main(runtime: Runtime) -> KafkaError:
@@ -415,7 +445,8 @@ def test_a_record_that_is_too_large_is_refused_with_the_setting() -> None:
         (log,) = world.cluster.add_topic("t", [1])
         error = world.run_client(main)
         assert error.code is ErrorCode.MESSAGE_TOO_LARGE
-        assert error.context["topic"] == "t"
+        assert (error.context["topic"], error.context["partition"]) == ("t", 0)
+        assert error.context["setting"] == "max.request.size"
         assert error.context["max_request_size"] == 1000
         assert log.values() == [bytes(500), b"after"]
 

@@ -79,6 +79,49 @@ def test_a_flush_may_be_bounded_and_gives_nothing_up() -> None:
         assert logs[1].values() == [b"3", b"4"]
 
 
+def test_a_flush_whose_time_is_over_as_the_last_record_is_decided_has_not_failed() -> None:
+    async def main(runtime: Runtime) -> None:
+        sender = producer(runtime)
+        await sender.start()
+        delivery = await sender.send("t", b"v", partition=0)
+        await asyncio.sleep(1)
+        flush = asyncio.ensure_future(sender.flush(0))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not flush.done(), "its time is over, and it has not gone on yet"
+        delivery.batch.finish(0)
+        await flush
+        await sender.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(ProduceRequest)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "error", "told"),
+    [
+        ("1", TypeError, "timeout_s is a number of seconds, not str '1'"),
+        (True, TypeError, "timeout_s is a number of seconds, not bool True"),
+        (-1, ValueError, "timeout_s is not negative, as int -1 is"),
+    ],
+)
+def test_what_is_no_time_is_refused_and_nothing_is_closed(
+    timeout_s: Any, error: type[Exception], told: str
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime) as sender:
+            for call in (sender.flush, sender.aclose):
+                with pytest.raises(error, match=told):
+                    await call(timeout_s)
+            await (await sender.send("t", b"v"))
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+
+
 def test_a_close_may_be_bounded_and_fails_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[KafkaError | None] = []
 

@@ -291,6 +291,44 @@ def test_serializers_are_names_functions_or_objects_and_never_see_none() -> None
         ]
 
 
+async def by_and_by(value: object) -> str:
+    return "text"
+
+
+class GivesText:
+    """A serializer of whole columns that gives text."""
+
+    def __call__(self, value: object, place: Place) -> Any:
+        return "text"
+
+    def many(self, values: list[Any], place: Place) -> Any:
+        return ["text"] * len(values)
+
+
+@pytest.mark.parametrize("way", ["send", "send_many"])
+@pytest.mark.parametrize("side", ["key", "value"])
+@pytest.mark.parametrize("serializer", [lambda _: "text", by_and_by, GivesText()])
+def test_a_serializer_that_gives_no_bytes_is_not_told_to_be_set(
+    serializer: Any, side: str, way: str
+) -> None:
+    async def main(runtime: Runtime) -> SerializationFailed:
+        async with producer(runtime, **{f"{side}_serializer": serializer}) as sender:
+            if way == "send":
+                call: Any = sender.send("t", b"v", key=b"k")
+            else:
+                call = sender.send_many("t", [b"v"], keys=[b"k"])
+            with pytest.raises(SerializationFailed) as caught:
+                await call
+            return caught.value
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        error = world.run_client(main)
+        assert error.reason.endswith("TypeError: it must give bytes or None, and gave str 'text'")
+        assert error.context["setting"] == f"{side}.serializer"
+        assert log.values() == []
+
+
 @pytest.mark.parametrize("way", ["send", "send_many"])
 @pytest.mark.parametrize(
     ("serializer", "value", "told"),
@@ -339,6 +377,32 @@ def test_interceptors_hear_of_what_could_not_be_serialized(serializer: Any) -> N
         world.cluster.add_topic("t", [1])
         world.run_client(main)
     assert heard == [("t", 0, SerializationFailed)]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"partition": "0"}, "the partition that Changes.on_send returns must be an int or None"),
+        ({"partition": True}, "the partition that Changes.on_send returns must be an int or None"),
+        ({"timestamp_ms": 1.5}, "the timestamp_ms that Changes.on_send returns must be an int"),
+    ],
+)
+def test_a_record_of_an_interceptor_that_nobody_could_send_is_passed_over(
+    change: dict[str, Any], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Changes(ProducerInterceptor):
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return replace(record, value=b"changed", **change)
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, interceptors=[Changes()]) as sender:
+            await (await sender.send("t", b"v"))
+
+    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert log.values() == [b"v"]
+    assert told in caplog.text
 
 
 class Returns(ProducerInterceptor):
@@ -474,6 +538,18 @@ def test_keys_can_be_ignored() -> None:
         Producer(
             bootstrap_servers="a:1", partitioner_ignore_keys=True, partitioner_class="round-robin"
         )
+
+
+def test_keys_are_ignored_by_those_who_send_many_too() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, partitioner_ignore_keys=True, batch_size=200) as sender:
+            await sender.send_many("t", [b"%d" % n for n in range(400)], keys=[b"same"] * 400)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+        assert all(log.end > 20 for log in logs)
+        assert {each.key for log in logs for each in stored(log)} == {b"same"}
 
 
 def test_few_records_a_second_are_spread_too() -> None:

@@ -152,6 +152,8 @@ class Accumulator(Outcomes):
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "a record is larger than max.request.size",
                 topic=queue.where.topic,
+                partition=queue.where.partition,
+                setting="max.request.size",
                 size_bytes=batch.builder.size_bytes,
                 max_request_size=self.options.request_bytes,
             )

@@ -21,7 +21,7 @@ from moldau.client.admin_progress import ProgressAdmin
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import WITHOUT_MEANING_TO_ADMINS, Given
 from moldau.client.options.admin import AdminOptions
-from moldau.client.world import World, closing_unless_ready, comes_with_start
+from moldau.client.world import Life, comes_with_start
 from moldau.runtime import Runtime
 
 
@@ -47,7 +47,7 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
             of_others=rows.OF_PRODUCERS_AND_CONSUMERS,
         )
         self.settings = rows.resolve(rows.ADMIN_SETTINGS, self._given.settings, {})
-        self._world = World(runtime)
+        self._world = Life("admin client", runtime)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -57,14 +57,17 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
         await self.aclose()
 
     async def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached."""
-        self._given.tell("admin", self.settings)
-        self._cluster = Cluster(self._world.enter(), self.settings)
-        async with closing_unless_ready(self.aclose):
-            await self._cluster.refresh()
+        """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
+        started; ClientClosed after a close."""
+        async with self._world.opening(self.aclose) as is_new:
+            if is_new:
+                self._given.tell("admin", self.settings)
+                self._cluster = Cluster(self._world.enter(), self.settings)
+                await self._cluster.refresh()
 
     async def aclose(self) -> None:
         """Closes its connections. May be called again."""
+        self._world.is_closed = True
         if "_cluster" in vars(self):
             await self._cluster.aclose()
         await self._world.aclose()

@@ -2,14 +2,15 @@
 polars, duckdb results, ...), whose values the kernel takes straight from Arrow's buffers where
 nothing has to look at them before.
 
-A table's columns are `value` and, where there are such, `key`, `headers` (a map of text to binary),
-`timestamp` (milliseconds, or Arrow's timestamps) and `partition`. pyarrow is imported when
-somebody hands in Arrow data, and not before.
+A table's columns are `value` and, where there are such, `key`, `headers` (a map of text to binary,
+or lists of structs with a key and a value), `timestamp` (milliseconds, or Arrow's timestamps or
+dates) and `partition`. What stands beside a column of values may be Arrow's or Python's, whatever
+the values are. pyarrow is imported when somebody hands in Arrow data, and not before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from importlib import import_module
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple, cast
@@ -185,20 +186,20 @@ def _each(given: int | Sequence[int | None] | None, count: int) -> Iterable[int 
 
 
 def from_arrow(given: Columns) -> Columns:
-    """Arrow data as columns; a table says everything itself."""
+    """Arrow data as columns; a table says everything itself. TypeError for a column of another kind
+    than its name wants."""
     pyarrow = _pyarrow()
-    values: Any = given.values
-    if is_arrow(values):
-        table = _as_table(pyarrow, values)
-        if table is not None:
-            if any(each is not None for each in given[1:]):
-                raise TypeError("a table has all columns itself: give no others beside it")
-            return _from_table(pyarrow, table)
-        values = _binary(pyarrow, "values", values)
-    keys: Any = given.keys
-    if keys is not None and is_arrow(keys):
-        keys = _binary(pyarrow, "keys", keys)
-    return given._replace(values=values, keys=keys)
+    table = _as_table(pyarrow, given.values) if is_arrow(given.values) else None
+    if table is not None:
+        if any(each is not None for each in given[1:]):
+            raise TypeError("a table has all columns itself: give no others beside it")
+        return _from_table(pyarrow, table)
+    found = {
+        name: _READ[name](pyarrow, name, _chunked(pyarrow, name, column))
+        for name, column in given._asdict().items()
+        if is_arrow(column)
+    }
+    return given._replace(**found)
 
 
 def _pyarrow() -> Any:
@@ -239,23 +240,26 @@ def _from_table(pyarrow: Any, table: Any) -> Columns:
             f"partition, not: {', '.join(names)}"
         )
     column = {name: table.column(name) for name in names}
-    found = Columns(_binary(pyarrow, "value", column["value"]))
-    if "key" in column:
-        found = found._replace(keys=_binary(pyarrow, "key", column["key"]))
-    if "headers" in column:
-        found = found._replace(headers=[_headers(each) for each in column["headers"].to_pylist()])
-    if "timestamp" in column:
-        found = found._replace(timestamps_ms=_milliseconds(pyarrow, column["timestamp"]))
-    if "partition" in column:
-        found = found._replace(partition=column["partition"].to_pylist())
-    return found
+    found = {
+        field: _READ[field](pyarrow, name, column[name])
+        for name, field in zip(_KNOWN, Columns._fields, strict=True)
+        if name in column
+    }
+    return Columns(**found)
+
+
+def _chunked(pyarrow: Any, name: str, column: Any) -> Any:
+    """One column, of whatever library."""
+    if isinstance(column, pyarrow.ChunkedArray):
+        return column
+    if isinstance(column, pyarrow.Table | pyarrow.RecordBatch):
+        raise TypeError(f"{name} must be one column, not a {type(column).__name__}")
+    is_stream = hasattr(column, "__arrow_c_stream__")
+    return pyarrow.chunked_array(column if is_stream else [pyarrow.array(column)])
 
 
 def _binary(pyarrow: Any, name: str, column: Any) -> ArrowColumn:
     """A column of binary or text."""
-    if not isinstance(column, pyarrow.ChunkedArray):
-        is_stream = hasattr(column, "__arrow_c_stream__")
-        column = pyarrow.chunked_array(column if is_stream else [pyarrow.array(column)])
     kinds, kind = pyarrow.types, column.type
     if kinds.is_string(kind) or kinds.is_binary(kind):
         return ArrowColumn(column.chunks, 4)
@@ -290,8 +294,43 @@ def _values(spans: Spans) -> list[bytes | None]:
     return found
 
 
-def _headers(given: Any) -> Headers:
-    """Of a map, or of a list of structs with a key and a value."""
+def _headers(pyarrow: Any, name: str, column: Any) -> list[Headers]:
+    """A column of maps, or of lists of structs with a key and a value."""
+    if not _has_headers(pyarrow.types, column.type):
+        raise TypeError(
+            f"the column {name} must be a map of text to binary or text, or lists of structs with "
+            f"such a key and value, not {column.type}"
+        )
+    return [_headers_of(each) for each in column.to_pylist()]
+
+
+def _has_headers(kinds: Any, kind: Any) -> bool:
+    if kinds.is_null(kind):
+        return True
+    if kinds.is_map(kind):
+        return _is_text(kinds, kind.key_type) and _is_content(kinds, kind.item_type)
+    is_list = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    if not is_list or not kinds.is_struct(kind.value_type):
+        return False
+    fields = {each.name: each.type for each in kind.value_type}
+    return (
+        fields.keys() == {"key", "value"}
+        and _is_text(kinds, fields["key"])
+        and _is_content(kinds, fields["value"])
+    )
+
+
+def _is_text(kinds: Any, kind: Any) -> bool:
+    return kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view"
+
+
+def _is_content(kinds: Any, kind: Any) -> bool:
+    is_binary = kinds.is_binary(kind) or kinds.is_large_binary(kind) or str(kind) == "binary_view"
+    is_fixed = kinds.is_fixed_size_binary(kind)
+    return is_binary or is_fixed or kinds.is_null(kind) or _is_text(kinds, kind)
+
+
+def _headers_of(given: Any) -> Headers:
     if given is None:
         return ()
     pairs = (
@@ -305,8 +344,33 @@ def _as_bytes(value: Any) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _milliseconds(pyarrow: Any, column: Any) -> list[int | None]:
-    if pyarrow.types.is_timestamp(column.type):
-        column = column.cast(pyarrow.timestamp("ms"), safe=False)
-    found: list[int | None] = column.cast(pyarrow.int64()).to_pylist()
+def _milliseconds(pyarrow: Any, name: str, column: Any) -> list[int | None]:
+    """A column of milliseconds, or of times or days."""
+    kinds, kind = pyarrow.types, column.type
+    if kinds.is_timestamp(kind) or kinds.is_date(kind):
+        column = column.cast(pyarrow.timestamp("ms"), safe=False).cast(pyarrow.int64())
+    elif not (kinds.is_integer(kind) or kinds.is_null(kind)):
+        raise TypeError(
+            f"the column {name} must be milliseconds since 1970 (integers), timestamps or dates, "
+            f"not {kind}"
+        )
+    found: list[int | None] = column.to_pylist()
     return found
+
+
+def _numbers(pyarrow: Any, name: str, column: Any) -> list[int | None]:
+    """A column of partitions."""
+    kinds, kind = pyarrow.types, column.type
+    if not (kinds.is_integer(kind) or kinds.is_null(kind)):
+        raise TypeError(f"the column {name} must be integers, not {kind}")
+    found: list[int | None] = column.to_pylist()
+    return found
+
+
+_READ: Final[Mapping[str, Callable[[Any, str, Any], Any]]] = {
+    "values": _binary,
+    "keys": _binary,
+    "headers": _headers,
+    "timestamps_ms": _milliseconds,
+    "partition": _numbers,
+}

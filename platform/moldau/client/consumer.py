@@ -60,7 +60,7 @@ from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.streams_out import PartStream, RecordStream
-from moldau.client.world import World, closed, closing_unless_ready, comes_with_start
+from moldau.client.world import Life, closed, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.runtime import Clock, Runtime
@@ -98,7 +98,7 @@ class Consumer(ConsumerPositions):
             without_meaning={**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
         )
         self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
-        self._world = World(runtime)
+        self._world = Life("consumer", runtime)
         self._given_interceptors = tuple(interceptors)
         self._interceptors = Interceptors()
         self._given_deserializers = (key_deserializer, value_deserializer)
@@ -124,8 +124,20 @@ class Consumer(ConsumerPositions):
         await self.aclose()
 
     async def start(self) -> None:
-        """Connects; KafkaError when no bootstrap server can be reached."""
-        self._given.tell("consumer", self.settings)
+        """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
+        started; ClientClosed after a close."""
+        async with self._world.opening(self.aclose) as is_new:
+            if is_new:
+                self._given.tell("consumer", self.settings)
+                self._begin()
+                named = self._given.of(interceptor_classes, self.settings)
+                self._interceptors = Interceptors([*named, *self._given_interceptors])
+                self._decoding = Decoding.of(
+                    self._given_deserializers, self.settings, self._cluster.runtime
+                )
+                await self._cluster.refresh()
+
+    def _begin(self) -> None:
         runtime = self._world.enter()
         settings = self.settings
         self._clock = runtime.clock
@@ -156,11 +168,7 @@ class Consumer(ConsumerPositions):
             self._cluster.awaits_topics = True
             self._group = ConsumerGroup(runtime, self._cluster, settings, GroupsReader(self))
             self._fetcher.committed = self._group.look_up
-        async with closing_unless_ready(self.aclose):
-            named = self._given.of(interceptor_classes, settings)
-            self._interceptors = Interceptors([*named, *self._given_interceptors])
-            self._decoding = Decoding.of(self._given_deserializers, settings, runtime)
-            await self._cluster.refresh()
+        self._is_closing = self._is_closed = False
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commits, if that is to be done by itself, tells the listener, leaves the group, and
@@ -179,7 +187,7 @@ class Consumer(ConsumerPositions):
             if self._is_closed:
                 await self._end()
             return
-        self._is_closing = True
+        self._is_closing = self._world.is_closed = True
         if "_fetcher" in vars(self):
             self._fetcher.news.set()  # a poll that waits has to hear of it
         try:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from moldau.client.arguments import check_timestamp, told
+from moldau.client.arguments import check_number, check_timestamp, told
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP
 from moldau.client.delivery import Delivery, Sent, error_of, sent_of
 from moldau.client.foreign import guarded, made_from, refuse_coroutines
@@ -31,6 +32,7 @@ from moldau.records import Headers
 
 GROUP: Final = "moldau.interceptors"
 NO_PARTITION: Final = -1
+_OVERHEAD_BYTES: Final = 12
 _TURN: Final = 100
 
 
@@ -47,6 +49,15 @@ class Prepared(NamedTuple):
     def headers(self) -> Headers:
         """As they are sent."""
         return self.record.headers
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much of a batch it takes; of what is no record, for it was not looked at yet,
+        what can be counted."""
+        headers: object = self.headers
+        pairs = headers if isinstance(headers, list | tuple) else ()
+        parts = chain((self.key, self.value), *(each for each in pairs if isinstance(each, tuple)))
+        return _OVERHEAD_BYTES + sum(len(each) for each in parts if isinstance(each, bytes | str))
 
 
 class Pipeline:
@@ -93,6 +104,8 @@ class Pipeline:
         place = self._place(topic, is_key=is_key)
         try:
             made = serializer(value, place)
+            if not isinstance(made, bytes):
+                _check_made(made)
         except Exception as error:
             raise failed_to_serialize(place, value, error) from error
         return made
@@ -118,7 +131,9 @@ class Pipeline:
         if not isinstance(made, Awaitable):
             return made
         with _failing_as(self._place(topic, is_key=is_key), value):
-            return await made
+            made = await made
+            _check_made(made)
+            return made
 
     async def serialize_many(
         self,
@@ -141,6 +156,9 @@ class Pipeline:
                     made = await made
                 if len(made) != len(values):
                     raise ValueError(f"many gave {len(made)} for {len(values)} values")
+                for each in made:
+                    if not isinstance(each, bytes):
+                        _check_made(each)
             return made
         found = []
         for index, value in enumerate(values, 1):
@@ -195,8 +213,9 @@ def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> Produc
     changed: object = interceptor.on_send(record)
     what = f"{type(interceptor).__name__}.on_send"
     if changed is None or isinstance(changed, ProducerRecord):
-        if changed is not None and changed.timestamp_ms is not None:
+        if changed is not None:
             check_timestamp(changed.timestamp_ms, f"the timestamp_ms that {what} returns")
+            check_number(changed.partition, f"the partition that {what} returns")
         return changed
     raise TypeError(
         f"{what} must return a ProducerRecord, or None to change nothing, not {told(changed)}"
@@ -227,6 +246,12 @@ def _failing_as(place: Place, value: object) -> Iterator[None]:
         yield
     except Exception as error:
         raise failed_to_serialize(place, value, error) from error
+
+
+def _check_made(made: object) -> None:
+    """TypeError for what a serializer gave and cannot be sent; it may have to be awaited first."""
+    if not (made is None or isinstance(made, bytes | Awaitable)):
+        raise TypeError(f"it must give bytes or None, and gave {told(made)}")
 
 
 def _leave(made: object) -> None:

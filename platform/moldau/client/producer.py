@@ -30,7 +30,7 @@ from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Clocks, Options
-from moldau.client.arguments import name_of, told
+from moldau.client.arguments import name_of, seconds, told
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.columns import Columns, from_arrow, is_arrow
@@ -55,7 +55,7 @@ from moldau.client.producer_topics import ProducerTopics
 from moldau.client.runs import Rows, Run
 from moldau.client.sender import Sender, Turn
 from moldau.client.serdes import settings as serde_rows
-from moldau.client.world import World, closing_unless_ready, comes_with_start
+from moldau.client.world import Life, comes_with_start
 from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -95,7 +95,7 @@ class Producer(ProducerTopics):
         )
         self.settings = rows.resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
         self._given_interceptors = tuple(interceptors)
-        self._world = World(runtime)
+        self._world = Life("producer", runtime, lambda: self._sender.unsettled)
         self._options = _accumulator_options(self.settings)
         self._sought: dict[str, float] = {}
         self._topics: dict[str, OutgoingTopic] = {}
@@ -125,11 +125,23 @@ class Producer(ProducerTopics):
 
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
-        serializer, partitioner or interceptor that cannot be had."""
+        serializer, partitioner or interceptor that cannot be had. Does nothing when it is started;
+        ClientClosed after a close."""
+        async with self._world.opening(partial(self.aclose, abort=True)) as is_new:
+            if is_new:
+                self._tell()
+                self._begin()
+                self._load()
+                await self._cluster.refresh()
+
+    def _tell(self) -> None:
+        """What of the settings is not as it looks."""
         self._given.tell("producer", self.settings)
         raised = rows.raised_delivery(self.settings)
         if raised is not None:
             LOG.warning("producer: %s", raised)
+
+    def _begin(self) -> None:
         runtime = self._world.enter()
         settings = self.settings
         self._runtime = runtime
@@ -152,9 +164,7 @@ class Producer(ProducerTopics):
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
         self._declare_metrics()
-        async with closing_unless_ready(partial(self.aclose, abort=True)):
-            self._load()
-            await self._cluster.refresh()
+        self._is_given_up = False
 
     def _load(self) -> None:
         """What settings name: partitioner, interceptors, serializers."""
@@ -240,7 +250,8 @@ class Producer(ProducerTopics):
                 if delivery is not None:
                     return delivery
                 where = self._choose(known, prepared.key, prepared.partition).where
-                waited = await self._sender.wait_for_room(where, waited, until)
+                size_bytes = prepared.size_bytes
+                waited = await self._sender.wait_for_room(where, waited, until, size_bytes)
 
     def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
         """With the partition that `partitioner.class` chooses, if it is to choose."""
@@ -323,7 +334,7 @@ class Producer(ProducerTopics):
         """
         name_of(topic, "topic")
         columns = Columns(values, keys, headers, timestamps_ms, partition)
-        if is_arrow(values) or is_arrow(keys):
+        if any(map(is_arrow, columns)):
             columns = from_arrow(columns)
         columns.check()
         parts: _Parts = []
@@ -535,6 +546,8 @@ class Producer(ProducerTopics):
         error that says so, and the log tells how many. So it is when the call is cancelled: the
         next one ends what is left to end, and raises the KafkaError of what was not delivered.
         """
+        timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
+        self._world.is_closed = True
         if "_sender" not in vars(self):
             return
         self._is_given_up |= abort

@@ -11,6 +11,7 @@ from __future__ import annotations
 from moldau.client import producer_settings as own_rows
 from moldau.client.accumulator import Accumulator, Options
 from moldau.client.arguments import name_of
+from moldau.client.backoff import may_work_later
 from moldau.client.batches import PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.metadata import TopicPartition
@@ -19,6 +20,7 @@ from moldau.client.partitioner import Loads, Partitioner, RecordPartitioner
 from moldau.client.pipeline import Pipeline
 from moldau.client.producer_metrics import METADATA_WAIT, ProducerMetrics
 from moldau.client.sender import Sender
+from moldau.client.world import ClientClosed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Clock, Runtime
@@ -63,8 +65,12 @@ class ProducerTopics:
             found = await self._cluster.topic(
                 name, partition=partition, timeout_s=self._sender.left_s(until)
             )
+        except ClientClosed:
+            raise
         except KafkaError as error:
-            context = {"topic": name, **error.context, "setting": "max.block.ms"}
+            context = {"topic": name, **error.context}
+            if may_work_later(error):  # else it was not waited for
+                context["setting"] = "max.block.ms"
             raise KafkaError(error.code, error.reason, **context) from error
         finally:
             self._metrics.spent(METADATA_WAIT, start_ns)

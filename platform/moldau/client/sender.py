@@ -8,13 +8,12 @@ appending a record needs of the event loop.
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
 from functools import partial
-from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, ToSend
+from moldau.client.arguments import seconds
 from moldau.client.backoff import may_work_later
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch, PartitionQueue
 from moldau.client.cluster import Cluster
@@ -24,6 +23,7 @@ from moldau.client.foreign import LOG
 from moldau.client.metadata import TopicPartition
 from moldau.client.produce_requests import names_in, produce_request, settle_response
 from moldau.client.producer_metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
+from moldau.client.room import Room
 from moldau.client.world import closed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -41,7 +41,6 @@ _ID_TIMEOUT_MS: Final = 2**31 - 1
 _TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
 _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
-_turn: Final = itemgetter(0)
 
 
 class Turn(NamedTuple):
@@ -79,7 +78,9 @@ class Sender:
         self._timer_at = 0.0
         self._drain_is_due = False
         self._filled = 0
-        self._room: list[tuple[Turn, asyncio.Future[None]]] = []
+        options = accumulator.options
+        self._room = Room(min(options.batch_bytes, options.request_bytes))
+        self._waking: dict[int, asyncio.Future[None]] = {}
         self._turns = 0
         self._identifying: asyncio.Task[None] | None = None
         self._unidentified = 0
@@ -123,7 +124,7 @@ class Sender:
 
     def may_begin(self, waited: Turn | None) -> bool:
         """Whether a batch may be begun. Who has not waited yet comes after those who do."""
-        return self._accumulator.has_room and (waited is not None or not self._room)
+        return self._accumulator.has_room and (waited is not None or not self._waking)
 
     def patience(self) -> float:
         """Until when who sends now may wait, by the loop's time: for metadata and for room."""
@@ -134,11 +135,15 @@ class Sender:
         return max(0.0, until - self._loop.time())
 
     async def wait_for_room(
-        self, where: TopicPartition, waited: Turn | None, until: float | None = None
+        self,
+        where: TopicPartition,
+        waited: Turn | None,
+        until: float | None = None,
+        size_bytes: int | None = None,
     ) -> Turn:
-        """Returns when another batch may be begun; KafkaError when it is `until`, or after
-        `max.block.ms`. Another may be faster: what is returned is to be given back then, and keeps
-        the place and the deadline."""
+        """Returns when so much may be appended, about a batch if it is not said; KafkaError when it
+        is `until`, or after `max.block.ms`. Another may be faster: what is returned is to be given
+        back then, and keeps the place and the deadline."""
         self.check_open()
         self.drain_soon()
         start_ns = self._clock.monotonic_ns()
@@ -146,8 +151,8 @@ class Sender:
             self._turns += 1
             waited = Turn(self._turns, self.patience() if until is None else until)
         future: asyncio.Future[None] = self._loop.create_future()
-        place = (waited, future)
-        insort(self._room, place, key=_turn)
+        self._waking[waited.number] = future
+        self._room.come(waited.number, where, size_bytes)
         try:
             async with asyncio.timeout_at(waited.until):
                 await future
@@ -155,7 +160,9 @@ class Sender:
             self._metrics.exhausted.add(self._clock.monotonic(), 1)
             raise self._no_room(where) from None
         finally:
-            self._room.remove(place)
+            del self._waking[waited.number]
+            if self._room.leave(waited.number):
+                self._loop.call_soon(self._wake_senders)  # when the last of these has appended
             self._metrics.spent(BUFFER_WAIT, start_ns)
         return waited
 
@@ -190,7 +197,7 @@ class Sender:
     @property
     def waiting(self) -> int:
         """How many wait for room."""
-        return len(self._room)
+        return len(self._waking)
 
     @property
     def in_flight(self) -> int:
@@ -339,10 +346,15 @@ class Sender:
             self._failure = self._failure or batch.error
 
     def _wake_senders(self) -> None:
-        if self._room and self._accumulator.has_room:
-            for _, future in self._room:
-                if not future.done():
-                    future.set_result(None)
+        """Those for whom there is room; those who come after them have their turn when these have
+        had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
+        if not self._waking or not self._accumulator.has_room:
+            return
+        free_bytes = self._accumulator.options.memory_bytes - self._accumulator.used_bytes
+        for number in self._room.turns(free_bytes):
+            future = self._waking[number]
+            if not future.done():
+                future.set_result(None)
 
     def _consider_identity(self, now: float) -> None:
         """The producer id is asked for at the beginning; once it was refused, only when something
@@ -392,9 +404,15 @@ class Sender:
         """What keeps batches from being acknowledged at present, by partition."""
         return self._accumulator.troubles()
 
+    @property
+    def unsettled(self) -> int:
+        """Records that are not decided, or have failed and nobody has heard of it."""
+        return _records(self._accumulator.unfinished()) + self._failures
+
     async def flush(self, timeout_s: float | None = None) -> None:
         """Returns when everything accepted before is decided; KafkaError for the first record that
         failed since the last flush and of which nobody heard, and when the time is over before."""
+        timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         start_ns = self._clock.monotonic_ns()
         waiting = self._accumulator.unfinished()
         self._flushes += 1
@@ -405,13 +423,15 @@ class Sender:
                 for batch in waiting:
                     await decided(batch)
         except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                "not all records that were sent before are delivered yet",
-                records=_records(waiting),
-                timeout_s=timeout_s,
-                **self._why(),
-            ) from None
+            left = _records(waiting)
+            if left:  # the last may have been decided as the time was over
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "not all records that were sent before are delivered yet",
+                    records=left,
+                    timeout_s=timeout_s,
+                    **self._why(),
+                ) from None
         finally:
             self._flushes -= 1
             self._accumulator.is_flushing = self._flushes > 0
@@ -472,7 +492,7 @@ class Sender:
         if left:
             LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)
         self._note_untold(self._accumulator.fail_all(error))
-        for _, future in self._room:
+        for future in self._waking.values():
             if not future.done():
                 future.set_exception(again(error))
 

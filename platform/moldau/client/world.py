@@ -1,12 +1,23 @@
-"""The runtime of a client: the one it was given, or a real one of its own while it lives; and what
-a client has only from its `start` on."""
+"""The runtime of a client: the one it was given, or a real one of its own while it lives; what a
+client has only from its `start` on; and how it is opened and closed.
+
+Invariants: a client is opened at most once and, once it is closed, for good; one whose opening
+failed is as it was before. One that nobody closes is missed: when its event loop ends or when it is
+collected, the log says how many records it had left, and there is a ResourceWarning, as for
+asyncio's transports. Only where the runtime is its own: who gives one ends what runs on it.
+
+The end of a loop is heard of by an asynchronous generator, which `asyncio.run` closes then. A task
+would hear of it too, but who waits for all tasks would wait for that one for ever.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
+from moldau.client.foreign import LOG
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
@@ -52,18 +63,6 @@ def not_started(kind: str, *, is_blocking: bool) -> ClientNotStarted:
     return ClientNotStarted(f"the {kind} is not started: use it in {helps}")
 
 
-@asynccontextmanager
-async def closing_unless_ready(close: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Closes again what could not be started, whatever the reason."""
-    is_ready = False
-    try:
-        yield
-        is_ready = True
-    finally:
-        if not is_ready:
-            await close()
-
-
 class World:
     """Makes a runtime if none was given, and closes only what it made."""
 
@@ -88,3 +87,77 @@ class World:
         if isinstance(own, RealRuntime):
             await own.aclose()
             self._own = None
+
+
+class Life(World):
+    """The world of a client that has a `start`."""
+
+    def __init__(
+        self, kind: str, runtime: Runtime | None, lost: Callable[[], int] | None = None
+    ) -> None:
+        """`kind` is what errors call the client. `lost`: how many of its records would be lost if
+        it ended now; asked from its `start` on."""
+        super().__init__(runtime)
+        self.is_closed = False
+        """Whether somebody has begun to close it."""
+        self._kind = kind
+        self._lost = lost
+        self._is_open = False
+        self._is_missed = False
+        self._watch: AsyncGenerator[None, None] | None = None
+
+    @asynccontextmanager
+    async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:
+        """For `start`: gives whether there is anything to do, and closes again what could not be
+        opened, whatever the reason. ClientClosed after it was closed, or its loop has ended."""
+        if self.is_closed or self._is_missed:
+            raise closed(self._kind)
+        if self._is_open:
+            yield False
+            return
+        self._is_open = True
+        is_ready = False
+        try:
+            yield True
+            if self._own is not None:
+                self._watch = self._until_the_loop_ends()
+                await anext(self._watch)
+            is_ready = True
+        finally:
+            if not is_ready:
+                was_closed = self.is_closed
+                await close()
+                self._is_open, self.is_closed = False, was_closed
+
+    async def aclose(self) -> None:
+        """See `World`."""
+        self.is_closed = True
+        if self._watch is not None:
+            await self._watch.aclose()
+        await super().aclose()
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self._miss()
+
+    def _miss(self) -> None:
+        """Nobody has closed it, and nobody can any more."""
+        if self.is_closed or self._is_missed or not self._is_open:
+            return
+        self._is_missed = True
+        records = 0 if self._lost is None else self._lost()
+        if records:
+            LOG.error(
+                "%s: not closed before the end of its event loop: %d records were not delivered, "
+                "or nobody knows whether they were; use it in an `async with` block, or await "
+                "aclose()",
+                self._kind,
+                records,
+            )
+
+    def __del__(self) -> None:
+        if self._own is not None and self._is_open and not self.is_closed:
+            self._miss()
+            warnings.warn(f"unclosed {self._kind}", ResourceWarning, stacklevel=1, source=self)
