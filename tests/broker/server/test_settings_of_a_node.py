@@ -64,7 +64,7 @@ def test_what_was_said_of_one_listener_holds_for_it_alone() -> None:
                 "max.connections": "9",
                 "socket.listen.backlog.size": "33",
                 "listener.name.in.socket.send.buffer.bytes": "50000",
-                "socket.receive.buffer.bytes": "-1",
+                "listener.name.in.socket.receive.buffer.bytes": "-1",
             }
         ),
     )
@@ -76,7 +76,7 @@ def test_what_was_said_of_one_listener_holds_for_it_alone() -> None:
     assert (inside.connections_max, outside.connections_max) == (NO_LIMIT, 5)
     assert (inside.is_protected, outside.is_protected) == (True, False)
     assert (inside.backlog, outside.backlog) == (33, 33)
-    assert (inside.send_buffer_bytes, outside.send_buffer_bytes) == (50_000, 102_400)
+    assert (inside.send_buffer_bytes, outside.send_buffer_bytes) == (50_000, 1 << 18)
     assert (inside.receive_buffer_bytes, outside.receive_buffer_bytes) == (None, None)
 
 

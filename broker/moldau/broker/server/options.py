@@ -28,6 +28,10 @@ from moldau.config import Setting, Settings
 
 PREFIX: Final = "listener.name."
 
+# As much as a reader takes while we wait for our turn, and little enough to be in the processor's
+# cache still when he takes it (bench/notes-broker.md).
+_SEND_BUFFER_BYTES: Final = 1 << 18
+
 
 def limited_hosts(settings: Settings) -> Mapping[str, int]:
     """The hosts that have a limit of their own on connections, as they were written."""
@@ -65,11 +69,10 @@ def listener_options(
     def buffer_bytes(row: Setting[int]) -> int | None:
         return own[row] if own[row] > 0 else None
 
-    def given_buffer_bytes(row: Setting[int]) -> int | None:
-        """Only a size that somebody gave: the system's buffer grows with what a producer sends,
-        and Kafka's default of 100 KB would keep it small. To send, 100 KB are best: what a reader
-        takes next is in the processor's cache (bench/notes-broker.md)."""
-        return buffer_bytes(row) if own.is_given(row) else None
+    def given_buffer_bytes(row: Setting[int], otherwise: int | None) -> int | None:
+        """Kafka's default of 100 KB is nobody's wish: it would keep what a producer sends small,
+        and wake us too often for a reader."""
+        return buffer_bytes(row) if own.is_given(row) else otherwise
 
     return ListenerOptions(
         name=listener.name,
@@ -81,7 +84,7 @@ def listener_options(
         connections_per_second=limit(
             max_connection_creation_rate.name, own[max_connection_creation_rate]
         ),
-        send_buffer_bytes=buffer_bytes(socket_send_buffer_bytes),
-        receive_buffer_bytes=given_buffer_bytes(socket_receive_buffer_bytes),
+        send_buffer_bytes=given_buffer_bytes(socket_send_buffer_bytes, _SEND_BUFFER_BYTES),
+        receive_buffer_bytes=given_buffer_bytes(socket_receive_buffer_bytes, None),
         is_protected=listener.name == listeners.inter_broker and len(listeners.of_broker) > 1,
     )

@@ -70,14 +70,16 @@ socket_send_buffer_bytes = Setting(
     "socket.send.buffer.bytes",
     INT,
     102_400,
-    "The operating system's send buffer of each connection; -1 leaves it to the system.",
+    "The operating system's send buffer of each connection; -1 leaves it to the system. 256 KB "
+    "where it is not given.",
     importance=Importance.HIGH,
 )
 socket_receive_buffer_bytes = Setting(
     "socket.receive.buffer.bytes",
     INT,
     102_400,
-    "The operating system's receive buffer of each connection; -1 leaves it to the system.",
+    "The operating system's receive buffer of each connection; -1 leaves it to the system, as "
+    "it is where this is not given.",
     importance=Importance.HIGH,
 )
 socket_request_max_bytes = Setting(
