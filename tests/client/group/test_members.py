@@ -451,3 +451,23 @@ def test_what_is_owned_is_not_told_while_that_changes() -> None:
         member.on_answer(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE), now)
     assert change(member, 15.0) == (Kind.ASSIGNED, (TopicPartition("t", 2),))
     assert owned_in(asked(member, 15.0)) == [(OLD, [0, 1, 2])]
+
+
+def test_after_a_lost_answer_what_is_owned_is_told_together_with_all_else() -> None:
+    """Only who tells all at once is told all. 1. The answer that takes a partition away is lost.
+    2. What is owned changes, so the next heartbeat is silent of it. 3. The one behind it is not,
+    and a coordinator that believes to have told would wait for ever."""
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {OLD: [0, 1, 2]}), 1.0)
+    asked(member, 2.0)
+    member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 2.0)
+    assert owned_in(asked(member, 5.0)) is None
+    member.on_answer(told(4), 5.0)
+    assert change(member, 5.5) == (Kind.ASSIGNED, (TopicPartition("t", 2),))
+
+    request = asked(member, 6.0)
+    assert owned_in(request) == [(OLD, [0, 1, 2])]
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.rebalance_timeout_ms == 60_000
+    assert request.subscribed_topic_names == ["t"]

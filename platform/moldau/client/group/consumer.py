@@ -269,7 +269,8 @@ class ConsumerMember(Membership):
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._worked()
-        self._told = self._telling
+        if self._told or "topic_partitions" in self._telling:
+            self._told = self._telling  # else all is owed still: only who tells all is told all
         self._interval_s = answer.heartbeat_interval_ms / 1000
         self._next_heartbeat = now + self._interval_s
         self.epoch = answer.member_epoch
