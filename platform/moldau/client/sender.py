@@ -311,8 +311,7 @@ class Sender:
         else:
             for batch in each.batches:
                 self._accumulator.acknowledged(batch, NO_OFFSET, NO_TIMESTAMP)
-        if not self.is_closed:
-            self.drain_soon()
+        self._go_on()
 
     def _answered(
         self,
@@ -331,7 +330,12 @@ class Sender:
                 response, each.batches, names, self._accumulator, self._cluster, now
             )
             self._note_untold(outcome)
-        if not self.is_closed:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """An answer has made room. Where nothing is left to do, others have the loop's next turn:
+        a consumer, say, whose record came with the answer."""
+        if not self.is_closed and (self._waking or not self._accumulator.is_idle):
             self.drain_soon()
 
     def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
