@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -40,7 +41,13 @@ class ScriptedRegistry:
     hang_up: deque[bool] = field(default_factory=deque)
     """For each of the next requests whether the connection ends instead of an answer."""
     stalls: bool = False
+    stalled: threading.Event = field(default_factory=threading.Event)
+    """Whether somebody waits for ever."""
     closes_after_answer: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Whether a connection has ended."""
+    connections: int = 0
+    """How many came."""
     asked: list[Asked] = field(default_factory=list)
     texts: list[dict[str, Any]] = field(default_factory=list)
     subjects: dict[str, list[int]] = field(default_factory=dict)
@@ -60,6 +67,7 @@ class ScriptedRegistry:
         return serve
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             talk = h11.Connection(our_role=h11.SERVER)
             while (asked := await self._next(talk, reader)) is not None:
@@ -67,6 +75,7 @@ class ScriptedRegistry:
                 if self.hang_up and self.hang_up.popleft():
                     return
                 if self.stalls:
+                    self.stalled.set()
                     await asyncio.Event().wait()
                 status, body = self._answer(asked)
                 data = json.dumps(body).encode()
@@ -82,6 +91,7 @@ class ScriptedRegistry:
             return
         finally:
             writer.close()
+            self.ended.set()
 
     async def _next(self, talk: h11.Connection, reader: asyncio.StreamReader) -> Asked | None:
         request, body = None, b""

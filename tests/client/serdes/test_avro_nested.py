@@ -21,6 +21,7 @@ from moldau.client.serdes import (
     SchemaRegistry,
     SerializationFailed,
 )
+from moldau.client.serdes.avro_defaults import copied
 from moldau.client.serdes.avro_nested import DEPTH_MAX, NestedReader
 from moldau.client.serdes.wire import frame
 from tests.client.serdes.test_framed import now, run
@@ -228,6 +229,15 @@ def test_lists_of_defaults_are_copied_at_600_levels() -> None:
     assert levels_of(found) == 600
     assert found["more"] == []
     assert found["more"] is not found["next"]["more"]
+
+
+def test_what_is_in_a_pair_of_a_name_and_a_record_is_copied_too() -> None:
+    inner: Any = {"more": [1]}
+    whole = ("shop.View", [("shop.Click", inner)])
+    copy = copied(whole)
+    assert copy == whole
+    assert copy[1][0][1] is not inner
+    assert copy[1][0][1]["more"] is not inner["more"]
 
 
 def test_what_is_too_deep_for_a_union_of_classes_is_told() -> None:

@@ -192,6 +192,32 @@ def test_what_is_named_and_no_record_may_be_the_whole_of_a_readers_schema(
     assert run(main) == value
 
 
+def test_a_default_that_is_read_under_the_alias_of_its_record_is_not_shared_either() -> None:
+    plain = json.dumps(record(x="int"))
+    wide = json.loads(wider({"type": "array", "items": "int"}, []))
+    readers = json.dumps({**wide, "name": "Renamed", "aliases": [wide["name"]]})
+
+    async def main(registry: SchemaRegistry) -> None:
+        one, other = await fitted(registry, plain, readers)
+        assert one == other == {"x": 1, "y": []}
+        assert one["y"] is not other["y"]
+
+    run(main)
+
+
+def test_a_default_that_is_none_does_not_matter_where_the_field_is_there_by_an_alias() -> None:
+    symbols = {"type": "enum", "name": "E", "symbols": ["A"]}
+    readers = json.loads(wider(symbols, "B"))
+    readers["fields"][1]["aliases"] = ["before"]
+
+    async def main(registry: SchemaRegistry) -> Any:
+        write = AvroSerializer(registry, json.dumps(record(x="int", before=symbols)))
+        data = await now(write({"x": 1, "before": "A"}, VALUE))
+        return await now(AvroDeserializer(registry, schema=json.dumps(readers))(data, VALUE))
+
+    assert run(main) == {"x": 1, "y": "A"}
+
+
 AT = logical("long", "timestamp-millis")
 
 

@@ -4,7 +4,7 @@ the class that is named after the record."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -157,6 +157,19 @@ def test_a_record_of_a_union_is_read_into_the_class_of_its_name(
         return await now(AvroDeserializer(registry, type=type(value))(data, VALUE))
 
     assert run(main) == value
+
+
+def test_of_two_classes_of_one_name_the_first_that_fits_is_read_into() -> None:
+    schema = record(what=[named("shop.View", id="int"), named("Click", id="int")])
+    first, second = (make_dataclass("View", [("id", kind)]) for kind in (int, float))
+    event = make_dataclass("Event", [("what", first | second | Click)])
+
+    async def main(registry: SchemaRegistry) -> Any:
+        value = {"what": ("shop.View", {"id": 1})}
+        data = await now(AvroSerializer(registry, json.dumps(schema))(value, VALUE))
+        return (await now(AvroDeserializer(registry, type=event)(data, VALUE))).what
+
+    assert type(run(main)) is first
 
 
 def test_records_of_a_union_alone_are_read_into_their_classes() -> None:

@@ -242,6 +242,19 @@ def test_subjects_are_named_by_the_strategy() -> None:
         }
 
 
+@pytest.mark.parametrize("auto_register", [True, False])
+def test_the_registry_is_told_to_normalize_what_it_is_asked_for(auto_register: bool) -> None:
+    options = SchemaOptions(normalize=True, auto_register=auto_register)
+
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("orders-value", Schema(ORDER))
+        await now(AvroSerializer(registry, ORDER, options=options)({"id": 1, "who": "x"}, VALUE))
+
+    with RegistryWorld() as world:
+        world.run_client(main)
+        assert [each.query for each in world.first.asked] == [{}, {"normalize": "true"}]
+
+
 def test_references_are_fetched_and_used() -> None:
     async def main(registry: SchemaRegistry) -> Any:
         await registry.register("shop.Order", Schema(ORDER))

@@ -67,6 +67,15 @@ async def checked(
             {"leaf.json": TEXT, "middle.json": with_leaf(**{"$id": "http://x/b/middle.json"})},
         ),
         (to("my%20leaf.json"), {"my leaf.json": TEXT}),
+        ({"$ref": "a/middle.json"}, {"leaf.json": TEXT, "a/middle.json": with_leaf()}),
+        (
+            {"$ref": "a/middle.json"},
+            {
+                "leaf.json": {"type": "integer"},
+                "b/leaf.json": TEXT,
+                "a/middle.json": to("b/leaf.json"),
+            },
+        ),
     ],
 )
 def test_a_reference_is_the_schema_that_its_address_means(schema: Any, known: Any) -> None:

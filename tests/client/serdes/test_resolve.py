@@ -189,6 +189,10 @@ def test_schemas_are_found_as_the_settings_say() -> None:
     )
     assert options == SchemaOptions(topic_record_subject, auto_register=False, use_id=7)
     assert SchemaOptions.of(producer(), is_key=True) == SchemaOptions(topic_subject)
+    told = producer(json_fail_invalid_schema=False, normalize_schemas=True, use_latest_version=True)
+    assert SchemaOptions.of(told, is_key=True) == SchemaOptions(
+        topic_subject, normalize=True, use_latest=True, validates=False
+    )
     assert topic_subject(KEY, None) == "t-key"
     assert topic_record_subject(VALUE, "a.B") == "t-a.B"
     assert record_subject(VALUE, "a.B") == "a.B"

@@ -5,19 +5,23 @@ Apache Kafka.
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
 import pytest
 
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
+from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.test_producer import in_threads, read
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
 GUIDE = Path(__file__).parents[3] / "docs" / "sync.md"
 ADDRESS = "localhost:9092"
+REGISTRY = "http://localhost:8081"
 
 pytestmark = pytest.mark.real
 
@@ -42,26 +46,33 @@ def programs() -> list[str]:
 
 
 def test_the_guide_has_programs_that_are_run() -> None:
-    assert len(programs()) == 4
+    assert len(programs()) == 5
     assert all(ADDRESS in program for program in programs())
 
 
 def test_the_guides_programs_run(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        if "orders" in {each.name for each in admin.list_topics()}:
-            admin.delete_topic("orders")
-    for number, program in enumerate(programs()):
-        whole = program.replace(ADDRESS, broker.bootstrap_servers)
-        names: dict[str, object] = {"__name__": f"guide_{number}"}
-        exec(compile(whole, f"sync.md, program {number + 1}", "exec"), names)  # noqa: S102
-        shared = names.get("shared")
-        if isinstance(shared, Producer):
-            shared.close()
+        for name in {"orders", "bills"} & {each.name for each in admin.list_topics()}:
+            admin.delete_topic(name)
+    with served_registry() as registry:
+        for number, program in enumerate(programs()):
+            run(program.replace(REGISTRY, registry.url), broker, number)
     told = capsys.readouterr().out
     assert "Sent(topic='orders'" in told
     assert "1001 records" in told
     assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
+    assert "1\nBill(id=1, total=2.5)\nBill(id=2, total=7.0)\n" in told
     assert sum(map(len, read(broker.bootstrap_servers, "orders").values())) == 1004
+
+
+def run(program: str, broker: Broker, number: int) -> None:
+    whole = program.replace(ADDRESS, broker.bootstrap_servers)
+    module = ModuleType(f"guide_{number}")
+    sys.modules[module.__name__] = module  # a dataclass asks for it
+    exec(compile(whole, f"sync.md, program {number + 1}", "exec"), vars(module))  # noqa: S102
+    shared = vars(module).get("shared")
+    if isinstance(shared, Producer):
+        shared.close()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import moldau.client
 from moldau.client import NewTopic
 from moldau.client import settings as rows
+from moldau.client.serdes import AvroDeserializer, AvroSerializer, SchemaRegistry
 from moldau.client.sync import Admin, Configuration, Consumer, Producer
 from moldau.client.sync.configuration import _pickled
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
+from tests.client.serdes.served_registry import ServedRegistry, served_registry
 from tests.client.sync.test_producer import read
 
 WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None\n"
@@ -33,6 +39,12 @@ def topic(bootstrap: str, moldau_topic: str) -> str:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topic(NewTopic(moldau_topic))
     return moldau_topic
+
+
+@pytest.fixture
+def registry() -> Iterator[ServedRegistry]:
+    with served_registry() as found:
+        yield found
 
 
 def copied(configuration: Configuration[Any]) -> Configuration[Any]:
@@ -415,3 +427,132 @@ def test_a_shared_client_that_was_closed_is_made_anew_and_consumers_are_not_shar
     second.close()
     with pytest.raises(TypeError, match="belongs to one thread"):
         Consumer(bootstrap_servers=bootstrap).configuration.shared()
+
+
+FORKS_WITH_SCHEMAS = """
+import os, sys
+from moldau.client.serdes import AvroSerializer, SchemaRegistry
+from moldau.client.sync import Producer
+
+registry = SchemaRegistry(sys.argv[3], max_retries=0, http_read_timeout_ms=20_000)
+serializer = AvroSerializer(registry)
+producer = Producer(bootstrap_servers=sys.argv[1], value_serializer=serializer)
+producer.start()
+producer.send(sys.argv[2], 1.5).result(30)
+child = os.fork()
+if not child:
+    with producer.configuration.open() as mine:
+        mine.send(sys.argv[2], "text").result(30)
+        mine.send(sys.argv[2], 2.5).result(30)
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+producer.send(sys.argv[2], 7).result(30)
+producer.send(sys.argv[2], b"raw").result(30)
+producer.close()
+"""
+
+
+@pytest.mark.parametrize("first", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_after_a_fork_both_processes_write_with_the_right_schemas(
+    bootstrap: str, topic: str, registry: ServedRegistry, first: str
+) -> None:
+    run(first + FORKS_WITH_SCHEMAS, bootstrap, topic, registry.url)
+
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        value_deserializer=AvroDeserializer(SchemaRegistry(registry.url)),
+    ) as consumer:
+        consumer.assign([(topic, 0)])
+        values = [record.value for record in islice(consumer, 5)]
+    assert values == [1.5, "text", 2.5, 7, b"raw"]
+    assert registry.script.connections == 3  # two that wrote, and the reader
+
+
+def test_clients_one_after_the_other_and_a_loop_beside_them_use_one_serializer(
+    bootstrap: str, topic: str, registry: ServedRegistry
+) -> None:
+    client = SchemaRegistry(registry.url, max_retries=0)
+    write, read = AvroSerializer(client), AvroDeserializer(client)
+    made: dict[str, Any] = {"bootstrap_servers": bootstrap, "value_serializer": write}
+
+    async def beside(value: object) -> None:
+        async with moldau.client.Producer(**made) as producer:
+            await (await producer.send(topic, value))
+
+    values = ["text", 1, 2.5, b"raw"]
+    for value in values[:2]:
+        with Producer(**made) as producer:
+            producer.send(topic, value).result(30)
+    with Producer(**made) as producer:
+        asyncio.run(beside(values[2]))
+        producer.send(topic, values[3]).result(30)
+    for _ in range(2):
+        with Consumer(
+            bootstrap_servers=bootstrap, auto_offset_reset="earliest", value_deserializer=read
+        ) as consumer:
+            consumer.assign([(topic, 0)])
+            assert [record.value for record in islice(consumer, 4)] == values
+    asyncio.run(client.aclose())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("kind", ["serdes", "sync"])
+def test_typed_avro_goes_to_other_processes_by_configurations(
+    bootstrap: str, tmp_path: Path, topic: str, registry: ServedRegistry, method: str, kind: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""\
+        import multiprocessing, sys
+        from dataclasses import dataclass
+        from itertools import islice
+
+        from moldau.client.serdes import AvroDeserializer, AvroSerializer
+        from moldau.client.sync import Consumer, Producer
+
+        SCHEMA = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+
+        @dataclass
+        class Order:
+            id: int
+
+        def write(configuration, topic, number):
+            configuration.shared().send(topic, Order(number)).result(30)
+
+        def read(configuration, topic):
+            with configuration.open() as consumer:
+                consumer.assign([(topic, 0)])
+                return [record.value for record in islice(consumer, 4)]
+
+        if __name__ == "__main__":
+            address, topic, url, method, kind = sys.argv[1:]
+            if kind == "sync":
+                from moldau.client.sync import SchemaRegistry
+            else:
+                from moldau.client.serdes import SchemaRegistry
+            registry = SchemaRegistry(url, max_retries=0)
+            producer = Producer(
+                bootstrap_servers=address, value_serializer=AvroSerializer(registry, SCHEMA)
+            )
+            consumer = Consumer(
+                bootstrap_servers=address,
+                auto_offset_reset="earliest",
+                value_deserializer=AvroDeserializer(registry, type=Order),
+            )
+            with producer:
+                producer.send(topic, Order(0)).result(30)
+            with multiprocessing.get_context(method).Pool(2) as pool:
+                pool.starmap(write, [(producer.configuration, topic, each) for each in (1, 2, 3)])
+                print(sorted(each.id for each in pool.apply(read, (consumer.configuration, topic))))
+        """)
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, str(program), bootstrap, topic, registry.url, method, kind],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1, 2, 3]\n", "")

@@ -26,11 +26,13 @@ import moldau.client
 from moldau.client.admin import Admin
 from moldau.client.consumer import Consumer
 from moldau.client.producer import Producer
+from moldau.client.serdes import SchemaRegistry
 
 FOLDER = Path(__file__).parents[3] / "platform" / "moldau" / "client" / "sync"
 
 # How names of the asyncio world are called in the other.
 RENAMED = {"aclose": "close"}
+MODULES = {"SchemaRegistry": "schema_registry"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Twin:
 
     @property
     def path(self) -> Path:
-        return FOLDER / f"{self.name.lower()}_calls.py"
+        return FOLDER / f"{MODULES.get(self.name, self.name.lower())}_calls.py"
 
 
 TWINS = (
@@ -61,6 +63,7 @@ TWINS = (
         ),
     ),
     Twin(Producer, frozenset({"aclose", "send", "send_many", "start"})),
+    Twin(SchemaRegistry, frozenset({"aclose", "asynchronous"})),
 )
 
 

@@ -36,7 +36,7 @@ from moldau.client.serdes.avro_values import Values
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
 from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
-from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.client import RegistryGiven
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import AVRO, Schema
 from moldau.client.serdes.typed_json import object_reader
@@ -63,7 +63,7 @@ class AvroSerializer(SchemaSerializer):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         schema: str | Schema | None = None,
         *,
         to_dict: Callable[[Any], Any] | None = None,
@@ -141,7 +141,7 @@ class AvroDeserializer(SchemaDeserializer):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         *,
         type: type[Any] | None = None,
         schema: str | Schema | None = None,

@@ -17,25 +17,26 @@ from typing import Any
 from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import DeserializationFailed, Place
 from moldau.client.serdes.registry.cache import Cache
-from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions, find_schema
 from moldau.client.serdes.registry.schemas import Schema
+from moldau.client.serdes.remade import Remade
 from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], Any]
 
 
-class _Registered:
+class _Registered(Remade):
     """Knows its registry, and ends it if nobody else does."""
 
     def __init__(
-        self, registry: SchemaRegistry, options: SchemaOptions | None, owns_registry: bool
+        self, registry: RegistryGiven, options: SchemaOptions | None, owns_registry: bool
     ) -> None:
-        self.registry = registry
+        self.registry: SchemaRegistry = registry.asynchronous
         self.options = DEFAULT_OPTIONS if options is None else options
         self._owns_registry = owns_registry
-        self._size: int = registry.settings[rows.cache_size]
+        self._size: int = self.registry.settings[rows.cache_size]
 
     async def aclose(self) -> None:
         """Closes the registry, if it was made for this."""
@@ -48,7 +49,7 @@ class SchemaSerializer(_Registered, ABC):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         options: SchemaOptions | None = None,
         *,
         owns_registry: bool = False,
@@ -151,7 +152,7 @@ class SchemaDeserializer(_Registered, ABC):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         options: SchemaOptions | None = None,
         *,
         owns_registry: bool = False,

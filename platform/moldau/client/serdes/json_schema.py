@@ -19,7 +19,7 @@ from urllib.parse import quote, urljoin
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
 from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
-from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import JSON, Schema
 from moldau.client.serdes.typed_json import (
@@ -44,7 +44,7 @@ class JsonSchemaSerializer(SchemaSerializer):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         schema: str | Schema | None = None,
         *,
         type: type[Any] | None = None,
@@ -100,7 +100,7 @@ class JsonSchemaDeserializer(SchemaDeserializer):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         *,
         type: type[Any] | None = None,
         options: SchemaOptions | None = None,

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+from moldau.client.serdes.remade import Remade
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -85,7 +86,7 @@ def _known(encoding: str) -> str:
     return encoding
 
 
-class NumberSerializer:
+class NumberSerializer(Remade):
     """A number of one size, big-endian: `short`, `int`, `long`, `float`, `double`."""
 
     def __init__(self, kind: str) -> None:
@@ -106,7 +107,7 @@ class NumberSerializer:
         return data
 
 
-class NumberDeserializer:
+class NumberDeserializer(Remade):
     """The number that `NumberSerializer` wrote."""
 
     def __init__(self, kind: str) -> None:
@@ -164,7 +165,7 @@ class UuidSerializer:
         return str(value).encode("ascii")
 
 
-class UuidDeserializer:
+class UuidDeserializer(Remade):
     """A UUID of its text."""
 
     def __init__(self) -> None:

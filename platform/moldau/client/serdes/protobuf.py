@@ -27,7 +27,7 @@ from moldau.client.serdes.protobuf_messages import (
     messages_of_file,
     messages_of_text,
 )
-from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.client import RegistryGiven
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import PROTOBUF, Reference, Schema
 from moldau.client.serdes.wire import SchemaKey, frame, read_indexes, write_indexes
@@ -47,7 +47,7 @@ class ProtobufSerializer(SchemaSerializer):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         *,
         options: SchemaOptions | None = None,
         owns_registry: bool = False,
@@ -114,7 +114,7 @@ class ProtobufDeserializer(SchemaDeserializer):
 
     def __init__(
         self,
-        registry: SchemaRegistry,
+        registry: RegistryGiven,
         *,
         type: type[Message] | None = None,
         options: SchemaOptions | None = None,

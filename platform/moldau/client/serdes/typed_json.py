@@ -28,6 +28,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from moldau.client.serdes.annotations import reachable
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
 from moldau.client.serdes.fields import has_fields
+from moldau.client.serdes.remade import Remade
 
 T = TypeVar("T")
 
@@ -183,7 +184,7 @@ class JsonSerializer:
         return write_json(value)
 
 
-class JsonDeserializer(Generic[T]):
+class JsonDeserializer(Remade, Generic[T]):
     """Makes plain values of JSON, or an instance of `type`."""
 
     def __init__(self, type: type[T] | None = None) -> None:

@@ -1,13 +1,14 @@
-"""`Producer`, `Consumer` and `Admin` for programs that have threads and no event loop.
+"""`Producer`, `Consumer`, `Admin` and `SchemaRegistry` for programs that have threads and no event
+loop.
 
     from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("orders", b"value", key=b"key").result()
 
-They have the names and parameters of the asyncio clients of `moldau.client`, and run those on one
-event loop that all of them share, in a thread of its own (`moldau.runtime.loop_thread`). The other
-names of `moldau.client` can be had from here as well.
+They have the names and parameters of the asyncio clients of `moldau.client` (the registry's is in
+`moldau.client.serdes`), and run those on one event loop that all of them share, in a thread of its
+own (`moldau.runtime.loop_thread`). The other names of `moldau.client` can be had from here as well.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.consumer import Consumer
     from moldau.client.sync.delivery import Deliveries, Delivery
     from moldau.client.sync.producer import Producer
+    from moldau.client.sync.schema_registry import SchemaRegistry
     from moldau.runtime.loop_thread import WrongThread
 
 _HOMES = {
@@ -78,6 +80,7 @@ _HOMES = {
     "Deliveries": "moldau.client.sync.delivery",
     "Delivery": "moldau.client.sync.delivery",
     "Producer": "moldau.client.sync.producer",
+    "SchemaRegistry": "moldau.client.sync.schema_registry",
     "WrongProcess": "moldau.client.sync.client",
     "WrongThread": "moldau.runtime.loop_thread",
 }
@@ -127,6 +130,7 @@ __all__ = [
     "RecordPartitioner",
     "Resource",
     "ResourceType",
+    "SchemaRegistry",
     "SendOptions",
     "Sent",
     "SentRange",

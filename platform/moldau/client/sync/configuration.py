@@ -13,7 +13,7 @@ does. Settings may be secrets: none is shown.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="BlockingClient")
 
-_SHARED: Final[dict[bytes, Any]] = {}
+_SHARED: Final[dict[Hashable, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Configuration(Generic[C]):
         """
         if not self.client.is_shareable:
             raise TypeError(f"a {self.client.kind} belongs to one thread: use open()")
-        key = _pickled((self.client, _sorted(self.settings), _sorted(self.options)))
+        key = (self.client, _each_pickled(self.settings), _each_pickled(self.options))
         client: C | None = _SHARED.get(key)
         if client is None or client.is_over:
             client = self.open()
@@ -70,6 +70,21 @@ def _sorted(value: Any) -> Any:
 
 def _name(item: tuple[object, Any]) -> str:
     return repr(item[0])
+
+
+def _each_pickled(options: Mapping[str, Any]) -> frozenset[tuple[str, bytes]]:
+    """The same for equal options; TypeError names the one of which that cannot be told."""
+    return frozenset((name, _pickled_option(name, value)) for name, value in options.items())
+
+
+def _pickled_option(name: str, value: Any) -> bytes:
+    try:
+        return _pickled(_sorted(value))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(
+            f"{name} does not pickle, so nobody can tell which configurations are equal to this "
+            f"one: {error}; give a function by a name that can be imported, or use open()"
+        ) from error
 
 
 def _pickled(value: object) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.loop_thread import new_lock
 
 K = TypeVar("K", bound=Hashable)
@@ -23,6 +24,11 @@ class Cache(Generic[K, V]):
         assert size > 0
         self._size = size
         self._entries: dict[K, V] = {}
+        self._lock = new_lock()
+        hear_of_forks(self)
+
+    def forked(self) -> None:
+        """What is remembered stays; another thread may have held the lock."""
         self._lock = new_lock()
 
     def __len__(self) -> int:

@@ -4,15 +4,17 @@ Answers that never change (the schema of an id, the id of a schema under a subje
 the latest version of a subject for `latest.cache.ttl.sec`; each kind up to so many. All else is
 asked anew.
 
-Belongs to the event loop that first uses it. Errors are `RegistryError` with the registry's own
-number and words.
+May be used on several event loops, also at the same time in several threads: each has connections
+of its own, what is remembered is there for all. The same goes for processes after a fork, and a
+client that is pickled arrives as how it was made. Errors are `RegistryError` with the registry's
+own number and words.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from urllib.parse import quote, urlencode
 
 from moldau.client.foreign import LOG
@@ -37,14 +39,13 @@ from moldau.client.serdes.registry.schemas import (
     want,
 )
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
-from moldau.client.world import World
 from moldau.config import Settings
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
 
-    from moldau.runtime import Runtime
+    from moldau.runtime import Clock, Runtime
 
 _OK: Final = range(200, 300)
 _NOT_FOUND: Final = 404
@@ -53,6 +54,21 @@ _REFUSED: Final = {
     "bearer.auth.token",
     403: "the schema registry does not allow this to the name that is used",
 }
+_STAYS: Final = {
+    "runtime": "leave it out, and it makes one where it is used",
+    "tls": "say by settings which files it is made of: schema.registry.ssl.truststore.location, "
+    "schema.registry.ssl.keystore.location",
+}
+"""What does not go to other processes, and what to do instead."""
+
+
+class RegistryGiven(Protocol):
+    """A client of a registry: this one, or that for threads."""
+
+    @property
+    def asynchronous(self) -> SchemaRegistry:
+        """What serdes use, on whatever event loop they are awaited."""
+        ...
 
 
 class SchemaRegistry:
@@ -68,13 +84,13 @@ class SchemaRegistry:
     ) -> None:
         """`settings` are an address, or settings by Confluent's names; `options` the same with
         underscores."""
-        self.settings = _resolved(settings, options)
+        self.given = _named(settings, options)
+        self.settings = settings if isinstance(settings, Settings) else _resolved(self.given)
         if not self.settings[rows.registry_url]:
             raise ConfigError("no address of a registry", setting=rows.registry_url.name)
-        self._world = World(runtime)
-        self._entered: Runtime | None = None
-        self._is_closed = False
-        self._registry = _registry(self.settings, tls)
+        self._stays = {"runtime": runtime, "tls": tls}
+        self._clock = _clock(runtime)
+        self._registry = _registry(self.settings, tls, runtime)
         size = self.settings[rows.cache_size]
         self._schemas: Cache[tuple[int | str, str | None], Schema] = Cache(size)
         self._ids: Cache[tuple[str, Schema, bool], int] = Cache(size)
@@ -91,10 +107,20 @@ class SchemaRegistry:
     async def aclose(self) -> None:
         """Closes the connections; who still waits hears of it. What never changes may be used on,
         nothing is asked any more. May be called again."""
-        self._is_closed = True
         await self._registry.aclose()
-        await self._world.aclose()
-        self._entered = None
+
+    @property
+    def asynchronous(self) -> SchemaRegistry:
+        """This one."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        for name, instead in _STAYS.items():
+            if self._stays[name] is not None:
+                raise TypeError(
+                    f"a SchemaRegistry that was made with `{name}` cannot be pickled: {instead}"
+                )
+        return type(self), (self.given,)
 
     # Schemas by id
 
@@ -115,7 +141,7 @@ class SchemaRegistry:
             body = await self._get(path, **({"format": format} if format else {}))
             return self._schemas.put((key, format), schema_of(body))
 
-        return await self._registry.once(self._runtime, ("schema", key, format), ask)
+        return await self._registry.once(("schema", key, format), ask)
 
     def known_schema(self, schema_id: int | str, *, format: str | None = None) -> Schema | None:
         """As `schema`, of what is remembered."""
@@ -154,7 +180,7 @@ class SchemaRegistry:
             body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
             return self._ids.put(key, want(body, "id", int))
 
-        return await self._registry.once(self._runtime, ("register", *key), ask)
+        return await self._registry.once(("register", *key), ask)
 
     async def lookup(
         self, subject: str, schema: Schema, *, normalize: bool = False, deleted: bool = False
@@ -172,7 +198,7 @@ class SchemaRegistry:
             found = registered_of(body)
             return found if deleted else self._found.put(key, found)
 
-        return await self._registry.once(self._runtime, ("lookup", *key, deleted), ask)
+        return await self._registry.once(("lookup", *key, deleted), ask)
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """The numbers of a subject's versions."""
@@ -200,16 +226,16 @@ class SchemaRegistry:
         async def ask() -> RegisteredSchema:
             path = f"/subjects/{quote(subject, safe='')}/versions/{LATEST}"
             found = registered_of(await self._get(path))
-            self._latest.put(subject, (self._runtime.clock.monotonic(), found))
+            self._latest.put(subject, (self._clock.monotonic(), found))
             return found
 
-        return await self._registry.once(self._runtime, ("latest", subject), ask)
+        return await self._registry.once(("latest", subject), ask)
 
     def known_latest(self, subject: str) -> RegisteredSchema | None:
         """As `latest`, of what is remembered."""
         known = self._latest.get(subject)
         ttl_s = self.settings[rows.latest_cache_ttl_s]
-        if known is None or 0 <= ttl_s < self._runtime.clock.monotonic() - known[0]:
+        if known is None or 0 <= ttl_s < self._now() - known[0]:
             return None
         return known[1]
 
@@ -293,13 +319,11 @@ class SchemaRegistry:
 
     # Asking
 
-    @property
-    def _runtime(self) -> Runtime:
-        if self._is_closed:
+    def _now(self) -> float:
+        """Where it matters, what is remembered has to be asked for again, which is over."""
+        if self._registry.is_closed:
             raise closed()
-        if self._entered is None:
-            self._entered = self._world.enter()
-        return self._entered
+        return self._clock.monotonic()
 
     async def _get(self, path: str, **query: str) -> Any:
         return await self._ask("GET", path, None, query)
@@ -309,28 +333,42 @@ class SchemaRegistry:
     ) -> Any:
         target = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
-        answer = await self._registry.ask(self._runtime, HttpRequest(method, target, data))
+        answer = await self._registry.ask(HttpRequest(method, target, data))
         return _read(answer, method, path, facts)
 
 
-def _resolved(
+def _named(
     settings: Settings | Mapping[str, object] | str | None, options: Mapping[str, object]
-) -> Settings:
-    if isinstance(settings, Settings) and not options:
-        return settings
-    from moldau.client.settings import resolve
-
+) -> dict[str, object]:
+    """All that was given, by the settings' names."""
     if isinstance(settings, Settings):
-        raise TypeError("settings that are resolved take no options beside them")
+        if options:
+            raise TypeError("settings that are resolved take no options beside them")
+        return {row.name: settings[row] for row in rows.REGISTRY_ROWS if settings.is_given(row)}
     given = {rows.registry_url.name: settings} if isinstance(settings, str) else settings or {}
     named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
     for name in named.keys() & rows.WITHOUT_MEANING.keys():
         del named[name]
         LOG.warning("schema registry: %s has no effect: %s", name, rows.WITHOUT_MEANING[name])
-    return resolve(rows.REGISTRY_SETTINGS, named, {})
+    return named
 
 
-def _registry(settings: Settings, tls: ssl.SSLContext | None) -> Registry:
+def _resolved(given: Mapping[str, object]) -> Settings:
+    from moldau.client.settings import resolve
+
+    return resolve(rows.REGISTRY_SETTINGS, given, {})
+
+
+def _clock(runtime: Runtime | None) -> Clock:
+    """One for all loops and threads."""
+    if runtime is not None:
+        return runtime.clock
+    from moldau.runtime.real import RealClock
+
+    return RealClock()
+
+
+def _registry(settings: Settings, tls: ssl.SSLContext | None, runtime: Runtime | None) -> Registry:
     basic, bearer = settings[rows.basic_auth_user_info], settings[rows.bearer_auth_token]
     user_info = None if basic is None else basic.reveal()
     token = None if bearer is None else bearer.reveal()
@@ -350,6 +388,7 @@ def _registry(settings: Settings, tls: ssl.SSLContext | None) -> Registry:
         [(each, authorization(user_info or each.user_info, token)) for each in addresses],
         waits,
         tls,
+        runtime,
     )
 
 

@@ -4,17 +4,24 @@ A request goes to the address that answered last; where that fails (no connectio
 time, or an answer that says "later") to the others, then again after a wait that doubles. A
 connection that was kept and turns out closed is made anew at once, and counts as no failure.
 
+`Registry` may be asked on several event loops, one after the other or at the same time in several
+threads. What belongs to a loop is its `_Branch`: connections, and who waits for what.
+
 Invariants: every request ends, after `max.retries` rounds at most; at most `_IDLE_MAX` connections
-are kept for each address; what is asked for several times at once is asked once; who waits when it
-is closed is told so, by a RegistryError.
+are kept for each address on each loop; what is asked for several times at once on a loop is asked
+once; who waits when it is closed is told so, by a RegistryError; a branch is used on its own loop
+and in its own process only; its connections are closed before the loop is, and soon after nobody
+has the registry any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from weakref import finalize
 
 from moldau.client.serdes.registry.http import (
     HttpAddress,
@@ -24,7 +31,10 @@ from moldau.client.serdes.registry.http import (
     HttpRequest,
 )
 from moldau.client.serdes.registry.schemas import RegistryError
+from moldau.client.world import World
 from moldau.runtime import Runtime
+from moldau.runtime.forks import hear_of_forks, let_go
+from moldau.runtime.loop_thread import new_lock
 
 if TYPE_CHECKING:
     import ssl
@@ -35,6 +45,9 @@ RETRIABLE: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 _IDLE_MAX: Final = 4
 _CLOSE_S: Final = 1.0
 _READ_BYTES: Final = 64 * 1024
+
+_LEFT_BEHIND: Final[list[object]] = []
+"""Of parent processes: what does not go on here, and is not to be told of when it is collected."""
 
 
 class Waits:
@@ -65,6 +78,7 @@ class _Line:
         self.talk = talk
         self._reader = reader
         self._writer = writer
+        self._socket = writer.get_extra_info("socket")
 
     async def exchange(self, request: HttpRequest) -> HttpAnswer:
         self._writer.write(self.talk.ask(request))
@@ -82,10 +96,142 @@ class _Line:
             async with asyncio.timeout(_CLOSE_S):
                 await self._writer.wait_closed()
 
+    def forked(self) -> None:
+        """In a child: the connection is the parent's."""
+        if hasattr(self._socket, "fileno") and self._socket.fileno() >= 0:  # real and still open
+            let_go(self._socket.fileno())
+
 
 def closed() -> RegistryError:
     """What whoever asks a client that is closed hears, or that is being closed."""
     return RegistryError("the client of the schema registry is closed")
+
+
+class _Branch:
+    """What belongs to one event loop."""
+
+    def __init__(self, runtime: Runtime | None, waits: Waits, tls: ssl.SSLContext | None) -> None:
+        self._world = World(runtime)
+        self.runtime = self._world.enter()
+        self._waits = waits
+        self._tls = tls
+        self._lines: dict[_Line, None] = {}
+        self._idle: defaultdict[HttpAddress, list[_Line]] = defaultdict(list)
+        self._asked: dict[Hashable, asyncio.Task[Any]] = {}
+        self._asking: dict[asyncio.Timeout, asyncio.Future[None]] = {}
+        self._life: AsyncGenerator[None, None] | None = None
+        self.is_over = False
+
+    async def open(self) -> None:
+        """From now on it hears of the end of the loop: who closes one closes the generators before
+        that are not finished (`shutdown_asyncgens`)."""
+        self._life = self._until_the_loop_ends()
+        await anext(self._life)
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self._end()
+
+    async def unless_closed(self, asking: Coroutine[Any, Any, T]) -> T:
+        """What it gives; RegistryError when this is closed before."""
+        over = asyncio.get_running_loop().create_future()
+        scope = asyncio.timeout(None)
+        self._asking[scope] = over
+        try:
+            async with scope:
+                return await asking
+        except TimeoutError:
+            raise closed() from None  # `asking` itself ends by no TimeoutError
+        finally:
+            del self._asking[scope]
+            over.set_result(None)
+
+    async def once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `make` gives; who asks for the same meanwhile gets the same. Who is cancelled leaves
+        the others their answer."""
+        task = self._asked.get(key)
+        if task is None:
+            task = self.runtime.spawn(make(), name="ask the schema registry", reported=False)
+            self._asked[key] = task
+            task.add_done_callback(lambda done: self._asked_is_over(key, done))
+        return cast(T, await asyncio.shield(task))
+
+    def _asked_is_over(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        self._asked.pop(key, None)
+        if not task.cancelled():
+            task.exception()
+
+    async def exchange(
+        self, address: HttpAddress, authorization: str | None, request: HttpRequest
+    ) -> HttpAnswer:
+        """The answer of that address; OSError or HttpBroken if none comes."""
+        while idle := self._idle[address]:
+            line = idle.pop()
+            # The registry may have closed it since. Asking twice changes nothing in this API.
+            try:
+                return await self._use(line, address, request)
+            except TimeoutError:
+                raise  # an OSError too, but a registry that is slow is not asked again at once
+            except (HttpBroken, OSError):
+                pass
+        async with asyncio.timeout(self._waits.connect_s):
+            reader, writer = await self.runtime.network.open_streams(
+                address.host,
+                address.port,
+                tls=self._tls if address.is_tls else None,
+                server_name=address.host if address.is_tls else None,
+            )
+        line = _Line(HttpConnection(address, authorization), reader, writer)
+        self._lines[line] = None
+        return await self._use(line, address, request)
+
+    async def _use(self, line: _Line, address: HttpAddress, request: HttpRequest) -> HttpAnswer:
+        is_kept = False
+        try:
+            async with asyncio.timeout(self._waits.read_s):
+                answer = await line.exchange(request)
+            idle = self._idle[address]
+            is_kept = line.talk.is_reusable and len(idle) < _IDLE_MAX and not self.is_over
+            if is_kept:
+                idle.append(line)
+            return answer
+        finally:
+            if not is_kept:
+                self._lines.pop(line, None)
+                line.close()
+
+    async def aclose(self) -> None:
+        """Closes the connections; who still waits hears of it. On its own loop."""
+        await self._end()
+        life, self._life = self._life, None
+        if life is not None:
+            await life.aclose()
+
+    async def _end(self) -> None:
+        self.is_over = True
+        running = list(self._asking.values())
+        for scope in self._asking:
+            if scope.when() is None:  # else it is told already, by who closes at the same time
+                scope.reschedule(asyncio.get_running_loop().time())
+        if running:
+            await asyncio.wait(running)
+        self._idle.clear()
+        while self._lines:
+            line, _ = self._lines.popitem()
+            await line.aclose()
+        with suppress(RuntimeError):  # at the end of the program, which has no threads any more
+            await self._world.aclose()
+
+    def close_soon(self) -> None:
+        """As `aclose`, without waiting. On its own loop."""
+        self.runtime.spawn(self.aclose(), name="close the schema registry's connections")
+
+    def forked(self) -> None:
+        """In a child: nothing here is its own."""
+        for line in self._lines:
+            line.forked()
 
 
 class Registry:
@@ -96,42 +242,55 @@ class Registry:
         addresses: list[tuple[HttpAddress, str | None]],
         waits: Waits,
         tls: ssl.SSLContext | None,
+        runtime: Runtime | None,
     ) -> None:
-        """Each address with what authorizes there."""
+        """Each address with what authorizes there. Without a runtime each loop gets its own."""
         self._addresses = addresses
         self._waits = waits
         self._tls = tls
+        self._runtime = runtime
         self._first = 0
-        self._idle: dict[HttpAddress, list[_Line]] = {address: [] for address, _ in addresses}
-        self._asked: dict[Hashable, asyncio.Task[Any]] = {}
-        self._asking: dict[asyncio.Timeout, asyncio.Future[None]] = {}
-        self._is_closed = False
+        self._branches: _Branches = {}
+        self._lock = new_lock()
+        self.is_closed = False
+        hear_of_forks(self)
+        if runtime is None:  # else it is closed by who gave it
+            finalize(self, _close_soon, self._branches).atexit = False
 
-    async def ask(self, runtime: Runtime, request: HttpRequest) -> HttpAnswer:
+    async def ask(self, request: HttpRequest) -> HttpAnswer:
         """The answer, whatever it says; RegistryError when there is none to be had, or none any
         more."""
-        if self._is_closed:
-            raise closed()
-        over = asyncio.get_running_loop().create_future()
-        scope = asyncio.timeout(None)
-        self._asking[scope] = over
-        try:
-            async with scope:
-                return await self._ask(runtime, request)
-        except TimeoutError:
-            raise closed() from None  # what takes too long is caught below
-        finally:
-            del self._asking[scope]
-            over.set_result(None)
+        branch = await self._branch()
+        return await branch.unless_closed(self._ask(branch, request))
 
-    async def _ask(self, runtime: Runtime, request: HttpRequest) -> HttpAnswer:
+    async def once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `make` gives, once for all who ask for it at the same time on this loop."""
+        branch = await self._branch()
+        return await branch.once(key, make)
+
+    async def _branch(self) -> _Branch:
+        """That of the loop that runs."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self.is_closed:
+                raise closed()
+            branch = self._branches.get(loop)
+            if branch is not None:
+                return branch
+            for each in [each for each in self._branches if each.is_closed()]:
+                del self._branches[each]
+            branch = self._branches[loop] = _Branch(self._runtime, self._waits, self._tls)
+        await branch.open()
+        return branch
+
+    async def _ask(self, branch: _Branch, request: HttpRequest) -> HttpAnswer:
         outcome: HttpAnswer | RegistryError | None = None
         for retry in range(self._waits.retries_max + 1):
             if retry:
                 wait_s = self._waits.backoff_s(retry - 1)
-                await asyncio.sleep(wait_s * runtime.random.uniform(0.8, 1.2))
+                await asyncio.sleep(wait_s * branch.runtime.random.uniform(0.8, 1.2))
             for index in self._in_turn():
-                outcome = await self._try(runtime, index, request)
+                outcome = await self._try(branch, index, request)
                 if isinstance(outcome, HttpAnswer) and outcome.status not in RETRIABLE:
                     self._first = index
                     return outcome
@@ -146,11 +305,11 @@ class Registry:
         return [(self._first + turn) % count for turn in range(count)]
 
     async def _try(
-        self, runtime: Runtime, index: int, request: HttpRequest
+        self, branch: _Branch, index: int, request: HttpRequest
     ) -> HttpAnswer | RegistryError:
         address, authorization = self._addresses[index]
         try:
-            return await self._exchange(runtime, address, authorization, request)
+            return await branch.exchange(address, authorization, request)
         except TimeoutError:
             why = "no answer in time"
         except OSError as error:
@@ -164,74 +323,31 @@ class Registry:
             setting="schema.registry.url",
         )
 
-    async def _exchange(
-        self,
-        runtime: Runtime,
-        address: HttpAddress,
-        authorization: str | None,
-        request: HttpRequest,
-    ) -> HttpAnswer:
-        while idle := self._idle[address]:
-            line = idle.pop()
-            # The registry may have closed it since. Asking twice changes nothing in this API.
-            try:
-                return await self._use(line, address, request)
-            except TimeoutError:
-                raise  # an OSError too, but a registry that is slow is not asked again at once
-            except (HttpBroken, OSError):
-                pass
-        async with asyncio.timeout(self._waits.connect_s):
-            reader, writer = await runtime.network.open_streams(
-                address.host,
-                address.port,
-                tls=self._tls if address.is_tls else None,
-                server_name=address.host if address.is_tls else None,
-            )
-        line = _Line(HttpConnection(address, authorization), reader, writer)
-        return await self._use(line, address, request)
-
-    async def _use(self, line: _Line, address: HttpAddress, request: HttpRequest) -> HttpAnswer:
-        is_kept = False
-        try:
-            async with asyncio.timeout(self._waits.read_s):
-                answer = await line.exchange(request)
-            idle = self._idle[address]
-            is_kept = line.talk.is_reusable and len(idle) < _IDLE_MAX and not self._is_closed
-            if is_kept:
-                idle.append(line)
-            return answer
-        finally:
-            if not is_kept:
-                line.close()
-
-    async def once(
-        self, runtime: Runtime, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T:
-        """What `make` gives; who asks for the same meanwhile gets the same. Who is cancelled leaves
-        the others their answer."""
-        task = self._asked.get(key)
-        if task is None:
-            task = runtime.spawn(make(), name="ask the schema registry", reported=False)
-            self._asked[key] = task
-            task.add_done_callback(lambda done: self._asked_is_over(key, done))
-        return cast(T, await asyncio.shield(task))
-
-    def _asked_is_over(self, key: Hashable, task: asyncio.Task[Any]) -> None:
-        self._asked.pop(key, None)
-        if not task.cancelled():
-            task.exception()
-
     async def aclose(self) -> None:
-        """Closes the connections; who still waits hears of it."""
-        self._is_closed = True
-        running = list(self._asking.values())
-        for scope in self._asking:
-            if scope.when() is None:  # else it is told already, by who closes at the same time
-                scope.reschedule(asyncio.get_running_loop().time())
-        if running:
-            await asyncio.wait(running)
-        lines = [line for idle in self._idle.values() for line in idle]
-        for idle in self._idle.values():
-            idle.clear()
-        for line in lines:
-            await line.aclose()
+        """Closes the connections; who still waits hears of it. Those of other loops are closed by
+        these, as soon as they run."""
+        with self._lock:
+            self.is_closed = True
+            others = dict(self._branches)
+        here = others.pop(asyncio.get_running_loop(), None)
+        _close_soon(others)
+        if here is not None:
+            await here.aclose()
+
+    def forked(self) -> None:
+        """In a child: all that it has is the parent's, but for what it knows."""
+        self._lock = new_lock()
+        for branch in self._branches.values():
+            branch.forked()
+            _LEFT_BEHIND.append(branch)
+        self._branches.clear()
+
+
+_Branches = dict[asyncio.AbstractEventLoop, _Branch]
+
+
+def _close_soon(branches: _Branches) -> None:
+    """Has each closed by its loop. From any thread."""
+    for loop, branch in branches.items():
+        with suppress(RuntimeError):  # it is closed, and the branch before it
+            loop.call_soon_threadsafe(branch.close_soon)
