@@ -93,6 +93,11 @@ class Log:
     # by producer id: its epoch, and (first sequence, last sequence, offset) of its last batches
     producers: dict[int, tuple[int, list[tuple[int, int, int]]]] = field(default_factory=dict)
 
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset."""
+        return self.end if self.open_since is None else min(self.end, self.open_since)
+
     def append(self, data: bytes) -> tuple[int, int]:
         """(error code, base offset)."""
         batch = open_batch(bytearray(data))
@@ -175,6 +180,7 @@ class ScriptedCluster:
     cut_answers: Counter[type[Request]] = field(default_factory=Counter)
     """How many answers of a kind come in a frame of their own, but without their last bytes."""
     babble_after: set[type[Request]] = field(default_factory=set)
+    internal_topics: set[str] = field(default_factory=set)
     refused_topics: dict[str, int] = field(default_factory=dict)
     """Names that metadata are refused for, and with what."""
     silence: set[type[Request]] = field(default_factory=set)
@@ -354,7 +360,11 @@ def _topic(cluster: ScriptedCluster, name: str) -> MetadataResponseTopic:
         for index, log in enumerate(logs)
     ]
     return MetadataResponseTopic(
-        error_code=0, name=name, topic_id=cluster.ids[name], partitions=partitions
+        error_code=0,
+        name=name,
+        topic_id=cluster.ids[name],
+        is_internal=name in cluster.internal_topics,
+        partitions=partitions,
     )
 
 
@@ -534,7 +544,7 @@ def _partition_data(
                 break
             records += bytes(batch)
     end = -1 if log is None or error else log.end
-    stable = end if log is None or log.open_since is None else min(end, log.open_since)
+    stable = end if log is None or error else log.stable_end
     return PartitionData(
         partition_index=wanted.partition,
         error_code=error,
@@ -556,7 +566,8 @@ def _list_offsets(
         for wanted in topic.partitions:
             log = logs[wanted.partition_index]
             error = code or (0 if log.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            offset = {-1: log.end, -2: log.start}.get(wanted.timestamp)
+            end = log.stable_end if request.isolation_level else log.end
+            offset = {-1: end, -2: log.start}.get(wanted.timestamp)
             if offset is None:
                 offset = _by_time(log, wanted.timestamp)
             partitions.append(

@@ -38,6 +38,7 @@ def test_a_poll_that_makes_no_sense_is_refused(
 ) -> None:
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime) as reader:
+            reader.assign([T0])
             with pytest.raises(error, match=says):
                 await reader.poll(**options)
             if "max_records" in options:

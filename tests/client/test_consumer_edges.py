@@ -14,6 +14,7 @@ from moldau.client import (
     ClientNotStarted,
     Consumer,
     ConsumerRecord,
+    OffsetAndMetadata,
     PartitionRecords,
     TopicPartition,
 )
@@ -36,6 +37,8 @@ async def _use(call: Callable[[Any], Any], reader: Consumer) -> None:
 
 # What is given wrongly
 
+stored: Any = OffsetAndMetadata
+
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "assign bytes": (lambda it: it.assign([(b"t", 0)]), "topic's name is a str"),
     "assign text": (lambda it: it.assign([("t", "0")]), "number is an int"),
@@ -52,20 +55,55 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "offsets": (lambda it: it.offsets_for_times({("t", 0): "x"}), "timestamp for t-0 is an int"),
     "ends": (lambda it: it.end_offsets([("t", "0")]), "number is an int"),
     "partitions": (lambda it: it.partitions(b"t"), "topic's name is a str"),
+    "note": (lambda it: it.commit({("t", 0): stored(1, 5)}), "are a str, not int 5"),
+    "epoch": (lambda it: it.commit({("t", 0): stored(1, "", "a")}), "_epoch is an int"),
     "subscribe bytes": (lambda it: it.subscribe([b"t"]), "topic's name is a str"),
     "subscribe one": (lambda it: it.subscribe(b"t"), "topics are given as a list"),
 }
 
 
+TOO_LARGE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "assign": (
+        lambda it: it.assign([("t", 2**31)]),
+        r"number is from 0 to 2\*\*31 - 1, .*topic='t'",
+    ),
+    "assign below": (lambda it: it.assign([("t", -1)]), "number is from 0 to"),
+    "committed": (lambda it: it.committed([("t", 2**31)]), "number is from 0 to"),
+    "seek": (lambda it: it.seek("t", 0, 2**63), r"offset is from 0 to 2\*\*63 - 1, .*partition=0"),
+    "seek epoch": (lambda it: it.seek("t", 0, 1, leader_epoch=2**31), "leader_epoch is from -1 to"),
+    "seek below": (lambda it: it.seek("t", 0, 1, leader_epoch=-2), "leader_epoch is from -1 to"),
+    "time": (lambda it: it.seek_to_time(2**63), "timestamp_ms is from 0 to"),
+    "times": (lambda it: it.offsets_for_times({("t", 0): 2**63}), "for t-0 is from 0 to"),
+    "offsets": (lambda it: it.offsets({("t", 0): -(2**63) - 1}), r"is from -\(2\*\*63\) to"),
+    "commit": (lambda it: it.commit({("t", 0): 2**63}), "offset to commit is from 0 to"),
+    "commit soon": (lambda it: it.commit_soon({("t", 0): 2**63}), "offset to commit is from 0 to"),
+    "commit epoch": (
+        lambda it: it.commit({("t", 0): OffsetAndMetadata(1, "", 2**31)}),
+        "leader_epoch is from -1 to .*offset=1",
+    ),
+}
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_of_the_wrong_kind_is_refused_at_the_call_and_breaks_nothing(what: str) -> None:
-    call, words = WRONG[what]
+    _refused_at_the_call(what, WRONG[what], TypeError)
+
+
+@pytest.mark.parametrize("what", TOO_LARGE)
+def test_so_is_what_has_no_room_in_a_request(what: str) -> None:
+    _refused_at_the_call(what, TOO_LARGE[what], ValueError)
+
+
+def _refused_at_the_call(
+    what: str, refused: tuple[Callable[[Any], Any], str], kind: type[Exception]
+) -> None:
+    call, words = refused
 
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime, group_id="g", auto_offset_reset="earliest") as reader:
             if not what.startswith("subscribe"):
                 reader.assign([("t", 0)])
-            with pytest.raises(TypeError, match=words):
+            with pytest.raises(kind, match=words):
                 await _use(call, reader)
             reader.assign([("t", 0)])
             await read_all(reader, 10)

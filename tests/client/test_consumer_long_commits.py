@@ -64,6 +64,28 @@ def test_a_poll_keeps_to_its_time_while_a_commit_before_a_rebalance_has_no_answe
         world.run_client(main)
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "limit"), [(3, {"timeout_s": 3}), (None, {"setting": "default.api.timeout.ms"})]
+)
+def test_a_commit_that_gives_up_names_who_said_when(
+    timeout_s: float | None, limit: dict[str, object]
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager", default_api_timeout_ms=8000) as reader:
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+            world.cluster.silence.add(OffsetCommitRequest)
+            with pytest.raises(KafkaError) as caught:
+                await reader.commit({T0: 5}, timeout_s=timeout_s)
+            named = {"setting", "timeout_s"} & caught.value.context.keys()
+            assert {name: caught.value.context[name] for name in named} == limit
+            world.cluster.silence.clear()
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
 def test_a_commit_before_a_rebalance_comes_before_those_that_are_begun_after_it() -> None:
     async def main(runtime: Runtime) -> list[int]:
         async with member(runtime, "eager") as reader:

@@ -48,6 +48,27 @@ def test_a_member_knows_who_it_is(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
+def test_what_is_committed_has_the_epoch_of_the_last_record(kind: str) -> None:
+    """Who goes on there can find out whether the log is still the same."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        log.epoch = 7
+        fill(log, 10)
+        world.run_client(main)
+        commits = [
+            each for _, each in world.cluster.requests if isinstance(each, OffsetCommitRequest)
+        ]
+        (partition,) = commits[-1].topics[0].partitions
+        assert (partition.committed_offset, partition.committed_leader_epoch) == (10, 7)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_a_rebalance_can_be_asked_for_where_members_decide(kind: str) -> None:
     async def main(runtime: Runtime) -> tuple[bool, int]:
         async with member(runtime, kind) as reader:

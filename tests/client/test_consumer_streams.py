@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer, ConsumerRecord, PartitionRecords, TopicPartition
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer, fill, offsets
 from tests.client.world import ClientWorld
@@ -238,6 +239,41 @@ def test_after_an_assign_inside_nothing_of_other_partitions_comes() -> None:
             assert await reader.poll(1.0) == []
 
     run(main)
+
+
+@pytest.mark.parametrize("reading", [aiter, Consumer.batches], ids=["records", "batches"])
+def test_nothing_comes_while_what_goes_is_being_committed(reading: Any) -> None:
+    """Others would be given it too, who go on where that commit says."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime) as reader:
+            await reader.subscribe("t")
+            read = reading(reader)
+            await anext(read)
+            world.cluster.silence.add(OffsetCommitRequest)
+            assert reader.enforce_rebalance()
+            while not _commits(world):
+                await reader.poll(max_records=1)
+                await asyncio.sleep(0.001)  # the simulation's time
+            given = committed(reader.consumed())
+            assert 0 < sum(given.values()) < 40
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(read), 1.0)
+            assert committed(reader.consumed()) == given
+            world.cluster.silence.clear()
+            await anext(read)
+            stored = {where[1]: offset for _, where, offset in world.cluster.groups.commits}
+            assert stored == given
+            assert await rest(reader, 40 - sum(committed(reader.consumed()).values()))
+
+    with ClientWorld() as world:
+        for log in world.cluster.add_topic("t", [1] * COUNT):
+            fill(log, 10)
+        world.run_client(main)
+
+
+def _commits(world: ClientWorld) -> int:
+    return sum(isinstance(each, OffsetCommitRequest) for _, each in world.cluster.requests)
 
 
 @pytest.mark.parametrize("reading", [aiter, Consumer.batches], ids=["records", "batches"])

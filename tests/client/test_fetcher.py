@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from moldau.client.connection import Connection
 from moldau.client.fetcher import Fetcher
+from moldau.protocol.declare import Request
+from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer, fill, read_all
 from tests.client.world import ClientWorld
@@ -27,6 +30,73 @@ def test_what_was_committed_of_a_topic_that_is_gone_says_nothing_of_the_next_of_
     with ClientWorld() as world:
         groups = world.cluster.groups
         groups.offsets["g"] = {("t", 0): 6}
+        world.run_client(main)
+
+
+def test_a_fetch_that_could_not_be_made_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever nobody foresaw is told. The broker does not count as asked for ever, nor as told of
+    a partition, nor does what it might have brought take up room."""
+    ask, bugs = Connection.ask, [ZeroDivisionError("a bug")]
+
+    def fails_once(connection: Connection, request: Request, *given: Any, **named: Any) -> None:
+        if isinstance(request, FetchRequest) and bugs:
+            told = {each.partition for topic in request.topics for each in topic.partitions}
+            if 1 in told:
+                raise bugs.pop()
+        ask(connection, request, *given, **named)
+
+    async def main(runtime: Runtime) -> None:
+        monkeypatch.setattr(Connection, "ask", fails_once)
+        reported: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, facts: reported.append(facts))
+        async with consumer(runtime, auto_offset_reset="earliest", buffer_memory=1000) as reader:
+            reader.assign([("t", 0)])
+            assert await read_all(reader, 30) == {0: list(range(30))}
+            reader.assign([("t", 0), ("t", 1)])
+            assert await read_all(reader, 30) == {1: list(range(30))}
+            assert reader._fetcher._room.asked_bytes <= 1000
+        assert [str(each["exception"]) for each in reported] == ["a bug"]
+
+    with ClientWorld() as world:
+        for log in world.cluster.add_topic("t", [1, 1]):
+            fill(log, 30)
+        world.run_client(main)
+
+
+def test_brokers_are_told_in_which_rack_the_consumer_is() -> None:
+    async def main(runtime: Runtime) -> None:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "client_rack": "r1"}
+        async with consumer(runtime, **options) as reader:
+            reader.assign([("t", 0)])
+            await read_all(reader, 10)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+        fetches = [each for _, each in world.cluster.requests if isinstance(each, FetchRequest)]
+        assert {each.rack_id for each in fetches} == {"r1"}
+
+
+def test_a_broker_that_had_nothing_is_asked_again_when_something_was_taken() -> None:
+    """Of the partitions that have room; another one is full for as long as a batch of it lies
+    here."""
+
+    async def main(runtime: Runtime) -> None:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 1}
+        async with consumer(runtime, **options) as reader:
+            reader.assign([("t", 0), ("t", 1)])
+            await reader.poll(5.0, max_records=1)
+            await asyncio.sleep(1.0)  # the simulation's time
+            fill(later, 10)
+            found = set()
+            for _ in range(10):
+                found |= {part.partition for part in await reader.poll(5.0, max_records=1)}
+                await asyncio.sleep(0.1)
+            assert found == {0, 1}
+
+    with ClientWorld() as world:
+        full, later = world.cluster.add_topic("t", [1, 1])
+        fill(full, 200, per_batch=100)
         world.run_client(main)
 
 

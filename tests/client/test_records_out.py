@@ -48,6 +48,24 @@ def test_the_rest_can_be_had_in_parts() -> None:
     assert out.take(10) == []
 
 
+def test_while_a_rebalance_takes_partitions_away_nothing_is_given() -> None:
+    out = RecordsOut()
+    out.add([part(A, 0, 3), part(B, 7, 2)])
+    out.hold([part(A, 3, 2)])
+    records = out.records()
+    assert next(records).offset == 0
+    out.withhold()
+    assert next(records, None) is None
+    assert (offsets(out, 9), out.take(9), out.take_part(9), out.begin_decoding(9)) == ([],) * 2 + (
+        None,
+        [],
+    )
+    assert out.consumed() == {A: 1, B: 7}
+    out.is_withheld = False
+    assert offsets(out, 9) == [(0, 1), (0, 2), (1, 7), (1, 8)]
+    assert [len(each.records) for each in out.begin_decoding(9)] == [2]
+
+
 def test_what_was_sought_elsewhere_is_not_read_on() -> None:
     out = RecordsOut()
     out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])

@@ -25,6 +25,10 @@ Partition = TopicPartition | tuple[str, int]
 
 _PAIR: Final = 2
 _TIMESTAMP_MS_MAX: Final = 2**63 - 1
+_INT64: Final = range(-(2**63), 2**63)
+_OFFSETS: Final = range(2**63)
+_PARTITIONS: Final = range(2**31)
+_EPOCHS: Final = range(-1, 2**31)
 _NO_FACTS: Final[Mapping[str, object]] = {}
 
 
@@ -73,8 +77,9 @@ def partition_of(given: Partition) -> TopicPartition:
     pair: object = given
     if not isinstance(pair, tuple) or len(pair) != _PAIR:
         raise TypeError(f"a partition is a TopicPartition, or (topic, number), not {told(given)}")
-    topic, partition = pair
-    return TopicPartition(name_of(topic, "topic"), whole(partition, "a partition's number"))
+    topic, partition = name_of(pair[0], "topic"), whole(pair[1], "a partition's number")
+    _check_fits(partition, _PARTITIONS, "a partition's number", {"topic": topic})
+    return TopicPartition(topic, partition)
 
 
 def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
@@ -166,11 +171,55 @@ def offsets_to_store(
 
 def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
     stored = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-    facts = {"topic": where.topic, "partition": where.partition}
+    facts: dict[str, object] = {"topic": where.topic, "partition": where.partition}
     offset = whole(stored.offset, "an offset to commit", facts)
     if offset < 0:
-        raise ValueError(f"an offset to commit is not negative ({_written(facts, offset)})")
-    return stored._replace(offset=offset)
+        raise ValueError(f"an offset to commit is not negative ({_written(facts)}, {offset=})")
+    _check_fits(offset, _OFFSETS, "an offset to commit", facts)
+    facts["offset"] = offset
+    metadata: object = stored.metadata
+    if not isinstance(metadata, str):
+        raise TypeError(
+            f"the metadata of an offset to commit are a str, not {told(metadata)} "
+            f"({_written(facts)})"
+        )
+    epoch = leader_epoch_of(stored.leader_epoch, facts)
+    return OffsetAndMetadata(offset, metadata, epoch)
+
+
+def offset_of(given: object, facts: Mapping[str, object]) -> int:
+    """Where to go on reading."""
+    offset = whole(given, "an offset", facts)
+    if offset < 0:
+        raise ValueError("an offset is not negative; seek_to_end and others seek by name")
+    _check_fits(offset, _OFFSETS, "an offset", facts)
+    return offset
+
+
+def leader_epoch_of(given: object, facts: Mapping[str, object]) -> int:
+    """The epoch of a record; -1 if nobody knows."""
+    epoch = whole(given, "leader_epoch")
+    _check_fits(epoch, _EPOCHS, "leader_epoch", facts)
+    return epoch
+
+
+def timestamp_of(given: object, where: TopicPartition) -> int:
+    """A time in ms, or a number below 0 that stands for an end of the log."""
+    number = whole(given, f"the timestamp for {where}")
+    _check_fits(number, _INT64, f"the timestamp for {where}")
+    return number
+
+
+def _check_fits(
+    number: int, numbers: range, what: str, facts: Mapping[str, object] = _NO_FACTS
+) -> None:
+    """ValueError for what a request has no room for, or no meaning."""
+    if number in numbers:
+        return
+    least = numbers.start if numbers.start >= -1 else "-(2**63)"
+    most = f"2**{numbers[-1].bit_length()} - 1"
+    where = f" ({_written(facts)})" if facts else ""
+    raise ValueError(f"{what} is from {least} to {most}, not {told(number)}{where}")
 
 
 def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> int:
@@ -178,7 +227,7 @@ def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> 
     given."""
     if isinstance(given, SupportsIndex) and not isinstance(given, bool):
         return index(given)
-    where = f" ({_written(facts, given)})" if facts else ""
+    where = f" ({_written({**facts, 'offset': given})})" if facts else ""
     raise TypeError(f"{what} is an int, not {told(given)}{where}")
 
 
@@ -204,12 +253,12 @@ def since_1970(given: object, what: str) -> int:
     number = whole(given, what)
     if number < 0:
         raise ValueError(f"{what} is milliseconds since 1970, not {told(given)}")
+    _check_fits(number, _OFFSETS, what)
     return number
 
 
-def _written(facts: Mapping[str, object], offset: object) -> str:
-    all_facts = {**facts, "offset": offset}
-    return ", ".join(f"{name}={value!r}" for name, value in all_facts.items())
+def _written(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in facts.items())
 
 
 def told(given: object) -> str:

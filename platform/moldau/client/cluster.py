@@ -477,12 +477,16 @@ class Cluster:
     async def retry(self, attempt: Attempt[T], *, timeout_s: float | None = None) -> T:
         """`attempt()` until it succeeds, fails for good, or the time is over.
 
-        Then the last error is raised, as what it is, with how often and how long it was tried. When
-        the client is closed meanwhile, that is the error, at once.
+        Then the last error is raised, as what it is, with how often and how long it was tried, and
+        who had said how long: the caller, or a setting. When the client is closed meanwhile, that
+        is the error, at once.
         """
         self._check_open()
+        limit: dict[str, object] = {"setting": rows.default_api_timeout_ms.name}
         if timeout_s is None:
             timeout_s = self.settings[rows.default_api_timeout_ms] / 1000
+        else:
+            limit = {"timeout_s": round(timeout_s, 3)}
         clock = self.runtime.clock
         start = clock.monotonic()
         failures = 0
@@ -508,10 +512,9 @@ class Cluster:
                     ErrorCode.REQUEST_TIMED_OUT,
                     "no answer came in time",
                     seconds=seconds,
-                    setting=rows.default_api_timeout_ms.name,
+                    **limit,
                 ) from None
-            facts = {"setting": rows.default_api_timeout_ms.name, **last.context}
-            facts |= {"attempts": failures, "seconds": seconds}
+            facts = {**limit, **last.context, "attempts": failures, "seconds": seconds}
             raise KafkaError(last.code, last.reason, **facts) from None
 
     async def _pause(self, failures: int) -> None:

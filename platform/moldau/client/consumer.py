@@ -16,13 +16,15 @@ that takes longer than `max.poll.interval.ms`.
 Invariants: nothing is given out twice or left out between two seeks; an error that trying again
 does not heal is raised by `poll`, once, with topic, partition and offset (a record that cannot be
 deserialized is met again by the next poll, unless somebody seeks past it); offsets are committed by
-themselves only for what the user was given before what is at hand. What to fetch is decided in
-`positions`, what a member does in `group`; this shell ties them together.
+themselves only for what the user was given before what is at hand; who reads on and on lets the
+rest of the loop have its turn, however much lies here, and so stays in his group. What to fetch is
+decided in `positions`, what a member does in `group`; this shell ties them together.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Self, Unpack
@@ -67,6 +69,11 @@ from moldau.runtime import Clock, Runtime
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
+_TURN_S: Final = 0.01
+"""This long after its last turn the rest of the loop has another, before anything is given."""
+_LONG_AGO: Final = -math.inf
+_TURNS: Final = 4
+"""A heartbeat takes two: its timer's, and that of the task which writes it; so does its answer."""
 _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -110,7 +117,8 @@ class Consumer(ConsumerPositions):
         self._is_closing = False
         self._is_closed = False
         self._has_failed = False
-        self._has_raised = False
+        self._turned_at = _LONG_AGO
+        """When the rest of the loop had its last turn, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
@@ -256,6 +264,7 @@ class Consumer(ConsumerPositions):
     async def unsubscribe(self) -> None:
         """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
         self._check_open()
+        self._give_up_by_hand(())
         nothing = Interest()
         self._follow(nothing)
         if self._is_closing:
@@ -275,15 +284,22 @@ class Consumer(ConsumerPositions):
     def assign(self, partitions: Partitions) -> None:
         """Reads these partitions from now on and no others, without sharing them with anybody. New
         ones begin where the group has committed, if there is a `group.id`, else where
-        `auto.offset.reset` says, unless a seek says otherwise."""
+        `auto.offset.reset` says, unless a seek says otherwise. What was given of those that were
+        assigned before counts as done: it is committed, if that is to be done by itself."""
         self._check_open()
         if self._interest and not self._interest.is_by_hand:
             raise ValueError("topics are subscribed to: unsubscribe first")
         wanted = partitions_in(partitions)
+        self._give_up_by_hand(wanted)
         self._follow(Interest(is_by_hand=bool(wanted)))
         if self._group is not None:
             self._group.read_by_hand()
         self._read(wanted)
+
+    def _give_up_by_hand(self, wanted: Iterable[TopicPartition]) -> None:
+        """All but these, if they were assigned: there is no rebalance that would commit them."""
+        if self._group is not None and self._interest.is_by_hand:
+            self._group.commit_soon_by_itself(set(self.assignment).difference(wanted))
 
     def _read(
         self, wanted: Sequence[TopicPartition], ids: Mapping[TopicPartition, Uuid] = NO_IDS
@@ -333,7 +349,8 @@ class Consumer(ConsumerPositions):
 
         At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
         read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
-        member out of its group. What the last poll gave counts as done: it may be committed now.
+        member out of its group. RuntimeError where nothing is chosen to be read, as Java's client
+        has it. What the last poll gave counts as done: it may be committed now.
         """
         if max_records is None:
             max_records = self.settings[rows.max_poll_records]
@@ -346,19 +363,32 @@ class Consumer(ConsumerPositions):
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
         self._metrics.poll_began(began)
+        found: list[PartitionRecords] = []
         try:
-            if self._has_raised:
-                # Who polls on whatever is raised lets the rest of the loop have its turn.
-                self._fetcher.soon()
-                await asyncio.sleep(0)
-            self._has_raised = True
+            if began - self._turned_at >= _TURN_S:
+                await self._give_way()
+                self._check_may_poll()
+            self._check_chosen()
             found = await self._next(max_records, began + timeout_s)
-            self._has_raised = False
             return found
         finally:
+            if not found:
+                self._turned_at = _LONG_AGO  # who polls on, whatever is raised, gives way first
             if self._poller is task:
                 self._poller = None
             self._metrics.poll_ended(self._clock.monotonic())
+
+    async def _give_way_if_due(self) -> None:
+        """For who goes through what lies here without a poll."""
+        if self._clock.monotonic() - self._turned_at >= _TURN_S:
+            await self._give_way()
+
+    async def _give_way(self) -> None:
+        """The rest of the loop has its turn. Nothing is taken yet: a poll may be cancelled here."""
+        self._fetcher.soon()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        self._turned_at = self._clock.monotonic()
 
     async def _next(self, max_records: int, deadline: float) -> list[PartitionRecords]:
         self._fetcher.catch_up()
@@ -370,6 +400,7 @@ class Consumer(ConsumerPositions):
                 if not await self._group.on_poll(deadline):
                     return []
                 self._check_may_poll()  # a listener may have closed it
+                self._out.is_withheld = False
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
                 raise refusal
@@ -381,6 +412,7 @@ class Consumer(ConsumerPositions):
             if self._group is not None:
                 left = min(left, self._group.longest_wait_s)
             await self._fetcher.wait(left)
+            self._turned_at = self._clock.monotonic()
             self._check_may_poll()
 
     async def _found(self, max_records: int) -> list[PartitionRecords]:
@@ -519,6 +551,15 @@ class Consumer(ConsumerPositions):
     def _check_may_poll(self) -> None:
         if self._is_closing:
             raise closed("consumer")
+
+    def _check_chosen(self) -> None:
+        """A subscription that was forgotten would be silence without end. While an `unsubscribe` of
+        another task is under way, it may be about to subscribe anew."""
+        if self._interest or (self._group is not None and self._group.has_member):
+            return
+        raise RuntimeError(
+            "nothing is chosen to be read: subscribe to topics, or assign partitions, and poll then"
+        )
 
     def _check_open(self) -> None:
         if self._is_closed or self._cluster.is_closed:  # which it has from its start on

@@ -10,7 +10,7 @@ before it works on what the transaction covers once more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -248,6 +248,10 @@ class ConsumerGroup:
         """From now on the consumer reads what the change says."""
         self._reader.take_over(change)
 
+    def change_begins(self) -> None:
+        """Nothing is given out until a poll has run it."""
+        self._reader.change_begins()
+
     def wake(self) -> None:
         """A poll has something to do."""
         self._reader.wake()
@@ -334,7 +338,7 @@ class ConsumerGroup:
         before: asyncio.Future[None] | None,
         timeout_s: float | None = None,
     ) -> None:
-        began = self._clock.monotonic()
+        began, left_s = self._clock.monotonic(), timeout_s
         if before is not None and not before.done():
             await asyncio.wait([before], timeout=timeout_s)
             if not before.done():
@@ -344,10 +348,10 @@ class ConsumerGroup:
                     group=self._coordinator.group_id,
                     timeout_s=timeout_s,
                 )
+            waited_s = self._clock.monotonic() - began
+            left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
         if offsets:
-            now = self._clock.monotonic()
-            left_s = None if timeout_s is None else max(0.0, timeout_s - (now - began))
-            began = now
+            began = self._clock.monotonic()
             storing = self._offsets.commit(offsets, ids, timeout_s=left_s)
             await self._told_of(storing, offsets)
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
@@ -367,6 +371,13 @@ class ConsumerGroup:
             self._commit_done(self._reader.consumed())
         if self._timer is None:
             self._commit_later(now)
+
+    def commit_soon_by_itself(self, partitions: Collection[TopicPartition]) -> None:
+        """The user is done with these: commits what he was given of them, if that is to be done by
+        itself."""
+        if self._commits_by_itself:
+            consumed = self._reader.consumed()
+            self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
     def _commit_later(self, now: float) -> None:
         delay_s = max(_TIMER_S_MIN, self._auto.due_in_s(now))

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from moldau.client.arguments import (
     by_partition,
+    leader_epoch_of,
     names_of,
+    offset_of,
     partition_of,
     partitions_in,
     since_1970,
-    whole,
+    timestamp_of,
 )
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_metrics import ConsumerMetrics, Lag
@@ -84,10 +86,7 @@ class ConsumerPositions:
         self._check_open()
         where = partition_of((topic, partition))
         facts = {"topic": topic, "partition": partition}
-        offset = whole(offset, "an offset", facts)
-        leader_epoch = whole(leader_epoch, "leader_epoch")
-        if offset < 0:
-            raise ValueError("an offset is not negative; seek_to_end and others seek by name")
+        offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
         self._positions.require(where).sought(offset, leader_epoch)
         self._out.drop([where])
         self._fetcher.soon()
@@ -136,10 +135,7 @@ class ConsumerPositions:
         """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
         like. Offset -1 where no record is as new."""
         self._check_open()
-        asked = {
-            where: whole(each, f"the timestamp for {where}")
-            for where, each in by_partition(wanted).items()
-        }
+        asked = {where: timestamp_of(each, where) for where, each in by_partition(wanted).items()}
         return await list_offsets(
             self._cluster, asked, is_committed=self._fetcher.is_committed_only
         )

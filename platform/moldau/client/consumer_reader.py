@@ -26,6 +26,10 @@ class GroupsReader:
         if not self._consumer._interest.is_by_hand:
             self._consumer._read(change.owned, change.ids)
 
+    def change_begins(self) -> None:
+        """Nothing is given out until a poll has run it."""
+        self._consumer._out.withhold()
+
     def wake(self) -> None:
         """A poll has something to do."""
         self._consumer._fetcher.news.set()

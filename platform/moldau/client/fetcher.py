@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final, cast
 
@@ -192,16 +192,25 @@ class Fetcher:
         wait_ms = self._settings[rows.fetch_max_wait_ms] if may_wait else 0
         told = Told(session, [each.asked() for each in positions], is_full=True)
         try:
-            request, version, told = fetch_request(
-                connection, session, positions, self._cluster.metadata, self._settings
-            )
-            request.max_wait_ms = wait_ms
-            request.max_bytes = room_bytes
-            timeout_s = connection.options.request_timeout_s + wait_ms / 1000
-            on_answer = partial(self._answered, node_id, told, self._clock.monotonic())
-            connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
+            with ExitStack() as undo:
+                undo.callback(self._not_asked, node_id)
+                request, version, told = fetch_request(
+                    connection, session, positions, self._cluster.metadata, self._settings
+                )
+                request.max_wait_ms = wait_ms
+                request.max_bytes = room_bytes
+                timeout_s = connection.options.request_timeout_s + wait_ms / 1000
+                on_answer = partial(self._answered, node_id, told, self._clock.monotonic())
+                connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
+                undo.pop_all()
         except KafkaError as error:
             self._answered(node_id, told, self._clock.monotonic(), error)
+
+    def _not_asked(self, node_id: int) -> None:
+        """Nothing will be answered, whatever the reason: the broker may be asked again."""
+        self._fetching.discard(node_id)
+        self._room.answered(node_id)
+        self._sessions.pop(node_id, None)
 
     async def _connect(self, node_id: int) -> None:
         try:

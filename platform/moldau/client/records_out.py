@@ -14,6 +14,9 @@ that `pause` takes the rest away from the reader, as `drop` does: no record cost
 what of that is behind the user for certain: the record or part at hand is not, and nothing is that
 `poll` gave, until he asks for more.
 
+While a rebalance takes partitions away (`withhold`), nothing is given at all, for what was given is
+being committed; the poll that ends it, and drops what goes, lets the rest be given again.
+
 A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
 for all that touches more than the record at hand; a part and what was given of it are one object,
 so nobody sees the one with another's.
@@ -87,6 +90,8 @@ class RecordsOut:
         self._undecoded: deque[PartitionRecords] = deque()
         self._decoding: list[PartitionRecords] = []
         self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
+        self.is_withheld = False
+        """Whether nothing is given for the time being."""
 
     def hold(self, parts: Iterable[PartitionRecords]) -> None:
         """These were taken, and are not decoded yet."""
@@ -201,7 +206,7 @@ class RecordsOut:
         return None
 
     def _is_kept(self, part: PartitionRecords) -> bool:
-        return self.is_paused(TopicPartition(*part[:2]))
+        return self.is_withheld or self.is_paused(TopicPartition(*part[:2]))
 
     def take(self, count_max: int) -> list[PartitionRecords]:
         """The rest, or so many of it, for who wants parts after all."""
@@ -246,6 +251,13 @@ class RecordsOut:
         with self._lock:
             if self._begun is not None and TopicPartition(*self._begun.part[:2]) in partitions:
                 self._put_back()
+
+    def withhold(self) -> None:
+        """From now on nothing is given, until `is_withheld` is taken back: also what is left of the
+        part that is being read is kept."""
+        with self._lock:
+            self.is_withheld = True
+            self._put_back()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not read on: they were sought elsewhere, or belong to others."""

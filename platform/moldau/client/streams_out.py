@@ -5,16 +5,22 @@ ends nothing: the next `anext` goes on from there. An asynchronous generator cou
 for whatever it lets through is its end. What was polled and not given lies in the consumer's
 `RecordsOut`, never in a stream: there commits, seeks and the next reader see it. Both end when the
 consumer is closed, and not before: what lies there then is not committed, and others read it.
+However much one poll gave, and whatever the work on it costs, the rest of the loop has its turn
+between two records or parts; records cost no look at the clock each, some of them share one.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol, Self
+from itertools import islice
+from typing import Final, Protocol, Self
 
 from moldau.client.fetched import PartitionRecords
 from moldau.client.records_out import ConsumerRecord, RecordsOut
+
+_BETWEEN_LOOKS: Final = 64
+"""So many records are given between two looks at the clock."""
 
 Poll = Callable[[], Awaitable["list[PartitionRecords] | None"]]
 """What came after a while, which may be nothing; None when the consumer is closed."""
@@ -25,6 +31,9 @@ class Reader(Protocol):
 
     _is_closing: bool
     _out: RecordsOut
+
+    async def _give_way_if_due(self) -> None:
+        """Lets the rest of the loop have its turn, if it waits for it."""
 
 
 class RecordStream:
@@ -50,13 +59,13 @@ class RecordStream:
 
     async def _fetched(self) -> ConsumerRecord:
         while True:
-            self._records = self._out.records()
+            await self._reader._give_way_if_due()
+            if self._reader._is_closing:
+                raise StopAsyncIteration
+            self._records = islice(self._out.records(), _BETWEEN_LOOKS)
             for record in self._records:
                 return record
-            parts = await self._poll()
-            if parts is None:
-                raise StopAsyncIteration
-            self._out.add(parts)
+            self._out.add(await self._poll() or ())
 
 
 class PartStream:
@@ -75,12 +84,14 @@ class PartStream:
         return self
 
     async def __anext__(self) -> PartitionRecords:
-        while not self._reader._is_closing:
+        while True:
+            await self._reader._give_way_if_due()
+            if self._reader._is_closing:
+                raise StopAsyncIteration
             part = self.at_hand()
             if part is not None:
                 return part
             await self.fill()
-        raise StopAsyncIteration
 
     def at_hand(self) -> PartitionRecords | None:
         """The next part if that needs no poll; a thread may ask, where `out` has a lock."""

@@ -8,7 +8,8 @@ poll, as no listener is called between two of them.
 
 Invariants: one request of the member is under way at a time; a change commits, if offsets are
 committed by themselves, then tells the listener, then moves the positions, and is ended whatever
-the listener raises; that is raised by the poll. While one is under way polls give no records.
+the listener raises; that is raised by the poll. While one is under way nothing is given out, by
+polls or to who goes through what they gave before.
 
 A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
 is run inside its call. It could not wait for the change, which waits for it. What it calls is known
@@ -57,6 +58,10 @@ class Owner(Protocol):
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says."""
+        ...
+
+    def change_begins(self) -> None:
+        """Nothing is given out until a poll has run it."""
         ...
 
     async def commit_before(self, change: Change) -> None:
@@ -175,6 +180,7 @@ class GroupSession:
     def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
         change = self.member.begin_change()
         assert change is not None
+        self._owner.change_begins()
         if change.kind is not Kind.REVOKED:
             return change, None
         commit = self._runtime.spawn(

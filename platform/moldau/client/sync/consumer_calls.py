@@ -131,7 +131,8 @@ class ConsumerCalls(BlockingClient):
     def assign(self, partitions: Partitions) -> None:
         """Reads these partitions from now on and no others, without sharing them with anybody. New
         ones begin where the group has committed, if there is a `group.id`, else where
-        `auto.offset.reset` says, unless a seek says otherwise."""
+        `auto.offset.reset` says, unless a seek says otherwise. What was given of those that were
+        assigned before counts as done: it is committed, if that is to be done by itself."""
         self._run(lambda: self._client.assign(partitions))
 
     def committed(
