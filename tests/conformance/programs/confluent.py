@@ -67,7 +67,7 @@ def produce(job: Job) -> list[int]:
         "acks": job["acks"],
         "enable.idempotence": job["idempotent"],
         "message.max.bytes": 10_000_000,
-        "linger.ms": 5,
+        "linger.ms": 100,  # one record alone, as a busy machine may send it, is left uncompressed
     }
     return _send(Producer(settings), job, records_of(job))
 
