@@ -141,6 +141,57 @@ def test_a_client_that_changes_its_id_is_believed() -> None:
         assert arrival.decode() == heartbeat()
 
 
+def test_the_last_two_kinds_of_headers_are_known_and_not_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Members of groups send heartbeats and commits in turn over one connection."""
+    client, server = ClientConnection("member"), ServerConnection(SERVED)
+    arrive(server, heartbeat(), 3, client)
+    arrive(server, heartbeat(), 4, client)
+    arrive(server, ApiVersionsRequest(), 3, client)
+    decode_from = RequestHeader.decode_from
+    decoded = []
+
+    def decode(data: Any, position: int, version: int) -> Any:
+        decoded.append(version)
+        return decode_from(data, position, version)
+
+    monkeypatch.setattr(RequestHeader, "decode_from", decode)
+    for generation in range(3):
+        beat = arrive(server, heartbeat(generation), 4, client)
+        assert beat.decode() == heartbeat(generation)
+        arrived = [arrive(server, ApiVersionsRequest(), 3, client) for _ in range(2)]
+        assert {(each.key, each.version, each.client_id) for each in arrived} == {(18, 3, "member")}
+    assert not decoded
+
+    assert arrive(server, heartbeat(), 3, client).version == 3
+    with pytest.raises(MalformedMessage):
+        server.receive(memoryview(b"short"))
+    assert arrive(server, heartbeat(), 4, client).decode() == heartbeat()
+    assert decoded
+
+
+def test_connections_share_the_headers_that_they_know() -> None:
+    """Ten thousand idle members of groups shall not each keep two of their own."""
+    client = ClientConnection("a client of a fleet, which has a long name: " + "x" * 100)
+    beat = memoryview(body_of(client.send(heartbeat(), 4)))
+    asked = memoryview(body_of(client.send(ApiVersionsRequest(), 3)))
+    servers = [ServerConnection(SERVED) for _ in range(200)]
+
+    def learn() -> None:
+        for server in servers:
+            for frame in (beat, asked):
+                server.answer_nothing(server.receive(frame))
+
+    tracemalloc.start()
+    try:
+        learn()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 100 * len(servers)
+
+
 def test_a_long_header_is_not_kept() -> None:
     """Nobody shall fill our memory with client ids and tags."""
     count = 50

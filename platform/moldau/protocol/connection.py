@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -49,6 +49,7 @@ _new = object.__new__
 _ERROR_CODE = Struct(">h")
 # Longer headers are decoded each time: nobody shall fill our memory with client ids and tags.
 _LONGEST_KNOWN_HEADER = 256
+_SHARED_HEADERS = 1024
 
 _LAST_CORRELATION_ID = 2**31 - 1
 
@@ -112,11 +113,19 @@ class _Usual(NamedTuple):
     version: int
     client_id: str | None
 
+    def is_like(self, frame: Any) -> bool:
+        """Whether the frame begins with such a header."""
+        if len(frame) < self.size:
+            return False
+        api, _correlation_id, end = self.unpack(frame)
+        is_same: bool = api == self.api and end == self.end
+        return is_same
+
 
 class ServerConnection:
     """The server's end: `served` is what this listener offers, by API key."""
 
-    __slots__ = ("_arrival_class", "_usual", "served", "unanswered")
+    __slots__ = ("_arrival_class", "_other", "_usual", "served", "unanswered")
 
     def __init__(
         self, served: Mapping[int, Versions], arrival_class: type[Arrival] = Arrival
@@ -127,6 +136,9 @@ class ServerConnection:
         self.unanswered: deque[Arrival] = deque()
         """Oldest first, for reading; one that has its answer waits for one before it."""
         self._usual: _Usual | None = None
+        """That of the last request."""
+        self._other: _Usual | None = None
+        """The one before it: members of groups send heartbeats and commits in turn."""
 
     @property
     def waiting(self) -> int:
@@ -137,11 +149,11 @@ class ServerConnection:
         """The request in the frame. It has to be answered, if only with `answer_nothing`."""
         usual = self._usual
         if usual is None or len(frame) < usual.size:
-            return self._receive_unusual(frame)
+            return self._receive_other(frame)
         unpack, size, usual_api, usual_end, key, version, client_id = usual
         api, correlation_id, end = unpack(frame)
         if api != usual_api or end != usual_end:
-            return self._receive_unusual(frame)
+            return self._receive_other(frame)
         arrival = _new(self._arrival_class)
         arrival.key = key
         arrival.version = version
@@ -152,8 +164,15 @@ class ServerConnection:
         self.unanswered.append(arrival)
         return arrival
 
+    def _receive_other(self, frame: Any) -> Arrival:
+        """A request whose header is not like the last one."""
+        self._usual, self._other = self._other, self._usual
+        if self._usual is not None and self._usual.is_like(frame):
+            return self.receive(frame)
+        return self._receive_unusual(frame)
+
     def _receive_unusual(self, frame: Any) -> Arrival:
-        """A request whose header is not like the last one, or cannot be understood."""
+        """A request whose header is like neither of the last ones, or cannot be understood."""
         if len(frame) < _START.size:
             raise MalformedMessage("frame too short for a request header", size=len(frame))
         key, version, correlation_id = _START.unpack_from(frame)
@@ -301,7 +320,13 @@ def _header_unpacker(size: int) -> Callable[[Any], tuple[Any, ...]]:
 def _usual_of(frame: Any, size: int, arrival: Arrival) -> _Usual:
     unpack = _header_unpacker(size)
     api, _correlation_id, end = unpack(frame)
-    return _Usual(unpack, size, api, end, arrival.key, arrival.version, arrival.client_id)
+    return _shared(_Usual(unpack, size, api, end, arrival.key, arrival.version, arrival.client_id))
+
+
+@lru_cache(_SHARED_HEADERS)
+def _shared(usual: _Usual) -> _Usual:
+    """One object for all connections: ten thousand idle ones of a fleet have the same few."""
+    return usual
 
 
 def _header_end(client_id: str | None, version: int) -> bytes:

@@ -55,6 +55,7 @@ class Table:
         self.heard: dict[object, Any] = {}
         self.now_ms = 0
         self.groups = self._empty()
+        assert self.groups.settle(self.now_ms) is None  # it is loaded
 
     def _empty(self) -> Groups:
         offsets = Offsets()
@@ -74,8 +75,7 @@ class Table:
 
     def do(self, outcome: Outcome, producer_id: int = NO_PRODUCER) -> None:
         self._one(outcome, producer_id)
-        while (more := self.groups.settle(self.now_ms)) is not None:
-            self._one(more, NO_PRODUCER)
+        self._settle()
 
     def refuse(self, outcome: Outcome, error: KafkaError) -> None:
         """The log does not take it."""
@@ -83,7 +83,13 @@ class Table:
             outcome = outcome.on_failure(error, self.now_ms)
         assert not outcome.records or outcome.on_failure is None
         self.heard.update(outcome.answers)
-        assert self.groups.settle(self.now_ms) is None
+        assert self.groups.is_settled or self.groups.settle(self.now_ms) is None
+
+    def _settle(self) -> None:
+        while not self.groups.is_settled:
+            more = self.groups.settle(self.now_ms)
+            if more is not None:
+                self._one(more, NO_PRODUCER)
 
     def _one(self, outcome: Outcome, producer_id: int) -> None:
         for record in outcome.records:
@@ -124,9 +130,7 @@ class Table:
         request = commit_request(group, topic, offset, **more)
         return self.ask(
             ticket,
-            lambda: commit(
-                self.groups, request, self.caller(more.get("version", 9)), ticket, self.now_ms
-            ),
+            lambda: commit(self.groups, request, more.get("version", 9), ticket, self.now_ms),
         )
 
     def join(self, ticket: str, group: str, member: str = "", version: int = 3) -> Any:
@@ -151,7 +155,7 @@ class Table:
         )
         return self.ask(
             ticket,
-            lambda: self.groups.on_sync_group(request, self.caller(3), ticket, self.now_ms),
+            lambda: self.groups.on_sync_group(request, ticket, self.now_ms),
         )
 
     def beat(self, ticket: str, group: str, member: str, epoch: int, *topics: str) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.coordinator.batches import encode_batch
-from moldau.broker.coordinator.group.commits import delete_group, delete_offsets
+from moldau.broker.coordinator.group.commits import commit, delete_group, delete_offsets
 from moldau.broker.coordinator.group.contract import GroupKind
 from moldau.broker.coordinator.group.groups import RETRY_MS, TOMBSTONES_AT_ONCE, Groups
 from moldau.broker.coordinator.group.kinds import Kinds
-from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.outcome import LogRecord, Outcome
+from moldau.broker.coordinator.group.offsets import Offsets, tombstone
+from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome
 from moldau.broker.coordinator.shard import NO_PRODUCER
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -28,7 +28,7 @@ from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from moldau.records import Codec
 from tests.broker.coordinator.consumer.world import Topics
-from tests.broker.coordinator.table import OffsetWorld, Table
+from tests.broker.coordinator.table import OffsetWorld, Table, commit_request
 
 
 def names(groups: Groups) -> dict[str, tuple[str, str]]:
@@ -60,7 +60,7 @@ def test_who_comes_with_a_member_id_founds_nothing() -> None:
     assert code(at.beat("b", "g", "m", 3)) == ErrorCode.GROUP_ID_NOT_FOUND
     assert code(at.beat("l", "g", "m", -1)) == ErrorCode.GROUP_ID_NOT_FOUND
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    heard = at.ask("h", lambda: at.groups.on_heartbeat(request, at.caller(), "h", at.now_ms))
+    heard = at.ask("h", lambda: at.groups.on_heartbeat(request, "h", at.now_ms))
     assert code(heard) == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(at.groups) == 0
     assert at.log == []
@@ -258,9 +258,7 @@ def test_a_deadline_is_met_though_it_moved() -> None:
     def live() -> int:
         request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
         ticket = f"h{at.now_ms}"
-        heard = at.ask(
-            ticket, lambda: at.groups.on_heartbeat(request, at.caller(), ticket, at.now_ms)
-        )
+        heard = at.ask(ticket, lambda: at.groups.on_heartbeat(request, ticket, at.now_ms))
         return code(heard)
 
     for _ in range(5):
@@ -268,6 +266,45 @@ def test_a_deadline_is_met_though_it_moved() -> None:
         assert live() == ErrorCode.NONE
     at.pass_ms(10_001)
     assert live() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_signs_of_life_leave_nothing_to_settle() -> None:
+    """They are nearly all that a coordinator hears."""
+    at = Table(group_initial_rebalance_delay_ms=0)
+    at.join("j", "g")
+    at.pass_ms(1)
+    joined = at.heard["j"]
+    at.sync("s", "g", joined.member_id, joined.generation_id)
+    assert at.groups.is_settled
+    due_ms = at.groups.next_deadline_ms()
+
+    at.pass_ms(5_000)
+    beat = HeartbeatRequest(
+        group_id="g", generation_id=joined.generation_id, member_id=joined.member_id
+    )
+    assert len(at.groups.on_heartbeat(beat, "h", at.now_ms).answers) == 1
+    assert at.groups.is_settled
+    request = commit_request("g", member=joined.member_id, epoch=joined.generation_id)
+    (record,) = commit(at.groups, request, 8, "c", at.now_ms).records
+    at.groups.replay(0, NO_PRODUCER, record.key, record.value, at.now_ms)
+    assert at.groups.is_settled
+    assert at.groups.next_deadline_ms() == due_ms
+
+
+def test_what_is_made_or_to_be_forgotten_is_to_be_settled() -> None:
+    at = Table()
+    (record,) = commit(at.groups, commit_request("g"), 8, "c", 0).records
+    at.groups.replay(0, NO_PRODUCER, record.key, record.value, 0)
+    heard = [at.groups.is_settled]
+    at.do(NOTHING)
+    heard.append(at.groups.is_settled)
+
+    at.groups.forget_if_bare("g")
+    heard.append(at.groups.is_settled)
+    at.do(Outcome((tombstone("g", "t", 0),)))
+    heard.append(at.groups.is_settled)
+    assert heard == [False, True, False, True]
+    assert len(at.groups) == 0
 
 
 class Reborn:
@@ -358,6 +395,7 @@ def test_what_the_log_refused_to_delete_goes_a_moment_later() -> None:
     at = Reborn(Topics({GROUP_LOG.topic: 1}), *many)
     at.refuse(at.groups.settle(1_000), 1_000)
     assert at.settle(1_000) == [], "nothing is tried again at once, or it would be for ever"
+    assert not at.groups.is_settled
     assert len(at.left()) == len(many)
 
     due_ms = 1_000 + RETRY_MS

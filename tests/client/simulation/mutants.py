@@ -18,6 +18,7 @@ from moldau.broker.coordinator.batches import Piece, decode_piece
 from moldau.broker.coordinator.group.classic import offsets as classic_offsets
 from moldau.broker.coordinator.group.consumer import commit_checks, departure
 from moldau.broker.coordinator.group.consumer.state import State as ConsumerState
+from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.outcome import Outcome
 from moldau.broker.coordinator.parked import give
@@ -200,7 +201,7 @@ def takes_commits_of_any_epoch() -> Mutation:
 
 @contextmanager
 def answers_before_it_is_committed() -> Iterator[None]:
-    def park(self: ShardShell, outcome: Outcome) -> None:
+    def park(self: ShardShell[Groups], outcome: Outcome) -> None:
         for ticket, response in outcome.answers:
             give(ticket, response)
 

@@ -90,7 +90,7 @@ class Watch:
         self._broker = broker
         self._partitions = partitions
         self._shards: dict[int, Shard] = {}
-        self._found: dict[ShardShell, list[Stored]] = {}
+        self._found: dict[ShardShell[Groups], list[Stored]] = {}
         """What shards that are being loaded have read."""
 
     @contextmanager
@@ -270,7 +270,7 @@ class Watch:
     # The coordinators' logs.
 
     def _on_append(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seen(shell: ShardShell, outcome: Outcome, now_ms: int) -> None:
+        def seen(shell: ShardShell[Groups], outcome: Outcome, now_ms: int) -> None:
             original(shell, outcome, now_ms)
             if outcome.records:
                 with self.looking():
@@ -278,10 +278,9 @@ class Watch:
 
         return seen
 
-    def _appended(self, shell: ShardShell, records: Sequence[LogRecord]) -> None:
+    def _appended(self, shell: ShardShell[Groups], records: Sequence[LogRecord]) -> None:
         shard, live = self._shards[shell.partition.index], shell.shard
         meaning = shard.meaning
-        assert isinstance(live, Groups)
         assert meaning is not None
         first = shell.partition.log_end_offset - len(records)
         touched: dict[str, None] = {}
@@ -354,7 +353,7 @@ class Watch:
         self.truth.counts["ghosts that were valid again"] += 1
 
     def _on_load(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        async def seen(shell: ShardShell) -> int:
+        async def seen(shell: ShardShell[Groups]) -> int:
             count: int = await original(shell)
             if shell.is_closed():
                 return count
@@ -365,17 +364,16 @@ class Watch:
         return seen
 
     def _on_replay(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seen(shell: ShardShell, entries: Sequence[Stored | Ended]) -> None:
+        def seen(shell: ShardShell[Groups], entries: Sequence[Stored | Ended]) -> None:
             original(shell, entries)
             found = self._found.setdefault(shell, [])
             found += [each for each in entries if isinstance(each, Stored)]
 
         return seen
 
-    def _loaded(self, shell: ShardShell, found: list[Stored]) -> None:
+    def _loaded(self, shell: ShardShell[Groups], found: list[Stored]) -> None:
         index, end = shell.partition.index, shell.partition.log_end_offset
         shard, live = self._shards.setdefault(index, Shard()), shell.shard
-        assert isinstance(live, Groups)
         demand(
             shard.promised_end <= end,
             Promise.COMMITTED_SURVIVES,

@@ -82,6 +82,11 @@ class NodeHome:
     def metrics(self) -> Registry:
         return self._node.metrics
 
+    def partition_count(self, topic: str) -> int:
+        """As of now."""
+        known = self._node.image.topics.by_name(topic)
+        return 0 if known is None else len(known.partitions)
+
     def group_settings(self, group_id: str) -> ResourceSettings:
         """Made anew only when the group's or the broker's settings changed."""
         node = self._node

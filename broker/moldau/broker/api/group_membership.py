@@ -6,7 +6,7 @@ decides, and its answer comes back as an answer of the request's version.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.coordination import caller_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.coordinator.parked import OnAnswer
+    from moldau.config import Settings
 
 _NULL_PROTOCOL_SINCE: Final = 7
 _MEMBERS_SINCE: Final = 3
@@ -85,10 +86,9 @@ def serve_sync_group(node: Node, request: ApiRequest) -> None:
     elif not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
     else:
-        caller = caller_of(request)
         node.groups.submit(
             message.group_id,
-            lambda groups, now_ms: groups.on_sync_group(message, caller, answer, now_ms),
+            lambda groups, now_ms: groups.on_sync_group(message, answer, now_ms),
             answer,
         )
 
@@ -107,10 +107,9 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
     if not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         return
-    caller = caller_of(request)
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_heartbeat(message, caller, answer, now_ms),
+        lambda groups, now_ms: groups.on_heartbeat(message, answer, now_ms),
         answer,
     )
 
@@ -136,10 +135,9 @@ def serve_leave_group(node: Node, request: ApiRequest) -> None:
     if not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         return
-    caller = caller_of(request)
     node.groups.submit(
         message.group_id,
-        lambda groups, now_ms: groups.on_leave_group(message, caller, answer, now_ms),
+        lambda groups, now_ms: groups.on_leave_group(message, answer, now_ms),
         answer,
     )
 
@@ -178,8 +176,14 @@ def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
 
 def serves_consumer_groups(node: Node) -> bool:
     """Whether the cluster has agreed on KIP-848, and this broker has it switched on."""
-    protocols = node.settings[group_coordinator_rebalance_protocols]
-    return node.image.features.levels.get(GROUP_VERSION, 0) >= 1 and "consumer" in protocols
+    is_agreed = node.image.features.levels.get(GROUP_VERSION, 0) >= 1
+    return is_agreed and _is_switched_on(node.settings)
+
+
+@lru_cache(1)
+def _is_switched_on(settings: Settings) -> bool:
+    """Looked up anew when the settings are other ones: every heartbeat asks."""
+    return "consumer" in settings[group_coordinator_rebalance_protocols]
 
 
 def _answering(request: ApiRequest) -> OnAnswer:

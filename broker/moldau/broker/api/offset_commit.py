@@ -3,14 +3,15 @@ rest is the group's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.broker.api.coordination import caller_of
 from moldau.broker.coordinator.group.commits import commit, commit_refusal, delete_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -27,7 +28,6 @@ from moldau.protocol.messages.offset_delete import (
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
-    from moldau.broker.controller.topics import Topic
 
 _IDS_SINCE: Final = 10
 
@@ -35,22 +35,24 @@ _IDS_SINCE: Final = 10
 def serve(node: Node, request: ApiRequest) -> None:
     """Commits of one turn of the event loop share a write."""
     message = cast(OffsetCommitRequest, request.decode())
-    unknown, known = _sorted(node, message, request.arrival.version)
+    version = request.arrival.version
+    unknown, known = _sorted(node, message, version)
     message.topics = known
 
     def answer(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
             response = commit_refusal(message, response)
         assert isinstance(response, OffsetCommitResponse)
-        request.answer(OffsetCommitResponse(topics=_merged(unknown, response.topics)))
+        if unknown:
+            response.topics = _merged(unknown, response.topics)
+        request.answer(response)
 
     if not known:
         request.answer(OffsetCommitResponse(topics=unknown))
         return
-    caller = caller_of(request)
     node.groups.gather(
         message.group_id,
-        lambda groups, now_ms: commit(groups, message, caller, answer, now_ms),
+        lambda groups, now_ms: commit(groups, message, version, answer, now_ms),
         answer,
     )
 
@@ -74,22 +76,21 @@ def _sorted(
             topic = topics.by_name(asked.name)
             if topic is not None:
                 asked.topic_id = topic.topic_id  # kept with the offset, whatever the version
-        refused = _refused(asked, topic, code)
-        if refused.partitions:
-            unknown.append(refused)
+        there = () if topic is None else topic.partitions
+        missing = [each for each in asked.partitions if each.partition_index not in there]
+        if missing:
+            unknown.append(_refused(asked, missing, code))
+            asked.partitions = [each for each in asked.partitions if each.partition_index in there]
         if asked.partitions:
             known.append(asked)
     return unknown, known
 
 
 def _refused(
-    asked: OffsetCommitRequestTopic, topic: Topic | None, code: ErrorCode
+    asked: OffsetCommitRequestTopic,
+    missing: Iterable[OffsetCommitRequestPartition],
+    code: ErrorCode,
 ) -> OffsetCommitResponseTopic:
-    """Takes the partitions that do not exist out of what is asked."""
-    there = () if topic is None else topic.partitions
-    missing = [each for each in asked.partitions if each.partition_index not in there]
-    if missing:
-        asked.partitions = [each for each in asked.partitions if each.partition_index in there]
     return OffsetCommitResponseTopic(
         name=asked.name,
         topic_id=asked.topic_id,
@@ -104,8 +105,6 @@ def _merged(
     unknown: list[OffsetCommitResponseTopic], found: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
     """Refusals come first, as with Kafka; a topic stands once."""
-    if not unknown:
-        return found
     by_name = {(each.name, each.topic_id): each for each in unknown}
     for each in found:
         known = by_name.get((each.name, each.topic_id))

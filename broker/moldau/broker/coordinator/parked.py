@@ -7,7 +7,7 @@ or when the partition is not led from here any more, whichever comes first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.replication.purgatory import Delayed
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -41,7 +41,8 @@ def as_answer(error: KafkaError) -> KafkaError:
 
 def give(ticket: Ticket, response: Response | KafkaError) -> None:
     """A ticket is the function that answers."""
-    cast("OnAnswer", ticket)(response)
+    assert callable(ticket)
+    ticket(response)
 
 
 class Parked(Delayed):

@@ -7,17 +7,15 @@ anew while it leads goes on with what it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic
 
-from moldau.broker.coordinator.shard import Shard
+from moldau.broker.coordinator.shard import S
 from moldau.broker.coordinator.shell import ShardShell, State
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.shell import Ground
     from moldau.broker.replication.replicas import Replicas
-
-S = TypeVar("S", bound=Shard)
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -28,7 +26,7 @@ class CoordinatorRuntime(Generic[S]):
         self._ground = ground
         self._replicas = replicas
         self._make = make
-        self._shells: dict[int, tuple[ShardShell, S]] = {}
+        self._shells: dict[int, ShardShell[S]] = {}
         self._is_closed = False
 
     def elect(self, index: int) -> None:
@@ -42,44 +40,37 @@ class CoordinatorRuntime(Generic[S]):
             return
         known = self._shells.get(index)
         if known is not None:
-            if known[0].partition is partition and known[0].state is not State.CLOSED:
+            if known.partition is partition and known.state is not State.CLOSED:
                 return
-            known[0].close()
-        shard = self._make()
-        self._shells[index] = ShardShell(self._ground, partition, shard), shard
+            known.close()
+        self._shells[index] = ShardShell(self._ground, partition, self._make())
 
     def resign(self, index: int) -> None:
         """It does not. All who are parked there hear so."""
         known = self._shells.pop(index, None)
         if known is not None:
-            known[0].close()
+            known.close()
 
     def drop_unled(self) -> None:
         """Some replicas went out of service."""
-        for index, (shell, _) in list(self._shells.items()):
+        for index, shell in list(self._shells.items()):
             if not shell.partition.is_leader:
                 self.resign(index)
 
-    def shell(self, index: int) -> ShardShell:
-        """KafkaError NOT_COORDINATOR when it is not here, COORDINATOR_LOAD_IN_PROGRESS when it is
-        not ready."""
-        return self.both(index)[0]
-
-    def both(self, index: int) -> tuple[ShardShell, S]:
-        """As `shell`, with the shard that decides."""
+    def shell(self, index: int) -> ShardShell[S]:
+        """KafkaError NOT_COORDINATOR when it is not here."""
         known = self._shells.get(index)
         if known is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        known[0].check()
         return known
 
-    def __iter__(self) -> Iterator[tuple[ShardShell, S]]:
+    def __iter__(self) -> Iterator[ShardShell[S]]:
         """All that are here, loading ones too."""
         return iter(list(self._shells.values()))
 
     def states(self) -> Iterator[State]:
         """Of each that is here."""
-        return iter([shell.state for shell, _ in self._shells.values()])
+        return iter([shell.state for shell in self._shells.values()])
 
     def close(self) -> None:
         """The node stops."""

@@ -7,13 +7,10 @@ is given (`Decide`); everything durable in it comes through `replay`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from moldau.broker.coordinator.outcome import Outcome, Ticket
 from moldau.protocol.declare import LogKey, LogValue
-
-Decide: TypeAlias = "Callable[[int], Outcome]"
-"""From `now_ms`, monotonic. A KafkaError refuses, and nothing happened."""
 
 NO_PRODUCER: int = -1
 
@@ -31,9 +28,14 @@ class Shard(Protocol):
         """The transaction of that producer is over in this partition."""
         ...
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether `settle` has nothing to do, and no deadline came nearer since it was called."""
+        ...
+
     def settle(self, now_ms: int) -> Outcome | None:
-        """To be called after loading and after each outcome, until it returns None: tidies up, and
-        says what else is to be done."""
+        """To be called after loading and after each outcome unless `is_settled`, until it returns
+        None: tidies up, and says what else is to be done."""
         ...
 
     def next_deadline_ms(self) -> int | None:
@@ -47,3 +49,9 @@ class Shard(Protocol):
     def on_unloaded(self) -> tuple[Ticket, ...]:
         """The partition goes elsewhere: all who are parked in it, to hear NOT_COORDINATOR."""
         ...
+
+
+S = TypeVar("S", bound=Shard)
+
+Decide: TypeAlias = "Callable[[S, int], Outcome]"
+"""From the shard and `now_ms`, monotonic. A KafkaError refuses, and nothing happened."""

@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from moldau.broker.coordinator.batches import (
     Ended,
@@ -30,15 +30,15 @@ from moldau.broker.coordinator.batches import (
     decode_piece,
     encode_batch,
 )
-from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
+from moldau.broker.coordinator.outcome import Outcome, answered
 from moldau.broker.coordinator.parked import OnAnswer, Parked, as_answer, give
-from moldau.broker.coordinator.shard import NO_PRODUCER
+from moldau.broker.coordinator.shard import NO_PRODUCER, S
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.metrics import CoordinatorMetrics
-    from moldau.broker.coordinator.shard import Decide, Shard
+    from moldau.broker.coordinator.shard import Decide
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Handle, Purgatory
@@ -62,6 +62,18 @@ class State(Enum):
     CLOSED = "closed"
 
 
+class Terms(NamedTuple):
+    """What the settings say."""
+
+    codec: Codec
+    load_bytes: int
+    """How much is read at once while loading."""
+    commit_timeout_ms: int
+    linger_ms: int
+    """How long decisions are gathered; for the rest of the loop's turn if it is not positive, which
+    is what adapts to the load: the more there is to do, the longer a turn takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ground:
     """What all shards of a coordinator stand on."""
@@ -70,30 +82,26 @@ class Ground:
     purgatory: Purgatory
     log: Logger
     schema: CoordinatorLog
-    codec: Callable[[], Codec]
-    load_bytes: Callable[[], int]
-    """How much is read at once while loading."""
-    commit_timeout_ms: Callable[[], int]
-    linger_ms: Callable[[], int]
-    """How long decisions are gathered; for the rest of the loop's turn if it is not positive, which
-    is what adapts to the load: the more there is to do, the longer a turn takes."""
+    terms: Callable[[], Terms]
+    """As of now."""
     metrics: CoordinatorMetrics
 
 
-class ShardShell:
+class ShardShell(Generic[S]):
     """One shard while this node leads its partition."""
 
-    def __init__(self, ground: Ground, partition: Partition, shard: Shard) -> None:
+    def __init__(self, ground: Ground, partition: Partition, shard: S) -> None:
         """Begins to load."""
         self.state = State.LOADING
         self.shard = shard
         self.partition = partition
         self._ground = ground
-        self._gathered: list[tuple[Ticket, Outcome]] = []
+        self._gathered: list[Outcome] = []
         self._timer: Handle | None = None
         self._timer_ms = 0
         self._loop = asyncio.get_running_loop()
         self._monotonic_ns = ground.runtime.clock.monotonic_ns
+        self._observe = ground.metrics.processing.observe
         self._loading = ground.runtime.spawn(
             self._load(), name=f"load {partition.topic}-{partition.index}"
         )
@@ -115,18 +123,19 @@ class ShardShell:
         if self.state is State.CLOSED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
-    def run(self, decide: Decide, on_answer: OnAnswer) -> None:
+    def run(self, decide: Decide[S], on_answer: OnAnswer) -> None:
         """Decide now. `on_answer` is the ticket of the decision, and hears the error that may be
-        raised instead of an outcome."""
-        self.check()
+        raised instead of an outcome, or why nothing can be decided now."""
         if self._gathered:
             self._write_gathered()
-            self.check()
+        if self.state is not State.ACTIVE:
+            self._turn_away(on_answer)
+            return
         began_ns = self._monotonic_ns()
         now_ms = began_ns // _MS
         outcome = None
         try:
-            outcome = decide(now_ms)
+            outcome = decide(self.shard, now_ms)
         except KafkaError as error:
             outcome = answered(on_answer, error)
         finally:
@@ -135,18 +144,20 @@ class ShardShell:
         self._do(outcome, now_ms)
         self._processed(began_ns)
 
-    def gather(self, decide: Decide, on_answer: OnAnswer) -> None:
+    def gather(self, decide: Decide[S], on_answer: OnAnswer) -> None:
         """As `run`, for a decision that does not depend on the others that are gathered: it may
         share its batch with those of this turn of the event loop."""
-        self.check()
+        if self.state is not State.ACTIVE:
+            self._turn_away(on_answer)
+            return
         try:
-            outcome = decide(self._now_ms())
+            outcome = decide(self.shard, self._now_ms())
         except KafkaError as error:
             give(on_answer, error)
             return
-        self._gathered.append((on_answer, outcome))
+        self._gathered.append(outcome)
         if len(self._gathered) == 1:
-            linger_ms = self._ground.linger_ms()
+            linger_ms = self._ground.terms().linger_ms
             if linger_ms > 0:
                 self._loop.call_later(linger_ms / 1000, self._write_gathered)
             else:
@@ -154,7 +165,7 @@ class ShardShell:
         elif len(self._gathered) >= GATHERED_MAX:
             self._write_gathered()
 
-    def each(self, decide: Callable[[int], Iterable[Outcome]]) -> None:
+    def each(self, decide: Callable[[S, int], Iterable[Outcome]]) -> None:
         """One outcome after the other, each done before the next is asked for; nothing while the
         shard is not active."""
         if self._gathered:
@@ -162,7 +173,7 @@ class ShardShell:
         if not self.is_active():
             return
         now_ms = self._now_ms()
-        for outcome in decide(now_ms):
+        for outcome in decide(self.shard, now_ms):
             self._do(outcome, now_ms)
             if not self.is_active():
                 return
@@ -178,11 +189,17 @@ class ShardShell:
         if self._timer is not None:
             self._timer.cancel()
         gathered, self._gathered = self._gathered, []
-        waiting = [ticket for _, outcome in gathered for ticket, _ in outcome.answers]
+        waiting = [ticket for outcome in gathered for ticket, _ in outcome.answers]
         if was_active:
             waiting += self.shard.on_unloaded()
         for ticket in waiting:
             give(ticket, KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    def _turn_away(self, on_answer: OnAnswer) -> None:
+        try:
+            self.check()
+        except KafkaError as error:
+            give(on_answer, error)
 
     # Doing.
 
@@ -191,11 +208,10 @@ class ShardShell:
         if not gathered:
             return
         began_ns = self._monotonic_ns()
-        outcomes = [outcome for _, outcome in gathered]
-        if len(outcomes) == 1:
-            self._do(outcomes[0], began_ns // _MS)
+        if len(gathered) == 1:
+            self._do(gathered[0], began_ns // _MS)
         else:
-            self._do_together(outcomes, began_ns // _MS)
+            self._do_together(gathered, began_ns // _MS)
         self._processed(began_ns)
 
     def _do_together(self, outcomes: Sequence[Outcome], now_ms: int) -> None:
@@ -213,7 +229,8 @@ class ShardShell:
                     self._refuse(outcome, error, now_ms)
             return
         self._park(together)
-        self._settle(now_ms)
+        if not self.shard.is_settled:
+            self._settle(now_ms)
 
     def _do(self, outcome: Outcome, now_ms: int) -> None:
         try:
@@ -222,7 +239,8 @@ class ShardShell:
             self._refuse(outcome, error, now_ms)
         else:
             self._park(outcome)
-        self._settle(now_ms)
+        if not self.shard.is_settled:
+            self._settle(now_ms)
 
     def _append(self, outcome: Outcome, now_ms: int) -> None:
         """Append and replay. KafkaError: neither was done."""
@@ -232,7 +250,7 @@ class ShardShell:
         ground, partition = self._ground, self.partition
         wall_ms = ground.runtime.clock.wall_ms()
         limit = partition.log.config.max_message_bytes
-        batch = encode_batch(ground.schema, records, wall_ms, ground.codec(), limit)
+        batch = encode_batch(ground.schema, records, wall_ms, ground.terms().codec, limit)
         offset = partition.append(batch, -1, wall_ms).first_offset
         is_replayed = False
         try:
@@ -249,14 +267,14 @@ class ShardShell:
         answers = outcome.answers
         if not answers:
             return
-        partition = self.partition
-        end_offset = partition.log_end_offset
-        if partition.high_watermark >= end_offset:
+        partition, log = self.partition, self.partition.log
+        end_offset = log.log_end_offset
+        if log.high_watermark >= end_offset:
             for ticket, response in answers:
                 give(ticket, response)
             return
         parked = Parked(partition, end_offset, answers, self._measured())
-        timeout_ms = self._ground.commit_timeout_ms()
+        timeout_ms = self._ground.terms().commit_timeout_ms
         self._ground.purgatory.watch(parked, (partition,), timeout_ms)
 
     def _refuse(self, outcome: Outcome, error: KafkaError, now_ms: int) -> None:
@@ -290,8 +308,7 @@ class ShardShell:
         return self._monotonic_ns() // _MS
 
     def _processed(self, began_ns: int) -> None:
-        took_ns = self._monotonic_ns() - began_ns
-        self._ground.metrics.processing.observe(took_ns / _SECOND)
+        self._observe((self._monotonic_ns() - began_ns) / _SECOND)
 
     def _measured(self) -> Callable[[], None]:
         """To be called when answers that are parked now are given."""
@@ -356,7 +373,7 @@ class ShardShell:
         partition, ground = self.partition, self._ground
         offset, count, unknown = partition.log_start_offset, 0, 0
         while offset < partition.log_end_offset:
-            piece = partition.log.read(offset, ground.load_bytes())
+            piece = partition.log.read(offset, ground.terms().load_bytes)
             found = await ground.runtime.run_blocking(self._decode, piece, offset)
             if self.state is not State.LOADING:
                 return count

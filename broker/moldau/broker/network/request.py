@@ -50,7 +50,7 @@ class Request(Arrival):
     def decode(self, budget: int = DECODE_BUDGET) -> Message:
         """The message. MalformedMessage may be let through: the connection is closed for it."""
         assert self.body is not None, "decoded after `serve` returned, and not kept"
-        return super().decode(budget)
+        return Arrival.decode(self, budget)
 
     def keep(self) -> None:
         """Lets the body live until the answer. To be called before `decode` and within `serve`:

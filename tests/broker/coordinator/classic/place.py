@@ -142,10 +142,10 @@ class Place:
                 self._give(asked, refusal)
             else:
                 group = self._known(asked)
-                self._apply(group.on_sync_group(request, caller(asked), asked, self.now_ms))
+                self._apply(group.on_sync_group(request, asked, self.now_ms))
         elif isinstance(request, HeartbeatRequest):
             group = self._known(asked)
-            self._apply(group.on_heartbeat(request, caller(asked), asked, self.now_ms))
+            self._apply(group.on_heartbeat(request, asked, self.now_ms))
         elif isinstance(request, LeaveGroupRequest):
             if version < LEAVE_IN_BATCHES_SINCE:
                 request.members = [MemberIdentity(member_id=request.member_id)]
@@ -153,7 +153,7 @@ class Place:
                 self._give(asked, _nobody_left(request))
             else:
                 group = self.group
-                self._apply(group.on_leave_group(request, caller(asked), asked, self.now_ms))
+                self._apply(group.on_leave_group(request, asked, self.now_ms))
         else:
             self._give(asked, self._administer(request, version))
 

@@ -25,6 +25,7 @@ def test_what_is_due_comes_up_once_and_nothing_else_does(
 ) -> None:
     deadlines: Deadlines[str] = Deadlines()
     naive: dict[str, int] = {}
+    told_ms: int | None = None
     for what, key, at_ms in events:
         if what == "set":
             deadlines.set(key, at_ms)
@@ -34,7 +35,11 @@ def test_what_is_due_comes_up_once_and_nothing_else_does(
             naive.pop(key, None)
         else:
             _pop_all(deadlines, naive, at_ms)
-        next_ms = deadlines.next_ms()
+        if naive and not deadlines.has_news:
+            assert told_ms is not None
+            assert told_ms <= min(naive.values())
+        told_ms = next_ms = deadlines.next_ms()
+        assert not deadlines.has_news
         assert (next_ms is None) == (not naive)
         assert next_ms is None or next_ms <= min(naive.values())
         assert len(deadlines) == len(naive)
@@ -68,6 +73,15 @@ def test_heartbeats_and_churn_do_not_make_it_grow() -> None:
         deadlines.cancel(now_ms - 5)
     assert len(deadlines) <= 7
     assert len(deadlines._heap) < 200
+
+
+def test_a_deadline_that_moves_on_is_no_news() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    heard = []
+    for at_ms in (10, 20, 5, 15):
+        deadlines.set("a", at_ms)
+        heard.append((deadlines.has_news, deadlines.next_ms()))
+    assert heard == [(True, 10), (False, 10), (True, 5), (False, 5)]
 
 
 def test_cleared_means_nothing_is_due() -> None:

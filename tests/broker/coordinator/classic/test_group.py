@@ -161,7 +161,7 @@ def test_who_waits_when_the_group_goes_elsewhere_is_given_back_once(script: str)
     assert group.next_deadline_ms() is None
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="a")
     with pytest.raises(KafkaError) as refused:
-        group.on_heartbeat(heartbeat, CALLER, "ticket", 0)
+        group.on_heartbeat(heartbeat, "ticket", 0)
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -7,6 +7,7 @@ checked: see `invariants`; and what is live must be what the log would bring bac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.consumer.replay import replay
@@ -66,7 +67,7 @@ class Shard:
         try:
             if isinstance(request, ConsumerGroupHeartbeatRequest):
                 check_heartbeat(request, version, self.world.settings)
-            outcome = self._decide(request)(request, caller, ticket, self.now_ms)
+            outcome = self._decide(request, caller)(ticket, self.now_ms)
         except KafkaError as refused:
             self._answers[ticket] = refused
             self._settle()
@@ -135,15 +136,19 @@ class Shard:
 
     # How its runtime does it
 
-    def _decide(self, request: Request) -> Callable[..., Outcome]:
-        routes: dict[type[Request], Callable[..., Outcome]] = {
-            ConsumerGroupHeartbeatRequest: self.groups.on_consumer_group_heartbeat,
-            JoinGroupRequest: self.groups.on_join_group,
-            SyncGroupRequest: self.groups.on_sync_group,
-            HeartbeatRequest: self.groups.on_heartbeat,
-            LeaveGroupRequest: self.groups.on_leave_group,
-        }
-        return routes[type(request)]
+    def _decide(self, request: Request, caller: Caller) -> Callable[[int, int], Outcome]:
+        match request:
+            case ConsumerGroupHeartbeatRequest():
+                return partial(self.groups.on_consumer_group_heartbeat, request, caller)
+            case JoinGroupRequest():
+                return partial(self.groups.on_join_group, request, caller)
+            case SyncGroupRequest():
+                return partial(self.groups.on_sync_group, request)
+            case HeartbeatRequest():
+                return partial(self.groups.on_heartbeat, request)
+            case LeaveGroupRequest():
+                return partial(self.groups.on_leave_group, request)
+        raise AssertionError(f"no request of members: {request}")
 
     def _apply(self, outcome: Outcome) -> None:
         if outcome.records and self.refusal is not None:
@@ -166,9 +171,10 @@ class Shard:
         groups.replay(offset, NO_PRODUCER, record.key, record.value, self.now_ms)
 
     def _settle(self) -> None:
-        more = self.groups.settle(self.now_ms)
-        if more is not None:
-            self._apply(more)
+        if not self.groups.is_settled:
+            more = self.groups.settle(self.now_ms)
+            if more is not None:
+                self._apply(more)
         group = self.group
         if isinstance(group, ConsumerGroup):
             check_state(group.state)

@@ -29,8 +29,9 @@ from moldau.protocol.messages.offset_delete import (
 from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Caller, PartitionCheck
+    from moldau.broker.coordinator.group.contract import Group, PartitionCheck
     from moldau.broker.coordinator.group.groups import Groups
+    from moldau.config import Settings
     from moldau.protocol.messages.offset_commit import (
         OffsetCommitRequestPartition,
         OffsetCommitRequestTopic,
@@ -43,16 +44,15 @@ _VALUE_VERSION_WITH_EXPIRY: Final = 1
 
 
 def commit(
-    groups: Groups, message: OffsetCommitRequest, caller: Caller, ticket: Ticket, now_ms: int
+    groups: Groups, message: OffsetCommitRequest, version: int, ticket: Ticket, now_ms: int
 ) -> Outcome:
     """OffsetCommit of a member, or of somebody who reads without a group."""
-    check = _check(groups, message, caller.api_version)
     group = groups.get(message.group_id)
+    check = _check(groups, group, message, version)
     if group is not None and group.kind is GroupKind.CLASSIC:
         group.on_commit(message.member_id, now_ms)
-        groups.touch(message.group_id)
+        groups.touch_if_nearer(group)
     wall_ms = groups.world.wall_ms(now_ms)
-    metadata_max: int = groups.world.settings[offset_metadata_max_bytes]
     records: list[LogRecord] = []
     answer = OffsetCommitResponse(topics=[])
     for topic in message.topics:
@@ -61,7 +61,9 @@ def commit(
         )
         answer.topics.append(answered)
         for partition in topic.partitions:
-            code = _refusal(check, topic, partition, metadata_max)
+            code = ErrorCode.NONE
+            if check is not None or partition.committed_metadata:
+                code = _refusal(check, topic, partition, groups.world.settings)
             if code is ErrorCode.NONE:
                 records.append(_record(message, topic, partition, wall_ms))
             answered.partitions.append(
@@ -97,9 +99,10 @@ def commit_refusal(message: OffsetCommitRequest, error: KafkaError) -> OffsetCom
     )
 
 
-def _check(groups: Groups, message: OffsetCommitRequest, version: int) -> PartitionCheck | None:
+def _check(
+    groups: Groups, group: Group | None, message: OffsetCommitRequest, version: int
+) -> PartitionCheck | None:
     epoch = message.generation_id_or_member_epoch
-    group = groups.get(message.group_id)
     if group is None:
         if epoch < 0:
             return None  # an administrator, or a consumer that assigns its partitions itself
@@ -115,7 +118,7 @@ def _refusal(
     check: PartitionCheck | None,
     topic: OffsetCommitRequestTopic,
     partition: OffsetCommitRequestPartition,
-    metadata_max: int,
+    settings: Settings,
 ) -> ErrorCode:
     if check is not None:
         try:
@@ -123,7 +126,7 @@ def _refusal(
         except KafkaError as error:
             return error.code
     metadata = partition.committed_metadata
-    if metadata is not None and len(metadata) > metadata_max:
+    if metadata and len(metadata) > settings[offset_metadata_max_bytes]:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 

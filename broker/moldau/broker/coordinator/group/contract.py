@@ -15,7 +15,8 @@ Rules:
 * A group that was made for a request stays only if that request's outcome has records, and they
   were appended. So a group that parks its first member brings a record that founds it.
 * `now_ms` is monotonic. Records hold wall time: `World.wall_ms(now_ms)`.
-* `next_deadline_ms` may be earlier than needed, never later; the runtime asks after every call.
+* `next_deadline_ms` may be earlier than needed, never later; the table asks after every call, but
+  after heartbeats and commits only if `has_nearer_deadline`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.ids import Uuid
@@ -58,8 +59,7 @@ class GroupKind(Enum):
     CONSUMER = "consumer"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who asks."""
 
     client_id: str
@@ -167,16 +167,12 @@ class Group(Protocol):
         self, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
     ) -> Outcome: ...
 
-    def on_sync_group(
-        self, message: SyncGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome: ...
+    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
 
-    def on_heartbeat(
-        self, message: HeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome: ...
+    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
 
     def on_leave_group(
-        self, message: LeaveGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+        self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int
     ) -> Outcome: ...
 
     # Offsets.
@@ -232,6 +228,12 @@ class Group(Protocol):
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
         """Topics of these names were created, deleted or got partitions."""
+        ...
+
+    @property
+    def has_nearer_deadline(self) -> bool:
+        """Whether `next_deadline_ms` may be earlier than when it was last asked. Signs of life move
+        deadlines on, so after nearly all of them it need not be asked."""
         ...
 
     def next_deadline_ms(self) -> int | None:

@@ -7,8 +7,7 @@ not grow, in Kafka either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.coordinator.group import metrics as group_metrics
@@ -16,9 +15,9 @@ from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.group.world import ShardWorld
 from moldau.broker.coordinator.metrics import CoordinatorMetrics
-from moldau.broker.coordinator.outcome import Outcome
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
-from moldau.broker.coordinator.shell import Ground
+from moldau.broker.coordinator.shard import Decide
+from moldau.broker.coordinator.shell import Ground, ShardShell, Terms
 from moldau.broker.settings import offset as settings
 from moldau.broker.settings.coordinator import group_coordinator_append_linger_ms
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
     from moldau.broker.coordinator.group.world import Home
     from moldau.broker.coordinator.parked import OnAnswer
     from moldau.broker.replication.replicas import Replicas
+    from moldau.config import Settings
     from moldau.runtime import Runtime
 
 OFFSETS_TOPIC: Final = GROUP_LOG.topic
 
-Decide: TypeAlias = "Callable[[Groups, int], Outcome]"
-"""From the table and `now_ms`."""
+DecideGroup: TypeAlias = "Decide[Groups]"
 
 
 class GroupCoordinator:
@@ -52,12 +51,10 @@ class GroupCoordinator:
             purgatory=replicas.purgatory,
             log=home.log,
             schema=GROUP_LOG,
-            codec=lambda: Codec(home.settings[settings.offsets_topic_compression_codec]),
-            load_bytes=lambda: home.settings[settings.offsets_load_buffer_size],
-            commit_timeout_ms=lambda: home.settings[settings.offsets_commit_timeout_ms],
-            linger_ms=lambda: home.settings[group_coordinator_append_linger_ms],
+            terms=self._terms,
             metrics=metrics,
         )
+        self._known_terms: tuple[Settings, Terms] | None = None
         self._runtime = CoordinatorRuntime(ground, replicas, self._shard)
         metrics.watch(self._runtime)
         group_metrics.declare(home.metrics, self)
@@ -66,53 +63,64 @@ class GroupCoordinator:
         offsets = Offsets()
         return Groups(ShardWorld(self.home, offsets), self._makers, offsets)
 
+    def _terms(self) -> Terms:
+        """Looked up anew when the settings are other ones: every commit asks."""
+        now, known = self.home.settings, self._known_terms
+        if known is None or known[0] is not now:
+            terms = Terms(
+                Codec(now[settings.offsets_topic_compression_codec]),
+                now[settings.offsets_load_buffer_size],
+                now[settings.offsets_commit_timeout_ms],
+                now[group_coordinator_append_linger_ms],
+            )
+            known = self._known_terms = now, terms
+        return known[1]
+
     # Asked by handlers.
 
     def partition_of(self, group_id: str) -> int | None:
         """Where the group belongs; None while there is no topic."""
-        topic = self.home.cluster.by_name(OFFSETS_TOPIC)
-        if topic is None or not topic.partition_count:
-            return None
-        return coordinator_partition(group_id, topic.partition_count)
+        count = self.home.partition_count(OFFSETS_TOPIC)
+        return coordinator_partition(group_id, count) if count else None
 
-    def submit(self, group_id: str, decide: Decide, on_answer: OnAnswer) -> None:
+    def submit(self, group_id: str, decide: DecideGroup, on_answer: OnAnswer) -> None:
         """Let the group's shard decide. `on_answer` is called once, perhaps before this returns;
         it is the ticket of the decision."""
         try:
-            shell, groups = self._runtime.both(self._index(group_id))
+            shell = self._shell_of(group_id)
         except KafkaError as error:
             on_answer(error)
             return
-        shell.run(partial(decide, groups), on_answer)
+        shell.run(decide, on_answer)
 
-    def gather(self, group_id: str, decide: Decide, on_answer: OnAnswer) -> None:
+    def gather(self, group_id: str, decide: DecideGroup, on_answer: OnAnswer) -> None:
         """As `submit`, for what may share a batch with others (`ShardShell.gather`)."""
         try:
-            shell, groups = self._runtime.both(self._index(group_id))
+            shell = self._shell_of(group_id)
         except KafkaError as error:
             on_answer(error)
             return
-        shell.gather(partial(decide, groups), on_answer)
+        shell.gather(decide, on_answer)
 
     def tables(self) -> Iterator[Groups]:
         """Those of all shards that are here. KafkaError when one is still loading; one that could
         not be loaded has no groups."""
-        for shell, groups in self._runtime:
+        for shell in self._runtime:
             if not shell.is_closed():
                 shell.check()
-                yield groups
+                yield shell.shard
 
     def loaded(self) -> Iterator[tuple[int, Groups]]:
         """The shards that are here and ready, by partition."""
-        for shell, groups in self._runtime:
+        for shell in self._runtime:
             if shell.is_active():
-                yield shell.partition.index, groups
+                yield shell.partition.index, shell.shard
 
-    def _index(self, group_id: str) -> int:
+    def _shell_of(self, group_id: str) -> ShardShell[Groups]:
         index = self.partition_of(group_id)
         if index is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return index
+        return self._runtime.shell(index)
 
     # Told by the server.
 
@@ -130,8 +138,8 @@ class GroupCoordinator:
 
     def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
         """Topics came, went or got partitions; `deleted` are among `changed`."""
-        for shell, groups in self._runtime:
-            shell.each(partial(groups.on_topics_changed, changed, deleted))
+        for shell in self._runtime:
+            shell.each(lambda groups, now_ms: groups.on_topics_changed(changed, deleted, now_ms))
 
     def close(self) -> None:
         """The node stops: who is parked hears NOT_COORDINATOR."""

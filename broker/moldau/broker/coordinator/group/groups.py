@@ -18,7 +18,6 @@ The table routes and keeps; what a group does is in its class (`contract`), what
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, cast
 
@@ -126,6 +125,11 @@ class Groups:
         """Something of the group was called, so its deadline may be another."""
         self._touched[group_id] = None
 
+    def touch_if_nearer(self, group: Group) -> None:
+        """As `touch`, after a sign of life: nearly all of them only move a deadline on."""
+        if group.has_nearer_deadline:
+            self.touch(group.group_id)
+
     def forget_if_bare(self, group_id: str) -> None:
         """Its offsets go, and it may have no record that could be deleted."""
         self._forgotten[group_id] = None
@@ -146,20 +150,22 @@ class Groups:
         fresh = self._asked[group_id] = self._makers.classic(group_id, self.world)
         return _instead_of(group, fresh.on_join_group(message, caller, ticket, now_ms))
 
-    def on_sync_group(
-        self, message: SyncGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
-        return self._of_member(message.group_id).on_sync_group(message, caller, ticket, now_ms)
+    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        group = self._of_member(message.group_id)
+        self.touch(message.group_id)
+        return group.on_sync_group(message, ticket, now_ms)
 
-    def on_heartbeat(
-        self, message: HeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
-        return self._of_member(message.group_id).on_heartbeat(message, caller, ticket, now_ms)
+    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        group = self._of_member(message.group_id)
+        try:
+            return group.on_heartbeat(message, ticket, now_ms)
+        finally:
+            self.touch_if_nearer(group)
 
-    def on_leave_group(
-        self, message: LeaveGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
-        return self._of_member(message.group_id).on_leave_group(message, caller, ticket, now_ms)
+    def on_leave_group(self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        group = self._of_member(message.group_id)
+        self.touch(message.group_id)
+        return group.on_leave_group(message, ticket, now_ms)
 
     def on_consumer_group_heartbeat(
         self, message: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
@@ -167,10 +173,13 @@ class Groups:
         """Who joins (member epoch 0) may found a group, or turn a classic one."""
         group_id = message.group_id
         group = self._groups.get(group_id)
-        self.touch(group_id)
         if group is not None and group.kind is GroupKind.CONSUMER:
             consumer = cast("ConsumerGroup", group)
-            return consumer.on_consumer_group_heartbeat(message, caller, ticket, now_ms)
+            try:
+                return consumer.on_consumer_group_heartbeat(message, caller, ticket, now_ms)
+            finally:
+                self.touch_if_nearer(group)
+        self.touch(group_id)
         if message.member_epoch != 0:
             if group is None and message.member_epoch > 0:
                 text = f"Consumer group {group_id} not found."
@@ -188,7 +197,6 @@ class Groups:
         group = self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        self.touch(group_id)
         return group
 
     # The cluster.
@@ -313,6 +321,12 @@ class Groups:
 
     # After each step.
 
+    @property
+    def is_settled(self) -> bool:
+        """As after most heartbeats and commits, which are most of what there is to do. (Whatever
+        is asked for touches its group.)"""
+        return not (self._touched or self._made or self._forgotten or self._former)
+
     def settle(self, now_ms: int) -> Outcome | None:
         """Groups that records made begin to live; those made in vain are forgotten."""
         self._asked.clear()
@@ -431,4 +445,4 @@ def _instead_of(old: Group | None, outcome: Outcome) -> Outcome:
     """The old group's end comes before the new one's records."""
     if old is None or not outcome.records:
         return outcome
-    return replace(outcome, records=(*old.tombstones(), *outcome.records))
+    return outcome._replace(records=(*old.tombstones(), *outcome.records))

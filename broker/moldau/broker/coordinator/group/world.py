@@ -43,6 +43,10 @@ class Home(Protocol):
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
+    def partition_count(self, topic: str) -> int:
+        """0 where there is no such topic."""
+        ...
+
 
 class ShardWorld:
     """The `World` of one shard's groups."""

@@ -24,6 +24,8 @@ class Deadlines(Generic[K]):
         self._queued: dict[K, tuple[int, int]] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._sequence = 0
+        self.has_news = False
+        """Whether the earliest may be nearer than `next_ms` said last."""
 
     def __contains__(self, key: K) -> bool:
         return key in self._due
@@ -54,6 +56,7 @@ class Deadlines(Generic[K]):
 
     def next_ms(self) -> int | None:
         """Not later than the earliest deadline; None if there is none."""
+        self.has_news = False
         heap = self._heap
         while heap and not self._is_live(heap[0]):
             heappop(heap)
@@ -80,6 +83,7 @@ class Deadlines(Generic[K]):
         return self._queued.get(entry[2]) == entry[:2]
 
     def _queue(self, key: K, at_ms: int) -> None:
+        self.has_news = True
         self._sequence += 1
         self._queued[key] = (at_ms, self._sequence)
         heappush(self._heap, (at_ms, self._sequence, key))

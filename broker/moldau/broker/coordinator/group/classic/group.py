@@ -35,7 +35,14 @@ from moldau.broker.coordinator.group.classic.states import State
 from moldau.broker.coordinator.group.classic.step import Pending, Step
 from moldau.broker.coordinator.group.classic.sync import on_sync_group
 from moldau.broker.coordinator.group.contract import GroupKind
-from moldau.broker.coordinator.outcome import NOTHING, Answer, LogRecord, Outcome, Ticket
+from moldau.broker.coordinator.outcome import (
+    NOTHING,
+    Answer,
+    LogRecord,
+    Outcome,
+    Ticket,
+    answered,
+)
 from moldau.broker.settings import coordinator
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -110,24 +117,17 @@ class ClassicGroup:
             found(self._group, step)
         return self._end(step)
 
-    def on_sync_group(
-        self, message: SyncGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
+    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         """`validation.check_sync` has been asked before."""
         step = self._begin(now_ms)
         on_sync_group(self._group, step, message, ticket)
         return self._end(step)
 
-    def on_heartbeat(
-        self, message: HeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
-        step = self._begin(now_ms)
-        liveness.on_heartbeat(self._group, step, message, ticket)
-        return self._end(step)
+    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        self._awake(now_ms)
+        return answered(ticket, liveness.on_heartbeat(self._group, message, now_ms))
 
-    def on_leave_group(
-        self, message: LeaveGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
+    def on_leave_group(self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         step = self._begin(now_ms)
         liveness.on_leave_group(self._group, step, message, ticket)
         return self._end(step)
@@ -243,6 +243,10 @@ class ClassicGroup:
         """Of no concern: the members look for themselves."""
         return NOTHING
 
+    @property
+    def has_nearer_deadline(self) -> bool:
+        return self._group.deadlines.has_news
+
     def next_deadline_ms(self) -> int | None:
         return self._group.deadlines.next_ms()
 
@@ -286,10 +290,14 @@ class ClassicGroup:
         self._group.check()
 
     def _begin(self, now_ms: int) -> Step:
+        self._awake(now_ms)
+        return Step(self._world, now_ms)
+
+    def _awake(self, now_ms: int) -> None:
+        """An event: the life of a group that no record tells of counts from its first one."""
         self._check_alive()
         if self._group.state_since_ms is None and not self._is_recorded:
             self._group.state_since_ms = self._world.wall_ms(now_ms)
-        return Step(self._world, now_ms)
 
     def _end(self, step: Step) -> Outcome:
         self._pending = step.pending

@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
 
 
-def on_heartbeat(group: Membership, step: Step, message: HeartbeatRequest, ticket: Ticket) -> None:
-    """A sign of life; the answer says whether to join again."""
+def on_heartbeat(group: Membership, message: HeartbeatRequest, now_ms: int) -> HeartbeatResponse:
+    """A sign of life; the answer says whether to join again. Nothing else comes of it, so it needs
+    no `Step`."""
     member = group.check_member(message.member_id, message.group_instance_id)
     if message.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    group.restart_session(member, step.now_ms)
+    group.restart_session(member, now_ms)
     is_preparing = group.state is State.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
-    step.answer(ticket, HeartbeatResponse(error_code=code))
+    return HeartbeatResponse(error_code=code)
 
 
 def on_session_end(group: Membership, step: Step, member_id: str) -> None:

@@ -123,19 +123,13 @@ class ConsumerGroup:
     ) -> Outcome:
         return classic_members.on_join_group(self.state, message, caller, ticket, now_ms)
 
-    def on_sync_group(
-        self, message: SyncGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
+    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         return classic_members.on_sync_group(self.state, message, ticket, now_ms)
 
-    def on_heartbeat(
-        self, message: HeartbeatRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
+    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
         return classic_members.on_heartbeat(self.state, message, ticket, now_ms)
 
-    def on_leave_group(
-        self, message: LeaveGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
-    ) -> Outcome:
+    def on_leave_group(self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         return classic_members.on_leave_group(self.state, message, ticket)
 
     # Offsets
@@ -190,6 +184,11 @@ class ConsumerGroup:
         if any(self.state.is_subscribed_to(topic) for topic in topics):
             volatile.checked_epoch = None
         return NOTHING
+
+    @property
+    def has_nearer_deadline(self) -> bool:
+        volatile = self.state.volatile
+        return volatile.deadlines.has_news or volatile.search is not None
 
     def next_deadline_ms(self) -> int | None:
         volatile = self.state.volatile

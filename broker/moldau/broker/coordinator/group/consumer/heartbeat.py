@@ -66,7 +66,8 @@ def stay(
     member = advance(state, before, after, reported, now_ms, records)
     session_ms, interval_ms = _terms(state)
     state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
-    tells = _is_full(message) or before.progress.assigned != member.progress.assigned
+    has_moved = member is not before and before.progress.assigned != member.progress.assigned
+    tells = has_moved or _is_full(message)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=0,
@@ -140,7 +141,9 @@ def _renewed(known: Profile, message: ConsumerGroupHeartbeatRequest, caller: Cal
 
 
 def _with_profile(member: Member, profile: Profile) -> Member:
-    return member if profile == member.profile else replace(member, profile=profile)
+    if profile is member.profile or profile == member.profile:
+        return member
+    return replace(member, profile=profile)
 
 
 def _is_full(message: ConsumerGroupHeartbeatRequest) -> bool:

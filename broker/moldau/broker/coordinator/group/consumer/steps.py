@@ -35,6 +35,8 @@ def advance(
 ) -> Member:
     """The member as it is after the request. `before` is as the group counts it, `after` has the
     new profile; `reported` is what it says it owns."""
+    if after is before and _is_at_rest(state, after):
+        return after
     change = apply_profile(state, before, after, now_ms, records)
     if after.speaks_classic:
         change = Change(change.has_changed, change.has_changed)
@@ -43,6 +45,16 @@ def advance(
     subscribed = Subscribed(state, after.profile)
     target = Target(to.epoch, to.partitions, subscribed, state.is_free, change.has_changed)
     return _reconcile(state, after, target, reported, now_ms, records)
+
+
+def _is_at_rest(state: State, member: Member) -> bool:
+    """Whether none of the three steps has anything to do, as with nearly all heartbeats."""
+    return (
+        member.progress.is_reconciled_to(state.target_epoch)
+        and state.target_epoch >= state.epoch
+        and not state.regexes
+        and not state.has_metadata_expired()
+    )
 
 
 def _reconcile(

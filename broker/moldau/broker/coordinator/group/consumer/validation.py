@@ -29,8 +29,10 @@ def check_heartbeat(
     if api_version >= _OWN_MEMBER_ID_SINCE or epoch > 0 or epoch == LEAVING_EPOCH:
         _refuse_blank(message.member_id, "MemberId")
     _refuse_blank(message.group_id, "GroupId")
-    _refuse_blank(message.instance_id, "InstanceId")
-    _refuse_blank(message.rack_id, "RackId")
+    if message.instance_id is not None:
+        _refuse_blank(message.instance_id, "InstanceId")
+    if message.rack_id is not None:
+        _refuse_blank(message.rack_id, "RackId")
     if epoch == 0:
         _check_join(message)
     elif epoch == STATIC_LEAVING_EPOCH:
@@ -65,8 +67,8 @@ def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid("who joins says its SubscribedTopicNames or its SubscribedTopicRegex")
 
 
-def _refuse_blank(value: str | None, name: str) -> None:
-    if value is not None and not value.strip():
+def _refuse_blank(value: str, name: str) -> None:
+    if not value.strip():
         raise _invalid(f"{name} must not be empty")
 
 
