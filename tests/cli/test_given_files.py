@@ -37,6 +37,74 @@ def test_a_consumers_file_is_good_enough_for_an_admins_commands(
     )
 
 
+PRODUCERS = "acks=1\nkey.serializer=string\ntransactional.id=x\ntransaction.timeout.ms=5\n"
+CONSUMERS = "group.id=g\nmax.poll.records=5\nshare.acquire.mode=record_limit\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "names"),
+    [
+        (
+            ("produce", "others"),
+            CONSUMERS,
+            "group.id, max.poll.records, share.acquire.mode",
+        ),
+        (
+            ("consume", "others"),
+            PRODUCERS,
+            "acks, key.serializer, transactional.id, transaction.timeout.ms",
+        ),
+    ],
+)
+def test_what_only_the_other_client_has_is_passed_over_in_a_file(
+    words: tuple[str, ...], text: str, names: str, shell: Shell, tmp_path: Path
+) -> None:
+    shell("topic", "create", "others", "--partitions", "1")
+    file = tmp_path / "other.properties"
+    file.write_text(f"client.id=shared\n{text}")
+    done = shell(*words, "--command-config", str(file), source="a\n")
+    told = f"moldau: passed over what this command has no use for: {names}\n"
+    assert (done.code, done.err) == (0, told)
+    for line in text.split():
+        name = line.partition("=")[0]
+        if name != "transaction.timeout.ms" and name != "share.acquire.mode":
+            said_to_it = shell(*words, "--set", line)
+            assert (said_to_it.code, said_to_it.err.split(": ")[1]) == (2, name)
+
+
+JAVAS = "org.apache.kafka.common.serialization.String"
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"), [("produce", "serializer"), ("consume", "deserializer")]
+)
+def test_keys_and_values_stay_bytes_whatever_the_clients_own_file_makes_of_them(
+    command: str, kind: str, shell: Shell, tmp_path: Path
+) -> None:
+    """As Kafka's console clients have it."""
+    shell("topic", "create", "bytes", "--partitions", "1")
+    shell.good("produce", "bytes", source="a\n")
+    file = tmp_path / "own.properties"
+    file.write_text(f"value.{kind}={JAVAS}{kind.capitalize()}\nkey.{kind}=string\n")
+    done = shell(command, "bytes", "--command-config", str(file), source="b\n")
+    told = f"moldau: passed over what this command has no use for: value.{kind}, key.{kind}\n"
+    assert (done.code, done.err) == (0, told)
+    assert shell.good("consume", "bytes").out.startswith("a\n")
+    refused = shell(command, "bytes", "--set", f"value.{kind}=string", source="b\n")
+    words = f"moldau: value.{kind} cannot be set here: keys and values are bytes\n"
+    assert (refused.code, refused.out, refused.err) == (2, "", words)
+
+
+def test_what_is_read_beside_a_group_that_a_file_names_is_not_committed_for_it(
+    shell: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text("group.id=applications\n")
+    read = shell.good("consume", "orders", "--command-config", str(file))
+    assert read.out == "a\nb\nc\n"
+    assert "applications" not in shell.good("group", "list").out
+
+
 def test_a_name_that_no_client_knows_is_refused(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "consumer.properties"
     file.write_text("group.id=g\nmy.own=1\n")

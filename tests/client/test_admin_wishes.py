@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -115,6 +116,28 @@ def test_features_are_tried_without_being_changed(dry_run: bool) -> None:
         lambda request: done,
     )
     assert request.validate_only is dry_run
+
+
+@pytest.mark.parametrize("where", [TopicPartition("typo", 0), TopicPartition("t", 7)])
+def test_producers_of_a_partition_that_there_is_not_are_not_waited_for(
+    where: TopicPartition,
+) -> None:
+    """One that has come into being since is found."""
+
+    async def main(admin: Admin) -> None:
+        await admin.create_topic(NewTopic("t", 1, 1))
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION") as caught:
+            await admin.describe_producers(where)
+        assert caught.value.context["topic"] == where.topic
+        assert asyncio.get_running_loop().time() - begun < 1
+        if where.topic == "typo":
+            await admin.create_topic(NewTopic("typo", 8, 1))
+        else:
+            await admin.create_partitions("t", 8)
+        assert await admin.describe_producers(where) == []
+
+    on_a_broker(main)
 
 
 @pytest.mark.parametrize("require_stable", [True, False])

@@ -13,12 +13,14 @@ import pytest
 
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource, TopicPartition
 from moldau.client.admin_configs import ResourceType
+from moldau.client.admin_topics import TO_THE_END
 from moldau.client.arguments import known_names, offsets_to_store, partition_of, several
 from moldau.client.group.states import GROUP_STATES
 from moldau.client.metadata import Topic
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, record_of
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.delete_records import DeleteRecordsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer
@@ -545,6 +547,43 @@ def test_what_is_no_offset_is_named_with_its_partition(offset: Any) -> None:
     words = r"an offset to commit is an int, not .*topic='t', partition=0"
     with pytest.raises(TypeError, match=words):
         offsets_to_store({T0: offset})
+
+
+_TO_DELETE = "an offset to delete up to is {}"
+_NO_OFFSETS: dict[Any, str] = {
+    2**63: "from -1 to 2**63 - 1, not int 9223372036854775808 (topic='t', partition=0)",
+    -2: "from -1 to 2**63 - 1, not int -2 (topic='t', partition=0)",
+    "3": "an int, not str '3' (topic='t', partition=0, offset='3')",
+}
+
+
+@pytest.mark.parametrize("offset", _NO_OFFSETS)
+def test_what_is_no_offset_to_delete_up_to_is_named_with_its_partition(offset: Any) -> None:
+    words = _TO_DELETE.format(_NO_OFFSETS[offset])
+
+    async def main(admin: Any) -> None:
+        await refused({words: admin.delete_records({T0: offset})}, (ValueError, TypeError))
+
+    assert with_admin(main).cluster.requests == []
+
+
+@pytest.mark.parametrize("offset", [0, TO_THE_END, 2**63 - 1])
+def test_what_can_be_an_offset_to_delete_up_to_is_asked_for(offset: int) -> None:
+    async def main(admin: Any) -> None:
+        await admin.delete_records({T0: offset})
+
+    asked = [each for _, each in with_admin(main).cluster.requests]
+    (request,) = [each for each in asked if isinstance(each, DeleteRecordsRequest)]
+    assert request.topics[0].partitions[0].offset == offset
+
+
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1, "3"])
+def test_what_is_no_time_to_look_for_is_named_with_its_partition(time: Any) -> None:
+    async def main(admin: Any) -> None:
+        words = "the timestamp for t-0 is "
+        await refused({words: admin.list_offsets({T0: time})}, (ValueError, TypeError))
+
+    assert with_admin(main).cluster.requests == []
 
 
 def test_errors_of_what_makes_the_many_are_its_own() -> None:

@@ -158,6 +158,40 @@ def test_a_coordinator_that_is_away_for_long_is_told_once(kind: str, said: Any) 
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
+def test_topics_of_which_nothing_is_heard_are_told_once_and_seen_in_troubles(
+    kind: str, said: Any
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(
+            runtime, group_id="g", auto_offset_reset="earliest", **OPTIONS[kind]
+        ) as reader:
+            cut = world.cluster.cut_answers
+            cut[MetadataRequest] = 10**6
+            await reader.subscribe(["t", "u"])
+            assert await reader.poll(5.0) == []
+            for where, error in reader.troubles().items():
+                assert where.partition == -1
+                assert error.context["topic"] == where.topic
+                assert "no answer" in error.reason
+            assert [where.topic for where in reader.troubles()] == ["t", "u"]
+            assert said() == [], "it may pass"
+            assert await reader.poll(40.0) == []
+            assert len(said()) == 1
+            cut[MetadataRequest] = 0
+            await read_all(reader, 10)
+            assert reader.troubles() == {}
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.cluster.add_topic("u", [1])
+        world.run_client(main)
+    (line,) = said()
+    assert "nothing was heard of topics for 10 s" in line
+    assert "the broker sent what is no answer" in line
+    assert "group='g', topics=['t', 'u']" in line
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_a_handler_that_takes_too_long_is_told_by_a_warning_and_by_commit(
     kind: str, said: Any
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Admin, Consumer, Producer, load_settings
+from moldau.client import Admin, Consumer, Producer, load_settings, sync
 from moldau.client import settings as rows
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
@@ -66,7 +66,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert caught.value.context["file"] == str(tmp_path / "none.conf")
 
 
-@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+@pytest.mark.parametrize(
+    "client", [Producer, Consumer, Admin, sync.Producer, sync.Consumer, sync.Admin]
+)
 def test_a_path_instead_of_settings_says_how_to_read_it(client: Any) -> None:
     with pytest.raises(TypeError, match=r"not a str: load_settings\(path\) makes one of a file"):
         client("consumer.properties")

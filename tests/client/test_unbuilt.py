@@ -1,10 +1,13 @@
 """Batches that cannot be made into bytes, for want of memory say: each fails alone, whoever sent it
-hears of that, and all others go on in order, without a gap in the sequence."""
+hears of that, and all others go on in order, without a gap in the sequence. So do the batches of a
+request that cannot be made."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pkgutil import resolve_name
 from random import Random
 from typing import Any
 
@@ -302,3 +305,94 @@ def test_the_timer_is_set_whatever_goes_wrong_in_a_turn() -> None:
         world.run_client(main)
         assert log.values() == [b"0", b"1"]
     assert [type(each) for each in told] == [MemoryError]
+
+
+IN_A_REQUEST = (
+    "moldau.client.sender.produce_request",
+    "moldau.client.connection.Connection._encode",
+    "moldau.client.producer_metrics.ProducerMetrics.drained",
+)
+
+
+@contextmanager
+def patched(where: str) -> Iterator[Broken]:
+    """As `broken`, until the end of the block."""
+    owner, name = where.rsplit(".", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        made = Broken(getattr(resolve_name(owner), name))
+        patch.setattr(where, lambda *arguments, **named: made(*arguments, **named))
+        yield made
+
+
+def heard() -> list[BaseException]:
+    """What is told to the loop from now on."""
+    told: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: told.append(context["exception"])
+    )
+    return told
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+@pytest.mark.parametrize("name", IN_A_REQUEST)
+def test_a_request_that_cannot_be_made_fails_its_batches_and_no_others(
+    name: str, acks: str
+) -> None:
+    """Those of other brokers, which come behind it in the same turn, and those behind them."""
+
+    async def main(runtime: Runtime) -> None:
+        told = heard()
+        async with Producer(
+            runtime=runtime, bootstrap_servers=BOOTSTRAP, acks=acks, batch_size=1, linger_ms=0
+        ) as sender:
+            for index in range(4):
+                await (await sender.send("t", b"0", partition=index))
+            with patched(name) as make:
+                make.fail(1)
+                sent = [
+                    await sender.send("t", b"%d" % number, partition=index)
+                    for number in (1, 2)
+                    for index in range(4)
+                ]
+                outcomes = await asyncio.gather(*sent, return_exceptions=True)
+            lost = [each for each in outcomes if isinstance(each, BaseException)]
+            for index, error in enumerate(lost):
+                assert isinstance(error, KafkaError)
+                assert not error.retriable
+                assert error.context["topic"] == "t"
+                assert error.context["partition"] == index
+                assert error.context["why"] == "MemoryError('no room')"
+                assert isinstance(error.__cause__, MemoryError)
+            assert len(lost) == 2, "the batches of one request"
+            assert sender._accumulator.is_idle
+            with pytest.raises(KafkaError, match="a bug of the client") as caught:
+                await sender.flush()  # they had failed before anybody awaited them
+            assert caught.value.context["failed_records"] == 2
+        assert [type(each) for each in told] == [MemoryError]
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 1, 2, 2])
+        world.run_client(main)
+        world.run_for(1)
+        assert [log.values() for log in logs[:2]] == [[b"0", b"2"]] * 2
+        assert [log.values() for log in logs[2:]] == [[b"0", b"1", b"2"]] * 2
+
+
+def test_what_is_under_way_when_a_bug_shows_is_decided_by_its_answer() -> None:
+    async def main(runtime: Runtime) -> int:
+        told = heard()
+        async with producer(runtime) as sender:
+            await (await sender.send("t", b"0"))
+            with patched("moldau.client.connection.Connection._watch") as watch:
+                connection = sender._cluster.ready_connection(1)
+                assert connection is not None
+                connection._looks_at = FOREVER**4
+                watch.fail(1)
+                sent = await (await sender.send("t", b"1"))
+        assert [type(each) for each in told] == [MemoryError]
+        return sent.offset
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        assert world.run_client(main) == 1
+        assert log.values() == [b"0", b"1"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from moldau.client.absence import final
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import by_name, partition_of, several, whole
@@ -237,13 +238,19 @@ class ClusterAdmin(AdminRequests):
         return found
 
     async def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
-        """The idempotent producers that the leader of a partition remembers."""
+        """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
+        when there is no such partition."""
         where = partition_of(where)
         topic = TopicRequest(name=where.topic, partition_indexes=[where.partition])
         request = DescribeProducersRequest(topics=[topic])
 
         async def attempt() -> list[ActiveProducer]:
-            leader = await self._cluster.leader(where)
+            self._cluster.look_at([where.topic])
+            await self._cluster.refresh()
+            try:
+                leader = await self._cluster.leader(where)
+            except KafkaError as unknown:
+                raise final(unknown) from None
             answer = await self._cluster.call(request, DescribeProducersResponse, node_id=leader)
             found = answer.topics[0].partitions[0]
             error = error_of(

@@ -15,7 +15,9 @@ from moldau.client.arguments import (
     config_values,
     name_of,
     names_of,
+    offsets_to_keep_from,
     several,
+    timestamp_of,
     whole,
 )
 from moldau.client.backoff import may_work_later
@@ -285,7 +287,7 @@ class TopicAdmin(AdminRequests):
     ) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
         `moldau.client.offsets`."""
-        chosen = by_partition(wanted)
+        chosen = {where: timestamp_of(each, where) for where, each in by_partition(wanted).items()}
         return await list_offsets(self._cluster, chosen, is_committed=is_committed)
 
     async def delete_records(
@@ -295,7 +297,7 @@ class TopicAdmin(AdminRequests):
         begins then, or why nothing was deleted there: what fails for one is done for the others.
         REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
         deleted or not. Raises a KafkaError only when no leader of any of them was reached."""
-        deletion = _Deletion(by_partition(before))
+        deletion = _Deletion(offsets_to_keep_from(before))
         self._cluster.look_at({where.topic for where in deletion.before})
 
         async def attempt() -> None:

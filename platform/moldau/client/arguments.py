@@ -27,6 +27,7 @@ _PAIR: Final = 2
 _TIMESTAMP_MS_MAX: Final = 2**63 - 1
 _INT64: Final = range(-(2**63), 2**63)
 _OFFSETS: Final = range(2**63)
+_OFFSETS_AND_THE_END: Final = range(-1, 2**63)
 _PARTITIONS: Final = range(2**31)
 _EPOCHS: Final = range(-1, 2**31)
 _NO_FACTS: Final[Mapping[str, object]] = {}
@@ -185,6 +186,19 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
         )
     epoch = leader_epoch_of(stored.leader_epoch, facts)
     return OffsetAndMetadata(offset, metadata, epoch)
+
+
+def offsets_to_keep_from(
+    given: Mapping[Partition, int] | Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The first offset of each partition that is not to be deleted; -1 for the end of its log."""
+    found = {}
+    for where, each in by_partition(given).items():
+        facts = {"topic": where.topic, "partition": where.partition}
+        offset = whole(each, "an offset to delete up to", facts)
+        _check_fits(offset, _OFFSETS_AND_THE_END, "an offset to delete up to", facts)
+        found[where] = offset
+    return found
 
 
 def offset_of(given: object, facts: Mapping[str, object]) -> int:

@@ -101,6 +101,16 @@ _NO_MAPPING: Final = (
 )
 
 
+def settings_in(given: Mapping[str, object] | None) -> Mapping[str, object]:
+    """What a client was given by Kafka's names; TypeError for anything else, such as the path of a
+    file, that says what to do."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(_NO_MAPPING.format(type(given).__name__))
+    return given
+
+
 class Given:
     """What a client was given, sorted: settings to resolve, objects, and what changes nothing."""
 
@@ -117,8 +127,7 @@ class Given:
         settings whose values need not be text, `without_meaning` the client's own of that kind.
         `of_others` are other clients' settings: passed over in `given`, for a file may be theirs
         too, and no `options`."""
-        if not isinstance(given, Mapping):
-            raise TypeError(_NO_MAPPING.format(type(given).__name__))
+        given = settings_in(given)
         own = without_meaning or {}
         passed_over = [name for name in given if name in of_others and name not in own]
         named = {name: value for name, value in given.items() if name not in passed_over}

@@ -191,6 +191,7 @@ class Consumer(ConsumerPositions):
         While one call is at work, another returns at once; after one that was cancelled it ends
         what is left to end. The log says if the last offsets were not committed for that.
         """
+        timeout_s = seconds(timeout_s, "timeout_s")
         if self._is_closing:
             if self._is_closed:
                 await self._end()

@@ -17,7 +17,8 @@ from moldau.client.arguments import (
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_metrics import ConsumerMetrics, Lag
 from moldau.client.fetcher import Fetcher
-from moldau.client.group.missing import MissingTopics
+from moldau.client.group.missing import MissingTopics, unheard_of
+from moldau.client.group.subscription import Interest
 from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets, partitions_of
 from moldau.client.position import Position
@@ -41,6 +42,7 @@ class ConsumerPositions:
     _metrics: ConsumerMetrics = comes_with_start("consumer")
     _out: RecordsOut
     _missing: MissingTopics
+    _interest: Interest
 
     def _check_open(self) -> None:
         raise AssertionError("the consumer knows")
@@ -223,8 +225,11 @@ class ConsumerPositions:
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps partitions from being read at present: what their brokers answered last, or
         why these cannot be reached. It is tried on; empty when all goes well. A topic that is
-        subscribed to and that there is not is under the partition -1."""
-        return self._positions.troubles() | self._missing.troubles
+        subscribed to and that there is not, or of which nothing is heard, is under the partition
+        -1."""
+        cluster = self._cluster
+        unheard = unheard_of(self._interest.names, cluster.metadata, cluster.blind_for)
+        return self._positions.troubles() | self._missing.troubles | unheard
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's metrics of a consumer, by group and name:

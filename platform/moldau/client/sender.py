@@ -225,21 +225,24 @@ class Sender:
     # Requests out
 
     def _wake_at(self, when: float) -> None:
+        """One that ends sooner stays, and sets the next: timers that move with every request cost
+        more than a few that end in vain."""
         if self._timer is not None:
             if self._timer_at <= when:
                 return
             self._timer.cancel()
         self._timer_at = when
-        self._timer = self._loop.call_at(when, self._drain)
+        self._timer = self._loop.call_at(when, self._awake)
+
+    def _awake(self) -> None:
+        self._timer = None
+        self._drain()
 
     def _drain(self) -> None:
         """Sends what may be sent, fails what is too late, and sets the timer for what comes, also
         where something goes wrong that nobody reckoned with."""
         self._drain_is_due = False
         self._filled = 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self.is_closed:
             return
         now = self._clock.monotonic()
@@ -285,24 +288,38 @@ class Sender:
                 self.drain_soon()
 
     def _transmit(self, each: ToSend, now: float) -> None:
+        """Whatever goes wrong, these batches hear of it, and the next request goes out."""
         connection = self._cluster.ready_connection(each.node_id)
         assert connection is not None
-        self._metrics.drained(each.batches, now)
+        in_flight = connection.in_flight
         try:
-            request, version = produce_request(
-                connection,
-                each.batches,
-                self._cluster.metadata,
-                self._acks,
-                self._request_timeout_ms,
-            )
-            if self._acks == 0:
-                connection.tell(request, partial(self._told, each), version=version)
-                return
-            on_answer = partial(self._answered, each, names_in(request), now)
-            connection.ask(request, on_answer, version=version)
+            self._metrics.drained(each.batches, now)
+            self._hand_over(each, connection, now)
         except KafkaError as error:
             self._all_refused(each.batches, error)
+            self._go_on()
+        except Exception as bug:
+            self._loop.call_exception_handler(
+                {"message": f"a bug in a produce request to {connection!r}", "exception": bug}
+            )
+            if connection.in_flight == in_flight:  # else its end, however it comes, is told
+                for batch in each.batches:
+                    self._all_refused([batch], _not_sent(batch, bug))
+                self._go_on()
+
+    def _hand_over(self, each: ToSend, connection: Connection, now: float) -> None:
+        request, version = produce_request(
+            connection,
+            each.batches,
+            self._cluster.metadata,
+            self._acks,
+            self._request_timeout_ms,
+        )
+        if self._acks == 0:
+            connection.tell(request, partial(self._told, each), version=version)
+            return
+        on_answer = partial(self._answered, each, names_in(request), now)
+        connection.ask(request, on_answer, version=version)
 
     def _told(self, each: ToSend, error: KafkaError | None) -> None:
         """The network has what nobody will acknowledge; or not, and it is sent again."""
@@ -499,6 +516,19 @@ class Sender:
         for future in self._waking.values():
             if not future.done():
                 future.set_exception(again(error))
+
+
+def _not_sent(batch: Batch, bug: Exception) -> KafkaError:
+    error = KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "a bug of the client kept these records from being sent",
+        topic=batch.where.topic,
+        partition=batch.where.partition,
+        records=batch.count,
+        why=repr(bug),
+    )
+    error.__cause__ = bug
+    return error
 
 
 def _note_gap(batch: Batch) -> None:

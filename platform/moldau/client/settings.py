@@ -541,13 +541,15 @@ def _names(table: SettingTable) -> frozenset[str]:
     return frozenset(name for row in table for name in (row.name, *row.aliases))
 
 
-OF_PRODUCERS_AND_CONSUMERS: Final = (
-    _names(PRODUCER_SETTINGS)
-    | _names(CONSUMER_SETTINGS)
-    | producer_settings.WITHOUT_MEANING.keys()
-    | WITHOUT_MEANING_TO_CONSUMERS.keys()
-    | serde_settings.WITHOUT_MEANING.keys()
-) - _names(ADMIN_SETTINGS)
+_OF_BOTH: Final = serde_settings.WITHOUT_MEANING.keys()
+_OF_PRODUCERS: Final = (
+    _names(PRODUCER_SETTINGS) | producer_settings.WITHOUT_MEANING.keys() | _OF_BOTH
+)
+_OF_CONSUMERS: Final = _names(CONSUMER_SETTINGS) | WITHOUT_MEANING_TO_CONSUMERS.keys() | _OF_BOTH
+OF_PRODUCERS_ALONE: Final = _OF_PRODUCERS - _OF_CONSUMERS
+"""What a producer's file may have, and nobody else has a use for."""
+OF_CONSUMERS_ALONE: Final = _OF_CONSUMERS - _OF_PRODUCERS
+OF_PRODUCERS_AND_CONSUMERS: Final = (_OF_PRODUCERS | _OF_CONSUMERS) - _names(ADMIN_SETTINGS)
 """What a file of another client may have, and an Admin has no use for."""
 
 

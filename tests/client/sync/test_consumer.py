@@ -549,6 +549,20 @@ def test_a_consumer_that_is_not_open_says_so(bootstrap: str) -> None:
     consumer.close()
 
 
+@pytest.mark.parametrize("timeout", ["1", -1, None])
+def test_a_close_that_is_given_no_time_does_nothing(
+    timeout: Any, bootstrap: str, moldau_topic: str
+) -> None:
+    write(bootstrap, moldau_topic, 2)
+    with reading(bootstrap, moldau_topic) as consumer:
+        consumer.subscribe(moldau_topic)
+        for wait in (consumer.close, consumer.poll):
+            with pytest.raises((TypeError, ValueError), match="timeout_s is "):
+                wait(timeout)
+        assert consumer.poll(30.0)
+    assert consumer.is_over
+
+
 def test_an_error_of_the_cluster_is_raised_as_it_is(bootstrap: str) -> None:
     with (
         Consumer(bootstrap_servers=bootstrap) as consumer,

@@ -441,6 +441,22 @@ def test_a_flush_and_a_close_take_no_longer_than_one_wants() -> None:
     assert failure.context["timeout_s"] == 0.05
 
 
+@pytest.mark.parametrize("timeout", ["1", -1, float("nan")])
+def test_what_is_no_time_is_refused_before_anything_is_done(
+    timeout: Any, bootstrap: str, moldau_topic: str
+) -> None:
+    create(bootstrap, moldau_topic)
+    with Producer(bootstrap_servers=bootstrap, linger_ms=600_000, delivery_timeout_ms=900_000) as (
+        producer
+    ):
+        first = producer.send(moldau_topic, b"first")
+        for wait in (producer.close, producer.flush, first.result, first.exception):
+            with pytest.raises((TypeError, ValueError), match="timeout_s is "):
+                wait(timeout)
+        producer.send(moldau_topic, b"second")
+    assert read(bootstrap, moldau_topic) == {0: [b"first", b"second"]}
+
+
 def test_results_can_be_waited_for_no_longer_than_one_wants(
     bootstrap: str, moldau_topic: str
 ) -> None:

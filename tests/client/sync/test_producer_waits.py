@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from moldau.client import NewTopic
+from moldau.client.producer_record import record_of
 from moldau.client.sync import Admin, Producer
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.sync.test_producer import in_threads, read
+from tests.client.test_producer_edges import fill, free
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 THREADS = 20
@@ -79,3 +83,33 @@ def test_threads_that_wait_for_memory_all_get_some(bootstrap: str, moldau_topic:
             thread, number = value.rstrip(b"\0").split()
             found.setdefault(int(thread), []).append(int(number))
     assert found == {thread: list(range(EACH)) for thread in range(THREADS)}
+
+
+def test_a_thread_says_how_much_room_its_record_needs() -> None:
+    """Else each that waits would be taken for a batch, and batches go out that could hold more."""
+    sizes: list[int] = []
+
+    async def main(runtime: Runtime) -> None:
+        async with SharedProducer(runtime=runtime, bootstrap_servers=BOOTSTRAP) as sender:
+            await (await sender.send("t", b"first"))
+            used = fill(sender)
+
+            def wait(coroutine: Coroutine[Any, Any, Any]) -> Any:
+                coroutine.send(None)
+                needs = sender._sender._room._needs.values()
+                sizes.extend(each.size_bytes for each in needs)
+                free(sender, used)
+                with pytest.raises(StopIteration) as ended:
+                    coroutine.send(None)
+                return ended.value.value
+
+            for size in (100, 20_000):
+                fill(sender)
+                record, on_delivery = record_of("t", bytes(size), None, (), None, {})
+                await sender.send_here(record, on_delivery, wait)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert log.end == 3
+    assert sizes == [112, 20_012]

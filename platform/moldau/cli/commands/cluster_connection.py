@@ -7,11 +7,12 @@ input, and Ctrl-C ends it wherever it waits.
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from moldau.cli.command import Context, UsageError
+from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
     from moldau.client.admin import Admin
@@ -68,21 +69,43 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
 
 
 def client_settings(
-    arguments: Namespace, context: Context, defaults: dict[str, str] | None = None
+    arguments: Namespace,
+    context: Context,
+    defaults: dict[str, str] | None = None,
+    *,
+    useless: Collection[str] = (),
 ) -> dict[str, str]:
-    """The settings of the client that these arguments describe."""
+    """The settings of the client that these arguments describe. `useless` ones are passed over in a
+    file, which may have been written for another client."""
     settings = {**_SETTINGS, **(defaults or {}), "bootstrap.servers": BOOTSTRAP_DEFAULT}
     if BOOTSTRAP_VARIABLE in context.environment:
         settings["bootstrap.servers"] = context.environment[BOOTSTRAP_VARIABLE]
     if arguments.command_config is not None:
-        from moldau.client.settings_file import load_settings
-
-        settings |= load_settings(arguments.command_config)
+        settings |= _given_in_file(arguments.command_config, context, useless)
     if arguments.bootstrap:
         settings["bootstrap.servers"] = arguments.bootstrap
     for word in arguments.client_settings:  # the last of a name wins, as for all `--set`
         settings |= assignments([word])
     return settings
+
+
+def check_not_set(settings: Mapping[str, str], names: Iterable[str]) -> None:
+    """UsageError where bytes would not be taken as they are."""
+    for name in names:
+        if name in settings:
+            raise UsageError(f"{name} cannot be set here: keys and values are bytes")
+
+
+def _given_in_file(path: str, context: Context, useless: Collection[str]) -> dict[str, str]:
+    from moldau.client.settings_file import load_settings
+
+    given = load_settings(path)
+    passed_over = [name for name in given if name in useless]
+    if passed_over:
+        names = ", ".join(passed_over)
+        line = f"moldau: passed over what this command has no use for: {names}"
+        write_lines(context.err, [line])
+    return {name: value for name, value in given.items() if name not in useless}
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
     Opened,
     add_connection_arguments,
+    check_not_set,
     client_settings,
     opened,
 )
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 _POLL_RECORDS: Final = 20_000
+_DESERIALIZERS: Final = frozenset(("key.deserializer", "value.deserializer"))
 
 
 class Reading(Protocol):
@@ -85,10 +87,14 @@ class ConsumeCommand:
         parser.add_argument("--quiet", action="store_true", help="only count, and show the rate")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.client.settings import OF_PRODUCERS_ALONE
         from moldau.runtime.signals import interrupted_by_sigterm
 
         place = _checked_place(arguments)
-        settings = client_settings(arguments, context, _defaults(arguments))
+        settings = client_settings(
+            arguments, context, _defaults(arguments), useless=OF_PRODUCERS_ALONE | _DESERIALIZERS
+        )
+        check_not_set(settings, sorted(_DESERIALIZERS))
         _check_group(arguments.group, settings)
         if arguments.quiet:
             from moldau.runtime.process import tune_allocator
@@ -134,13 +140,18 @@ def _checked_place(arguments: Namespace) -> Place:
 
 def _defaults(arguments: Namespace) -> dict[str, str]:
     """Reading begins where the command seeks to. It is reset only when records are gone, or when
-    the topic was made again, and whatever is in the log then is yet to be read."""
-    defaults = {"allow.auto.create.topics": "false", "auto.offset.reset": "earliest"}
+    the topic was made again, and whatever is in the log then is yet to be read. Nothing is
+    committed by itself: with --group what is written out is, and without it nothing, though a file
+    may name a group.id."""
+    defaults = {
+        "allow.auto.create.topics": "false",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+    }
     if arguments.committed:
         defaults["isolation.level"] = "read_committed"
     if arguments.group is not None:
         defaults["group.id"] = arguments.group
-        defaults["enable.auto.commit"] = "false"  # only what is written out is committed
     return defaults
 
 

@@ -12,6 +12,7 @@ from moldau.cli.commands.cluster_connection import (
     Opened,
     add_connection_arguments,
     assignments,
+    check_not_set,
     client_settings,
     opened,
 )
@@ -30,6 +31,7 @@ _CHUNK_RECORDS: Final = 10_000
 _CHUNK_BYTES: Final = 4 << 20
 _MADE_UP: Final = 1_000
 _SIZE_DEFAULT: Final = 100
+_SERIALIZERS: Final = frozenset(("key.serializer", "value.serializer"))
 # What a load wants that a few lines do not: large batches.
 _LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
 
@@ -62,6 +64,7 @@ class ProduceCommand:
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.client.producer import Producer
+        from moldau.client.settings import OF_CONSUMERS_ALONE
 
         is_load = arguments.count is not None
         if arguments.size is not None and not is_load:
@@ -72,8 +75,12 @@ class ProduceCommand:
             raise UsageError("--count and --size cannot be negative")
         defaults = {"acks": arguments.acks, "compression.type": arguments.compression}
         settings = client_settings(
-            arguments, context, {**defaults, **(_LOAD_SETTINGS if is_load else {})}
+            arguments,
+            context,
+            {**defaults, **(_LOAD_SETTINGS if is_load else {})},
+            useless=OF_CONSUMERS_ALONE | _SERIALIZERS,
         )
+        check_not_set(settings, sorted(_SERIALIZERS))
         if is_load:
             from moldau.runtime.process import tune_allocator
 

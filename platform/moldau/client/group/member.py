@@ -131,6 +131,7 @@ class Member(Protocol):
     """A core, of either protocol."""
 
     terms: Terms
+    wanted: Wanted
     owned: tuple[TopicPartition, ...]
     notices: list[MoldauError]
     left_for: str | None

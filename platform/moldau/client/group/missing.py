@@ -1,4 +1,5 @@
-"""Topics that are subscribed to and that there are not: whose user has to hear of it. No IO.
+"""Topics that are subscribed to and that there are not, or of which nothing is heard: whose user
+has to hear of it. No IO.
 
 To ask for a topic may make it, where the brokers' `auto.create.topics.enable` and the client's
 `allow.auto.create.topics` are on: the first answer says nothing then. What is still missing a
@@ -20,6 +21,22 @@ _MADE_WITHIN_S: Final = 2.0
 """Longer than a cluster takes to make a topic."""
 _NO_PARTITION: Final = -1
 _REASON: Final = "there is no such topic yet: it is read as soon as somebody makes it"
+
+
+def unheard_of(
+    names: Iterable[str], metadata: Metadata, blind_for: KafkaError | None
+) -> dict[TopicPartition, KafkaError]:
+    """Those of which no answer has said yet whether they are there, and why; `blind_for` is what
+    keeps metadata from coming, if anything does."""
+    if blind_for is None:
+        return {}
+    heard_of = metadata.topics.keys() | metadata.refused.keys()
+    return {
+        TopicPartition(name, _NO_PARTITION): KafkaError(
+            blind_for.code, blind_for.reason, **{**blind_for.context, "topic": name}
+        )
+        for name in sorted(set(names) - heard_of)
+    }
 
 
 class MissingTopics:

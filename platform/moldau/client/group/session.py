@@ -31,6 +31,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import Ask, Change, Kind, Member
+from moldau.client.group.missing import unheard_of
 from moldau.client.notices import tell as tell_notices
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -41,7 +42,7 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
 
 _LONG_S: Final = 10.0
-"""After this long without an answer of the coordinator its absence is told of."""
+"""After this long without an answer of the coordinator, or without metadata, that is told of."""
 _LEAVE_S_MIN: Final = 0.05
 """Enough to write the request, when a last commit took all the time that closing had."""
 _LISTENER_S_MIN: Final = 0.05
@@ -106,6 +107,7 @@ class GroupSession:
         self._is_closing = False
         self._rebalancing_since: float | None = None
         self._unreached_since: float | None = None
+        self._unheard_since: float | None = None
 
     # The user's side
 
@@ -257,6 +259,7 @@ class GroupSession:
 
     def _look_at_member(self) -> None:
         """What has become of it since the last step."""
+        self._note_unheard()
         tell_notices(self.member.notices)
         now = self._clock.monotonic()
         if self.member.is_rebalancing:
@@ -300,6 +303,26 @@ class GroupSession:
             group = self.member.terms.group_id
             self.member.notices.append(
                 MoldauError(f"{reason}: {error.reason}", **{**error.context, "group": group})
+            )
+
+    def _note_unheard(self) -> None:
+        """Told when it lasts that nothing is heard of topics, and then again only after metadata
+        came: until then a member may be in its group, and have nothing."""
+        blind_for, now = self._cluster.blind_for, self._clock.monotonic()
+        unheard = unheard_of(self.member.wanted.topics, self._cluster.metadata, blind_for)
+        if blind_for is None or not unheard:
+            self._unheard_since = None
+        elif self._unheard_since is None:
+            self._unheard_since = now
+        elif now - self._unheard_since >= _LONG_S:
+            self._unheard_since = math.inf
+            reason = f"nothing was heard of topics for {_LONG_S:g} s; they are asked about on"
+            facts = {
+                "group": self.member.terms.group_id,
+                "topics": [each.topic for each in unheard],
+            }
+            self.member.notices.append(
+                MoldauError(f"{reason}: {blind_for.reason}", **{**blind_for.context, **facts})
             )
 
     async def _learn_topics(self, topics: frozenset[str]) -> None:

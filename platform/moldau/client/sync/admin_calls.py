@@ -73,7 +73,8 @@ class AdminCalls(BlockingClient):
         return self._call(self._client.describe_log_dirs(brokers))
 
     def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
-        """The idempotent producers that the leader of a partition remembers."""
+        """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
+        when there is no such partition."""
         return self._call(self._client.describe_producers(where))
 
     def describe_configs(

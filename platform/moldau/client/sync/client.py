@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from moldau.client.common_settings import settings_in
 from moldau.client.world import closed, not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -58,7 +59,7 @@ class BlockingClient:
         self, settings: Mapping[str, object] | None, options: Mapping[str, object]
     ) -> None:
         self._given: tuple[dict[str, object], dict[str, Any]] = (
-            dict(settings or {}),
+            dict(settings_in(settings)),
             dict(options),
         )
         self._state = State.NEW

@@ -24,6 +24,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
+from moldau.client.arguments import seconds
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor
@@ -159,6 +160,7 @@ class Consumer(ConsumerCalls):
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
         """
+        timeout_s = seconds(timeout_s, "timeout_s")
         if self._thread is not None:
             self._thread.check_may_wait()
         if self._reads not in (None, this_thread()):

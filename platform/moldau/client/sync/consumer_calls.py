@@ -110,7 +110,8 @@ class ConsumerCalls(BlockingClient):
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps partitions from being read at present: what their brokers answered last, or
         why these cannot be reached. It is tried on; empty when all goes well. A topic that is
-        subscribed to and that there is not is under the partition -1."""
+        subscribed to and that there is not, or of which nothing is heard, is under the partition
+        -1."""
         return self._run(lambda: self._client.troubles())
 
     def metrics(self) -> dict[str, dict[str, float]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from moldau.client.arguments import seconds
 from moldau.client.batches import Batch
 from moldau.client.delivery import Deliveries as AsyncDeliveries
 from moldau.client.delivery import Delivery as Place
@@ -99,7 +100,7 @@ def _wait(
     A batch's list of whom to tell belongs to the loop, where the batch ends.
     """
     producer.check_may_wait()
-    deadline = Deadline(timeout_s)
+    deadline = Deadline(None if timeout_s is None else seconds(timeout_s, "timeout_s"))
     waiters = []
     for batch, records in batches:
         waiters.append(waiter := Waiter())

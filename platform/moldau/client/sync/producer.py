@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
+from moldau.client.arguments import seconds
 from moldau.client.delivery import Delivery as Place
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.producer_record import ProducerInterceptor, SendOptions, record_of
@@ -74,6 +75,7 @@ class Producer(ProducerCalls):
         `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
         error that says so, and the log tells how many.
         """
+        timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         self._stop_taking()
         self._end(self._client.aclose(timeout_s, abort=abort))
 

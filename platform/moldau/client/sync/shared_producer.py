@@ -210,7 +210,8 @@ class SharedProducer(Producer):
                 if placed is not None:
                     return placed
                 where = self._choose(known, prepared.key, prepared.partition).where
-                waited = wait(self._sender.wait_for_room(where, waited, until))
+                size_bytes = prepared.size_bytes
+                waited = wait(self._sender.wait_for_room(where, waited, until, size_bytes))
 
     def _place(
         self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
