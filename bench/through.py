@@ -63,17 +63,22 @@ async def paced(load: Load, send: Callable[[bytes], Awaitable[Any]]) -> None:
     """A thread says when, as something that comes from outside would. The loop's own timers end at
     whole milliseconds, so that records would be sent in pairs."""
     says, hears = socket.socketpair()
-    saying = threading.Thread(target=at_each_due, args=(load, partial(says.send, b"!")))
-    hears.setblocking(False)
-    saying.start()
-    sent = 0
+    due = asyncio.Semaphore(0)
+
+    def hear() -> None:
+        for _ in hears.recv(1024):
+            due.release()
+
     loop = asyncio.get_running_loop()
+    saying = threading.Thread(target=at_each_due, args=(load, partial(says.send, b"!")))
     with says, hears:
-        while sent < load.total:
-            for _ in await loop.sock_recv(hears, 1024):
-                await send(stamped())
-                sent += 1
+        loop.add_reader(hears, hear)
+        saying.start()
+        for _ in range(load.total):
+            await due.acquire()
+            await send(stamped())
         saying.join()
+        loop.remove_reader(hears)
 
 
 async def ages(records: AsyncIterator[Any], count: int) -> list[float]:

@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from moldau.client.metadata import NO_EPOCH, TopicPartition
@@ -131,13 +130,15 @@ class Batch:
     def build(self) -> None:
         """Makes the bytes to send: once, and stamps them anew if its sequence moved. KafkaError if
         they cannot be made; then they never can, for the records may be spent."""
-        with building(self):
+        try:
             if self.data is None:
                 assert self.builder is not None
                 self.data = self.builder.build(producer=self.producer)
                 self.builder = None
             elif self.stamped != self.producer:
                 stamp_producer(self.data, self.producer)
+        except Exception as error:
+            raise unbuilt(self, error) from error
         self.stamped = self.producer
 
     def drop(self) -> None:
@@ -217,20 +218,16 @@ def _takes_none(*_: object) -> None:
     """A batch that has ended."""
 
 
-@contextmanager
-def building(batch: Batch) -> Iterator[None]:
-    """Whatever fails in the block, for want of memory say, tells which records it was about."""
-    try:
-        yield
-    except Exception as error:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            "the producer could not make these records into a batch to send",
-            topic=batch.where.topic,
-            partition=batch.where.partition,
-            records=batch.count,
-            why=repr(error),
-        ) from error
+def unbuilt(batch: Batch, error: Exception) -> KafkaError:
+    """Whatever went wrong, want of memory say: which records it was about."""
+    return KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "the producer could not make these records into a batch to send",
+        topic=batch.where.topic,
+        partition=batch.where.partition,
+        records=batch.count,
+        why=repr(error),
+    )
 
 
 class PartitionQueue:

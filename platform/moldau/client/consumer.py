@@ -392,7 +392,7 @@ class Consumer(ConsumerPositions):
         self._turned_at = self._clock.monotonic()
 
     async def _next(self, max_records: int, deadline: float) -> list[PartitionRecords]:
-        self._fetcher.catch_up()
+        has_fetched = self._fetcher.catch_up()
         if self._group is not None:
             self._group.commit_if_due(self._clock.monotonic())
         while True:
@@ -406,7 +406,9 @@ class Consumer(ConsumerPositions):
             if refusal is not None:
                 raise refusal
             found = await self._found(max_records)
-            self._fetcher.soon()
+            if found or not has_fetched:
+                self._fetcher.soon()
+            has_fetched = False
             left = deadline - self._clock.monotonic()
             if found or left <= 0:
                 return found

@@ -114,11 +114,14 @@ class Fetcher:
         if self._due is None and not self._is_closed:
             self._due = asyncio.get_running_loop().call_soon(self._fetch)
 
-    def catch_up(self) -> None:
-        """A poll begins: makes the fetch that was put behind the poll before. The turn in which it
-        was to be made does not end while polls give what lies here, which never suspends."""
-        if self._is_overdue:
+    def catch_up(self) -> bool:
+        """A poll begins: makes the fetch that was put behind the poll before, and says whether
+        there was one. The turn in which it was to be made does not end while polls give what lies
+        here, which never suspends."""
+        is_overdue = self._is_overdue
+        if is_overdue:
             self._fetch()
+        return is_overdue
 
     # Fetching
 

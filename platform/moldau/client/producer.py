@@ -214,7 +214,11 @@ class Producer(ProducerTopics):
                 else:
                     queue = known.queues[known.partitioner.of_key(key)]
                 batch = queue.open
-                if batch is not None:
+                if batch is None:
+                    if not self._sender.presses and self._sender.may_begin(None):
+                        stamp = self._clock.wall_ms()
+                        return self._place_first(known, queue, (stamp, key, value, headers))
+                else:
                     delivery: Delivery | None = batch.place(key, value, headers)
                     if delivery is not None:
                         return delivery
@@ -284,30 +288,35 @@ class Producer(ProducerTopics):
         stamp = prepared.record.timestamp_ms
         if stamp is None:
             stamp = self._clock.wall_ms()
-        key, value, headers = prepared.key, prepared.value, prepared.headers
+        key = prepared.key
+        row = (stamp, key, prepared.value, prepared.headers)
         try:
             while True:
                 queue = self._choose(known, key, prepared.partition)
                 batch = queue.open
-                index = None if batch is None else batch.append(stamp, key, value, headers)
-                if batch is not None and index is not None:
+                if batch is None:
+                    if not self._sender.may_begin(waited):
+                        return None
+                    delivery = self._place_first(known, queue, row)
                     break
-                if batch is not None:
-                    self._accumulator.full(queue)
-                    self._sender.filled()
-                    continue
-                if not self._sender.may_begin(waited):
-                    return None
-                now = self._clock.monotonic()
-                batch = self._accumulator.begin(queue, now, stamp, key, value, headers)
-                index = 0
-                self._begun(known, queue, now)
-                break
+                index = batch.append(*row)
+                if index is not None:
+                    delivery = Delivery(batch, index, stamp)
+                    break
+                self._accumulator.full(queue)
+                self._sender.filled()
         except TypeError as error:
-            raise no_record(error, (stamp, key, value, headers)) from None
-        delivery = Delivery(batch, index, stamp)
+            raise no_record(error, row) from None
         self._pipeline.watch(prepared, delivery)
         return delivery
+
+    def _place_first(self, known: OutgoingTopic, queue: PartitionQueue, first: Row) -> Delivery:
+        """Puts the first record into a new batch."""
+        self._sender.check_open()
+        now = self._clock.monotonic()
+        batch = self._accumulator.begin(queue, now, *first)
+        self._begun(known, queue, now)
+        return Delivery(batch, 0, first[0])
 
     def _begun(self, known: OutgoingTopic, queue: PartitionQueue, now: float) -> None:
         known.used_at = now

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.client.batches import Batch, building
+from moldau.client.batches import Batch, unbuilt
 from moldau.records import BatchBuilder, Codec, Row, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
 
@@ -66,13 +66,15 @@ def split(batch: Batch, size_bytes_max: int, codec: Codec, level: int | None) ->
     assert batch.count > 1
     size_bytes_max = min(size_bytes_max, batch.reserved_bytes // 2)
     parts = []
-    with building(batch):
+    try:
         rows = _rows(batch)
         start = 0
         while start < len(rows):
             builder = BatchBuilder(size_bytes_max, codec=codec, level=level)
             start += builder.extend(rows, start)
             parts.append(_part(batch, builder))
+    except Exception as error:
+        raise unbuilt(batch, error) from error
     batch.has_become(parts)
     return parts
 
