@@ -188,6 +188,27 @@ def test_requests_go_to_leaders_one_batch_of_a_partition_each() -> None:
     ]
 
 
+@pytest.mark.parametrize("room", [1, 5])
+def test_partitions_of_one_broker_are_served_in_turn(room: int) -> None:
+    """Two batches a request, and all have more than go out: each waits for the four others."""
+    sender = Sender(memory_bytes=100_000)
+    sender.metadata = metadata((1,) * 5)
+    partitions = [TopicPartition("t", index) for index in range(5)]
+    batches = []
+    for where in partitions * 6:
+        sender.accumulator.queue(where).is_known = True
+        batches.append(sender.send(where))
+    two_bytes = batches[0].reserved_bytes + batches[1].reserved_bytes
+    sender.accumulator.options = replace(sender.accumulator.options, request_bytes=two_bytes)
+
+    served: list[TopicPartition] = []
+    for _ in range(5 // room):
+        for request in sender.drain(room={1: room}).requests:
+            assert len(request.batches) == 2
+            served += [batch.where for batch in request.batches]
+    assert served == partitions * 2
+
+
 def test_a_broker_gets_no_more_requests_than_it_has_room_for() -> None:
     sender = Sender()
     for _ in range(4):

@@ -285,28 +285,33 @@ class Accumulator(Outcomes):
     ) -> Iterator[ToSend]:
         while room > 0:
             batches: list[Batch] = []
+            served: list[PartitionQueue] = []
+            passed_over: list[PartitionQueue] = []
             size = 0
             for queue in queues:
                 batch = self._take(queue, now, size)
                 if batch is None:
+                    passed_over.append(queue)
                     continue
+                served.append(queue)
                 batches.append(batch)
                 size += batch.reserved_bytes
                 if self._is_due(queue, now):
                     self.seal(queue)
             if not batches:
                 return
-            self._goes_last(queues)
+            self._go_last(served)
+            queues = passed_over + served
             room -= 1
             yield ToSend(node_id, batches)
 
-    def _goes_last(self, queues: list[PartitionQueue]) -> None:
-        """Another one is first in the next request, in this turn or in a later one. Else those
-        behind would get only what room the first leave them."""
-        first = queues.pop(0)
-        queues.append(first)
-        if first in self._busy:
-            self._busy[first] = self._busy.pop(first)
+    def _go_last(self, served: list[PartitionQueue]) -> None:
+        """Others are first in the next request, in this turn or in a later one: so each partition
+        of a broker waits for one round of the others and no longer, however many there are."""
+        if len(served) == len(self._busy):
+            return
+        for queue in served:
+            self._busy[queue] = self._busy.pop(queue)
 
     def _take(self, queue: PartitionQueue, now: float, size: int) -> Batch | None:
         """The queue's next batch, if it may go out now and there is room for it in a request that
