@@ -5,7 +5,8 @@ as fast as it can; one after the other, so that it shares the cores with the bro
 moldau's broker, then on Apache Kafka. "pure" is our client without the compiled kernel.
 
 Latency: one process has a producer and a consumer of one client, and sends a record a millisecond;
-the time runs from the call that takes the record to the consumer that gives it out.
+the time runs from the call that takes the record to the consumer that gives it out. "uvloop" is our
+client on that event loop, which comes with it.
 
 `BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
 """
@@ -35,13 +36,14 @@ SIZE_BYTES: Final = 100
 TOPIC: Final = "read"
 RECORDS: Final = 3_000_000
 PER_SECOND: Final = 1_000
-ON_THEIR_WAY: Final = 5_000
+ON_THEIR_WAY: Final = 10_000
 # Batches as large as Java's producer makes them by default.
 AS_JAVA: Final = {"linger.ms": 20, "batch.size": 16_384}
 _ROOT: Final = Path(__file__).parent.parent
 
 OURS: Final = "moldau"
 PURE: Final = "moldau, pure"
+ON_UVLOOP: Final = "moldau, uvloop"
 AIOKAFKA: Final = "aiokafka"
 CONFLUENT: Final = "confluent-kafka"
 TUNED: Final = "confluent-kafka, tuned"
@@ -140,7 +142,7 @@ def _latency(broker: str) -> Iterator[Table]:
         printed = program("bench.through", name, brokers()[broker].port, topic, PER_SECOND, count)
         return p50_and_p99(sorted(map(float, printed)))
 
-    found = {name: Twofold(partial(work, name)) for name in (CONFLUENT, AIOKAFKA, OURS)}
+    found = {name: Twofold(partial(work, name)) for name in (CONFLUENT, AIOKAFKA, OURS, ON_UVLOOP)}
     for share, take in (("p50", Twofold.first), ("p99", Twofold.second)):
         yield Table(
             f"from `send` to the consumer at {PER_SECOND:,} a second, by {broker}: {share}",

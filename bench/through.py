@@ -18,6 +18,8 @@ from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+import uvloop
+
 _stamp: Final = Struct(">d88x")
 _WARM_UP: Final = 2_000
 _PATIENCE_S: Final = 30.0
@@ -155,7 +157,9 @@ def main(arguments: list[str]) -> None:
     if client == "confluent-kafka":
         found = confluent(load)
     else:
-        found = asyncio.run({"moldau": ours, "aiokafka": aiokafka}[client](load))
+        name, _, loop = client.partition(", ")
+        run = uvloop.run if loop == "uvloop" else asyncio.run
+        found = run({"moldau": ours, "aiokafka": aiokafka}[name](load))
     print(*found[_WARM_UP:], sep="\n")
 
 
