@@ -21,12 +21,15 @@ from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer, fill
 from tests.client.world import BOOTSTRAP, ClientWorld
 
+MADE: list[Ends] = []
+
 
 class Ends(ProducerInterceptor, ConsumerInterceptor):
     """How often it was ended."""
 
     def __init__(self) -> None:
         self.closed = 0
+        MADE.append(self)
 
     def close(self) -> None:
         self.closed += 1
@@ -156,3 +159,35 @@ def test_a_consumer_whose_close_was_cancelled_says_that_it_has_not_committed(
     assert "was closed before its offsets were committed" in caplog.text
     assert "partitions=['t-0']" in caplog.text
     assert ends.closed == 1
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer])
+@pytest.mark.parametrize("is_tried_again", [True, False])
+def test_interceptors_are_ended_when_it_is_closed_for_good(kind: Any, is_tried_again: bool) -> None:
+    """Not when it could not be opened, for it may be opened again; those that were made here of
+    their names are made anew then."""
+    given = [Ends(), Ends()]
+
+    async def main(runtime: Runtime) -> None:
+        client = kind(
+            runtime=runtime,
+            bootstrap_servers=BOOTSTRAP,
+            interceptors=given[:1],
+            interceptor_classes=[given[1], f"{__name__}.Ends"],
+        )
+        MADE.clear()
+        with pytest.raises(KafkaError):
+            await client.start()
+        assert [each.closed for each in (*given, *MADE)] == [0, 0, 1]
+        if is_tried_again:
+            for name in ("b1", "b2"):
+                world.nodes[name].restart()
+            await client.start()
+            assert [each.closed for each in (*given, *MADE)] == [0, 0, 1, 0]
+        await client.aclose()
+        assert {each.closed for each in (*given, *MADE)} == {1}
+
+    with ClientWorld() as world:
+        for name in ("b1", "b2"):
+            world.nodes[name].crash()
+        world.run_client(main)

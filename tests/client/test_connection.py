@@ -303,16 +303,19 @@ def test_a_caller_that_gives_up_leaves_the_connection_in_order() -> None:
 
 
 class Narrow(asyncio.Transport):
-    """Takes one write, and gives it to the network when it is told to."""
+    """Gives what is written to the network when it is told to, but for the first few writes, which
+    that has at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 0) -> None:
         super().__init__()
+        self.at_once = at_once
         self.writes = self.unsent_bytes = 0
         self.is_over = False
 
     def write(self, data: Any) -> None:
         self.writes += 1
-        self.unsent_bytes += len(data)
+        if self.writes > self.at_once:
+            self.unsent_bytes += len(data)
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(list_of_data))
@@ -359,3 +362,21 @@ def test_of_what_gets_no_answer_it_is_known_what_was_written_when_the_connection
 
     with ClientWorld() as world:
         assert world.run_client(main) == [(0, True), (1, False), (2, False)]
+
+
+def test_what_is_written_whole_stays_so_when_a_request_behind_it_is_not() -> None:
+    """Both are written in one turn of the loop, before anybody looks."""
+
+    async def main(runtime: Runtime) -> list[bool]:
+        is_told: list[bool] = []
+        connection, transport = Connection(runtime, B1, OPTIONS), Narrow(at_once=1)
+        connection.connection_made(transport)
+        connection.tell(NO_TOPICS, lambda error: is_told.append(error is None), version=7)
+        connection.ask(NO_TOPICS, lambda _: None, version=7)
+        assert transport.unsent_bytes > 0
+        await asyncio.sleep(0)
+        connection.connection_lost(None)
+        return is_told
+
+    with ClientWorld() as world:
+        assert world.run_client(main) == [True]

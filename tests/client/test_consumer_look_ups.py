@@ -9,7 +9,9 @@ import pytest
 
 from moldau.client import Consumer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Request
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.runtime import Runtime
 from tests.client.scripted import Log
@@ -121,24 +123,44 @@ def test_a_partition_that_there_is_not_holds_up_nobody_and_is_told_after_a_while
         assert 10.0 < world.run_client(main) < 13.0
 
 
-def _refuse_some(world: Halves, code: ErrorCode) -> None:
-    """The coordinator refuses what is committed of the last three partitions of `t`."""
+def _change(world: Halves, asked: type[Request], change: Callable[[Any], None]) -> None:
+    """The coordinator's answers to such requests are changed on their way."""
     groups = world.cluster.groups
     answer = groups.handle
 
     def handle(node_id: int, request: Any, reply: Any) -> None:
         def answered(response: Any) -> None:
-            for group in response.groups:
-                for topic in group.topics:
-                    for each in topic.partitions:
-                        if each.partition_index >= 3:
-                            each.error_code = code
+            change(response)
             reply(response)
 
-        is_asked = isinstance(request, OffsetFetchRequest)
-        answer(node_id, request, answered if is_asked else reply)
+        answer(node_id, request, answered if isinstance(request, asked) else reply)
 
     groups.handle = handle  # type: ignore[method-assign]
+
+
+def _refuse_some(world: Halves, code: ErrorCode) -> None:
+    """The coordinator refuses what is committed of the last three partitions of `t`."""
+
+    def change(response: Any) -> None:
+        for group in response.groups:
+            for topic in group.topics:
+                for each in topic.partitions:
+                    if each.partition_index >= 3:
+                        each.error_code = code
+
+    _change(world, OffsetFetchRequest, change)
+
+
+def _refuse_commits(world: Halves) -> None:
+    """As a coordinator that never gets ready for them."""
+
+    def change(response: Any) -> None:
+        for topic in response.topics:
+            for each in topic.partitions:
+                each.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        world.cluster.groups.offsets.clear()
+
+    _change(world, OffsetCommitRequest, change)
 
 
 def test_what_the_coordinator_refuses_of_some_partitions_holds_up_no_other() -> None:
@@ -226,3 +248,64 @@ def test_asking_for_ends_fails_as_a_whole_and_names_what_kept_it() -> None:
     assert ("t", error.context["partition"]) in ILL
     asked = [each for _, each in world.cluster.requests if isinstance(each, ListOffsetsRequest)]
     assert len(asked) == 2, "what was found is not asked for again"
+
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+async def _read_five(reader: Consumer) -> list[int]:
+    parts = await reader.poll(10.0, max_records=5)
+    return [offset for part in parts for offset in part.offsets()]
+
+
+@pytest.mark.parametrize("commits_by_itself", [True, False])
+def test_what_is_assigned_again_waits_for_the_commits_of_it_that_were_begun_before(
+    commits_by_itself: bool,
+) -> None:
+    """The second of them is sent when the first was answered, and the partition is given up and
+    assigned again in between."""
+
+    async def main(runtime: Runtime) -> list[int]:
+        async with consumer(
+            runtime,
+            group_id="g",
+            auto_offset_reset="earliest",
+            enable_auto_commit=commits_by_itself,
+        ) as reader:
+            reader.assign([T0])
+            assert await _read_five(reader) == list(range(5))
+            reader.commit_soon()
+            assert await _read_five(reader) == list(range(5, 10))
+            if not commits_by_itself:
+                reader.commit_soon()
+            reader.assign([T1])
+            reader.assign([T0])
+            return await _read_five(reader)
+
+    with Halves(1) as world:
+        world.cluster.delay_s = 0.05
+        for log in world.logs[:2]:
+            fill(log, 10)
+        assert world.run_client(main) == list(range(10, 15))
+
+
+def test_what_is_assigned_again_does_not_wait_for_ever_nor_for_commits_of_others() -> None:
+    async def main(runtime: Runtime) -> tuple[float, float]:
+        async with consumer(
+            runtime, group_id="g", auto_offset_reset="earliest", request_timeout_ms=2000
+        ) as reader:
+            reader.assign([T0])
+            assert await _read_five(reader)
+            took = []
+            for where in (T1, T0):
+                began = runtime.clock.monotonic()
+                reader.assign([where])
+                assert (await _read_five(reader))[0] == 0
+                took.append(runtime.clock.monotonic() - began)
+            return took[0], took[1]
+
+    with Halves(1) as world:
+        _refuse_commits(world)
+        of_another, of_it = world.run_client(main)
+    assert of_another < SOON_S
+    assert 2 <= of_it < 2 + SOON_S

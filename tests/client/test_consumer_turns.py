@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -175,6 +176,58 @@ def test_a_member_whose_handler_only_computes_stays_in_its_group(
         assert world.run_client(main) == (sorted([*range(50)] * 20), [])
         beats = (HeartbeatRequest, ConsumerGroupHeartbeatRequest)
         assert sum(isinstance(each, beats) for _, each in world.cluster.requests) > 5
+
+
+def test_where_each_record_takes_long_there_is_a_turn_after_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main(runtime: Runtime) -> list[Any]:
+        lost = Lost()
+        async with member(runtime, "eager", max_poll_records=500) as reader:
+            clock = Worked(reader, monkeypatch)
+            await reader.subscribe("t", listener=lost)
+            async for record in reader:
+                clock.work(SESSION_S / 2)
+                if record.offset == 19:
+                    break
+        return lost.partitions
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 100)
+        assert world.run_client(main) == []
+
+
+def test_the_faster_records_go_by_the_more_share_a_look_at_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = range(300, 500)
+
+    async def main(runtime: Runtime) -> list[int]:
+        async with consumer(runtime, auto_offset_reset="earliest") as reader:
+            clock = Worked(reader, monkeypatch)
+            reader.assign([("t", 0)])
+            looked_at, offset, gives_way = list[int](), -1, reader._give_way_if_due
+
+            async def looks() -> bool:
+                looked_at.append(offset)
+                return await gives_way()
+
+            monkeypatch.setattr(reader, "_give_way_if_due", looks)
+            async for record in reader:
+                offset = record.offset
+                clock.work(0.02 if offset in slow else 0.0)
+                if offset == 999:
+                    return [after - before for before, after in pairwise(looked_at)]
+        raise AssertionError("it has ended")
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 1000)
+        counts = [each for each in world.run_client(main) if each]
+    assert counts[:8] == [1, 2, 4, 8, 16, 32, 64, 64]
+    slowest = [index for index, count in enumerate(counts) if count == 1]
+    assert len(slowest) > 50
+    assert 64 in counts[: slowest[1]]
+    assert 64 in counts[slowest[-1] :]
 
 
 @pytest.mark.parametrize("how", ["poll", "batches", "records"])

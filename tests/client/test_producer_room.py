@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client import TopicPartition
+from moldau.client import Producer, TopicPartition
 from moldau.client.room import Room
 from moldau.client.sender import Sender
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
 from tests.client.test_producer_edges import fill, free, producer, spin
-from tests.client.world import ClientWorld
+from tests.client.world import BOOTSTRAP, ClientWorld
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -183,6 +183,53 @@ def test_a_turn_that_is_not_taken_is_handed_on() -> None:
         (log,) = world.cluster.add_topic("t", [1])
         world.run_client(main)
         assert log.values() == [b"x", b"1", b"2"]
+
+
+def test_who_waits_for_room_is_woken_by_the_last_answer() -> None:
+    """Nothing is under way or left to send then, so there is no other reason for a look."""
+
+    async def main(runtime: Runtime) -> None:
+        options = {"buffer_memory": 1000, "batch_size": 1000, "max_block_ms": 5000}
+        async with producer(runtime, **options) as sender:
+            await (await sender.send("t", b"x"))
+            await asyncio.gather(*(sender.send("t", bytes(700)) for _ in range(5)))
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.cluster.delay_s = 0.05
+        world.run_client(main)
+        assert len(log.values()) == 6
+
+
+class Looks(Sender):
+    """Counts how often it looked for what may be sent."""
+
+    count = 0
+
+    def _send_what_may_go(self, now: float) -> None:
+        self.count += 1
+        super()._send_what_may_go(now)
+
+
+class Looking(Producer):
+    sender_type = Looks
+
+
+def test_the_last_answer_leaves_the_next_turn_to_others() -> None:
+    async def main(runtime: Runtime) -> int:
+        async with Looking(runtime=runtime, bootstrap_servers=BOOTSTRAP) as sender:
+            looks = sender._sender
+            assert isinstance(looks, Looks)
+            await (await sender.send("t", b"x"))
+            await asyncio.sleep(1)
+            before = looks.count
+            await (await sender.send("t", b"y"))
+            await asyncio.sleep(1)
+            return looks.count - before
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        assert world.run_client(main) == 1, "the one that has sent the record"
 
 
 def test_no_room_is_told_with_the_partition_and_what_holds_up_the_records_there() -> None:

@@ -147,3 +147,71 @@ def test_a_close_while_it_starts_is_for_good(kind: Any) -> None:
     with ClientWorld() as world:
         world.cluster.silence.add(MetadataRequest)
         world.run_client(main)
+
+
+@of_each_kind
+def test_who_starts_what_is_being_started_waits_until_it_is(kind: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        client = made(kind, runtime)
+        first = asyncio.ensure_future(client.start())
+        await asyncio.sleep(0.1)
+        await client.start()
+        assert first.done()
+        cluster = client._cluster
+        await first
+        assert client._cluster is cluster
+        assert await is_usable(client)
+        await client.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.delay_s = 0.5
+        world.run_client(main)
+
+
+@of_each_kind
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_who_waits_for_a_start_that_comes_to_nothing_starts_it_himself(
+    kind: Any, is_cancelled: bool
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        client = made(kind, runtime, default_api_timeout_ms=5000, request_timeout_ms=2000)
+        first = asyncio.ensure_future(client.start())
+        await asyncio.sleep(1)
+        second = asyncio.ensure_future(client.start())
+        await asyncio.sleep(1)
+        if is_cancelled:
+            first.cancel()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else KafkaError):
+            await first
+        world.cluster.silence.clear()
+        await second
+        assert await is_usable(client)
+        await client.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(MetadataRequest)
+        world.run_client(main)
+
+
+@of_each_kind
+def test_what_is_closed_while_a_failed_start_is_cleared_up_stays_closed(kind: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        client = made(kind, runtime)
+        start = asyncio.ensure_future(client.start())
+        await asyncio.sleep(1)
+        another = asyncio.ensure_future(client.start())
+        start.cancel()
+        await asyncio.sleep(0)
+        assert not start.done()
+        await client.aclose()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        for each in (another, client.start()):
+            with pytest.raises(ClientClosed):
+                await each
+
+    with ClientWorld() as world:
+        world.cluster.silence.add(MetadataRequest)
+        world.run_client(main)

@@ -48,8 +48,10 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[KafkaBrok
 
 @contextmanager
 def stopped(broker: KafkaBroker) -> Iterator[None]:
+    """From when the last of its threads has stopped, which is a while after the signal."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
+        os.waitid(os.P_PID, broker.pid, os.WSTOPPED)
         yield
     finally:
         os.kill(broker.pid, signal.SIGCONT)

@@ -4,8 +4,10 @@ Invariants:
 * A decoder answers, or refuses with one of the errors that its target names; anything else that
   comes out is a finding, whatever its type.
 * A refusal says why: its text is not empty.
-* Time counts as processor time of this process, so that a busy machine is no finding. Memory is
-  what Python allocated at the peak, so it needs `watch_memory`, which is slow.
+* Time counts as processor time of this process, so that a busy machine is no finding; and what
+  took too long is tried again, so that neither is a collection of all garbage that just fell into
+  it (seconds, late in a long run of tests). Memory is what Python allocated at the peak, so it
+  needs `watch_memory`, which is slow.
 """
 
 from __future__ import annotations
@@ -41,6 +43,19 @@ def feed(target: Target, data: bytes, *, clock: Callable[[], float] = time.proce
     if is_watched:
         tracemalloc.reset_peak()
     held = tracemalloc.get_traced_memory()[0]
+    accepted, took = _timed(target, data, clock)
+    if took > target.seconds_max:
+        _, again = _timed(target, data, clock)
+        if again > target.seconds_max:
+            raise Finding(f"{target.name}: {again:.1f} s for {len(data)} bytes")
+    peak = tracemalloc.get_traced_memory()[1] - held
+    if is_watched and peak > target.memory_bytes_max:
+        raise Finding(f"{target.name}: {peak / MEBIBYTE:.1f} MiB for {len(data)} bytes")
+    return accepted
+
+
+def _timed(target: Target, data: bytes, clock: Callable[[], float]) -> tuple[bool, float]:
+    """Whether it was accepted, and what that took."""
     start = clock()
     accepted = True
     try:
@@ -49,13 +64,7 @@ def feed(target: Target, data: bytes, *, clock: Callable[[], float] = time.proce
         accepted = False
         if not str(refusal).strip():
             raise Finding(f"{target.name}: a {type(refusal).__name__} that says nothing") from None
-    took = clock() - start
-    if took > target.seconds_max:
-        raise Finding(f"{target.name}: {took:.1f} s for {len(data)} bytes")
-    peak = tracemalloc.get_traced_memory()[1] - held
-    if is_watched and peak > target.memory_bytes_max:
-        raise Finding(f"{target.name}: {peak / MEBIBYTE:.1f} MiB for {len(data)} bytes")
-    return accepted
+    return accepted, clock() - start
 
 
 @contextmanager

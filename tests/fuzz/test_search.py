@@ -66,6 +66,11 @@ def test_too_much_time_is_a_finding_also_for_a_refusal() -> None:
         feed(target(refuse), b"", clock=ticking(2.1))
 
 
+def test_what_took_too_long_once_is_none() -> None:
+    times = iter([0.0, 9.0, 10.0, 10.1])
+    assert feed(target(len), b"", clock=lambda: next(times))
+
+
 def test_too_much_memory_is_a_finding_even_when_given_back() -> None:
     def wasteful(data: bytes) -> None:
         len(bytearray(17 * MEBIBYTE))

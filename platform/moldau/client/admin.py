@@ -59,7 +59,7 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
         started; ClientClosed after a close."""
-        async with self._world.opening(self.aclose) as is_new:
+        async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("admin", self.settings)
                 self._cluster = Cluster(self._world.enter(), self.settings)
@@ -68,6 +68,9 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
     async def aclose(self) -> None:
         """Closes its connections. May be called again."""
         self._world.is_closed = True
+        await self._close()
+
+    async def _close(self) -> None:
         if "_cluster" in vars(self):
             await self._cluster.aclose()
         await self._world.aclose()

@@ -17,8 +17,9 @@ Invariants: nothing is given out twice or left out between two seeks; an error t
 does not heal is raised by `poll`, once, with topic, partition and offset (a record that cannot be
 deserialized is met again by the next poll, unless somebody seeks past it); offsets are committed by
 themselves only for what the user was given before what is at hand; who reads on and on lets the
-rest of the loop have its turn, however much lies here, and so stays in his group. What to fetch is
-decided in `positions`, what a member does in `group`; this shell ties them together.
+rest of the loop have its turn, however much lies here, and so stays in his group (`streams_out`
+says how often that is between records). What to fetch is decided in `positions`, what a member does
+in `group`; this shell ties them together.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Consumer(ConsumerPositions):
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
         started; ClientClosed after a close."""
-        async with self._world.opening(self.aclose) as is_new:
+        async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("consumer", self.settings)
                 self._begin()
@@ -192,11 +193,16 @@ class Consumer(ConsumerPositions):
         what is left to end. The log says if the last offsets were not committed for that.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
+        self._world.is_closed = True
+        await self._close(timeout_s, leave_group=leave_group)
+
+    async def _close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
+        """The same; not for good, if it is what could not be opened."""
         if self._is_closing:
             if self._is_closed:
                 await self._end()
             return
-        self._is_closing = self._world.is_closed = True
+        self._is_closing = True
         if "_fetcher" in vars(self):
             self._fetcher.news.set()  # a poll that waits has to hear of it
         try:
@@ -210,7 +216,7 @@ class Consumer(ConsumerPositions):
 
     async def _end(self) -> None:
         """Each step is taken once, or may be taken again."""
-        self._interceptors.close()
+        self._interceptors.close(is_for_good=self._world.is_closed)
         if "_fetcher" in vars(self):
             self._fetcher.close()
             await self._cluster.aclose()
@@ -379,10 +385,12 @@ class Consumer(ConsumerPositions):
                 self._poller = None
             self._metrics.poll_ended(self._clock.monotonic())
 
-    async def _give_way_if_due(self) -> None:
-        """For who goes through what lies here without a poll."""
-        if self._clock.monotonic() - self._turned_at >= _TURN_S:
+    async def _give_way_if_due(self) -> bool:
+        """For who goes through what lies here without a poll; whether it was due."""
+        is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
+        if is_due:
             await self._give_way()
+        return is_due
 
     async def _give_way(self) -> None:
         """The rest of the loop has its turn. Nothing is taken yet: a poll may be cancelled here."""

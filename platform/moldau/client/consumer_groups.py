@@ -10,7 +10,7 @@ before it works on what the transaction covers once more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, KeysView, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -112,6 +112,9 @@ class ConsumerGroup:
         self._last_commit: asyncio.Task[None] | None = None
         self._all_committed: asyncio.Future[None] | None = None
         """Ends with the last of the commits that were begun."""
+        self._under_way: dict[asyncio.Task[None], KeysView[TopicPartition]] = {}
+        """Commits, and what they are of."""
+        self._request_s = settings[rows.request_timeout_ms] / 1000
         self._failure: KafkaError | None = None
         self._rebalance_s = (
             min(settings[rows.default_api_timeout_ms], settings[rows.max_poll_interval_ms]) / 1000
@@ -177,7 +180,7 @@ class ConsumerGroup:
             return identity != NOBODY  # the member has left since
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             return False
-        return where in member.owned and member.may_commit_later(identity)
+        return member.may_commit_later(identity, where)
 
     # Membership
 
@@ -326,10 +329,15 @@ class ConsumerGroup:
             name="commit offsets",
             reported=False,
         )
-        task.add_done_callback(_look_at)
+        self._under_way[task] = offsets.keys()
+        task.add_done_callback(self._ended)
         self._last_commit = task
         self._all_committed = _both(self._all_committed, task)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._under_way[task]
+        _look_at(task)
 
     async def _commit(
         self,
@@ -444,7 +452,12 @@ class ConsumerGroup:
     async def look_up(
         self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
-        """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
+        """As `committed`, asked once; what the coordinator refuses is that partition's alone. What
+        was to be committed of them before is waited for as long as for an answer: who began before
+        it would read again what the user is done with."""
+        before = [task for task, of in self._under_way.items() if not of.isdisjoint(partitions)]
+        if before:
+            await asyncio.wait(before, timeout=self._request_s)
         return await self._offsets.look_up(partitions, require_stable=True)
 
     # The end

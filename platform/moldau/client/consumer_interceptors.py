@@ -13,7 +13,7 @@ from typing import Final
 from moldau.client.arguments import told
 from moldau.client.common_settings import interceptor_classes
 from moldau.client.fetched import PartitionRecords
-from moldau.client.foreign import guarded, made_from, refuse_coroutines
+from moldau.client.foreign import close_all, guarded, made_from, refuse_coroutines
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
 from moldau.errors import ConfigError
@@ -49,7 +49,8 @@ class Interceptors:
     def __init__(self, given: Sequence[object] = (), plugins: Plugins | None = None) -> None:
         """Objects, or names as in `interceptor.classes`; ConfigError with the reason if one is no
         interceptor."""
-        self._all = [_made(each, plugins) for each in given]
+        self._all = tuple(_made(each, plugins) for each in given)
+        self._lent = tuple(given)
 
     def consumed(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
         """What they make of what a poll has found."""
@@ -64,11 +65,10 @@ class Interceptors:
         for each in self._all:
             guarded(f"{type(each).__name__}.on_commit", each.on_commit, offsets)
 
-    def close(self) -> None:
-        """Ends them, once."""
-        ended, self._all = self._all, []
-        for each in ended:
-            guarded(f"{type(each).__name__}.close", each.close)
+    def close(self, *, is_for_good: bool = True) -> None:
+        """Ends them, each once; if it is not for good, without those that were given as objects."""
+        ended, self._all = self._all, ()
+        self._all = close_all(ended, but=() if is_for_good else self._lent)
 
 
 def _on_consume(

@@ -12,13 +12,22 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from moldau.errors import ConfigError
 from moldau.plugins import Plugin, PluginError, Plugins, installed_plugins
 
 LOG: Final = logging.getLogger("moldau.client")
+
+
+class Closable(Protocol):
+    """What is ended with its client."""
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closable)
 
 
 def guarded(what: str, call: Callable[..., Any], *arguments: object) -> Any:
@@ -40,6 +49,17 @@ def refuse_coroutines(interceptor: object, *methods: str) -> None:
                 type=type(interceptor).__name__,
                 method=name,
             )
+
+
+def close_all(interceptors: Sequence[T], but: Sequence[object]) -> tuple[T, ...]:
+    """Ends them, but for these objects; gives those that are left open."""
+    left = []
+    for each in interceptors:
+        if any(each is one for one in but):
+            left.append(each)
+        else:
+            guarded(f"{type(each).__name__}.close", each.close)
+    return tuple(left)
 
 
 def made_from(

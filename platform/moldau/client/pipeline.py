@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from moldau.client.arguments import check_number, check_timestamp, told
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP
 from moldau.client.delivery import Delivery, Sent, error_of, sent_of
-from moldau.client.foreign import guarded, made_from, refuse_coroutines
+from moldau.client.foreign import close_all, guarded, made_from, refuse_coroutines
 from moldau.client.producer_record import OnDelivery, ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import (
     BatchSerializer,
@@ -68,8 +68,12 @@ class Pipeline:
         interceptors: Sequence[ProducerInterceptor] = (),
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
+        *,
+        lent: Sequence[object] = (),
     ) -> None:
+        """What is `lent` among the interceptors is the user's own."""
         self.interceptors = self._unended = tuple(interceptors)
+        self._lent = tuple(lent)
         self._serializers = {True: key_serializer, False: value_serializer}
         self._places: dict[tuple[str, bool], Place] = {}
 
@@ -201,11 +205,10 @@ class Pipeline:
             what = f"{type(each).__name__}.on_acknowledgement"
             guarded(what, each.on_acknowledgement, sent, error)
 
-    def close(self) -> None:
-        """Ends the interceptors, once."""
+    def close(self, *, is_for_good: bool = True) -> None:
+        """Ends the interceptors, each once; if it is not for good, without those that are lent."""
         ended, self._unended = self._unended, ()
-        for each in ended:
-            guarded(f"{type(each).__name__}.close", each.close)
+        self._unended = close_all(ended, but=() if is_for_good else self._lent)
 
 
 def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> ProducerRecord | None:

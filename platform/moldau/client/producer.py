@@ -127,7 +127,7 @@ class Producer(ProducerTopics):
         """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
         serializer, partitioner or interceptor that cannot be had. Does nothing when it is started;
         ClientClosed after a close."""
-        async with self._world.opening(partial(self.aclose, abort=True)) as is_new:
+        async with self._world.opening(partial(self._close, abort=True)) as is_new:
             if is_new:
                 self._tell()
                 self._begin()
@@ -172,7 +172,7 @@ class Producer(ProducerTopics):
         partitioner = given.of(own_rows.partitioner_class, settings)
         self._partitioner = None if partitioner is None else load_partitioner(partitioner)
         named = given.of(common_rows.interceptor_classes, settings)
-        interceptors = [*load_interceptors(named), *load_interceptors(self._given_interceptors)]
+        interceptors = [*named, *self._given_interceptors]
         serializers = []
         for row in (serde_rows.key_serializer, serde_rows.value_serializer):
             chosen = given.of(row, settings)
@@ -186,7 +186,7 @@ class Producer(ProducerTopics):
                 )
                 self._serdes.append((chosen, serializer))
             serializers.append(serializer)
-        self._pipeline = Pipeline(interceptors, *serializers)
+        self._pipeline = Pipeline(load_interceptors(interceptors), *serializers, lent=interceptors)
 
     # Records in
 
@@ -557,6 +557,10 @@ class Producer(ProducerTopics):
         """
         timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         self._world.is_closed = True
+        await self._close(timeout_s, abort=abort)
+
+    async def _close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
+        """The same; not for good, if it is what could not be opened."""
         if "_sender" not in vars(self):
             return
         self._is_given_up |= abort
@@ -580,7 +584,7 @@ class Producer(ProducerTopics):
         """Each step is taken once, or may be taken again: goes on where a call before was
         cancelled."""
         await asyncio.sleep(0)  # interceptors may be told of the last outcomes in the next turn
-        self._pipeline.close()
+        self._pipeline.close(is_for_good=self._world.is_closed)
         while self._serdes:
             from moldau.client.serdes.resolve import close_serde
 

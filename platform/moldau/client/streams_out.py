@@ -5,8 +5,10 @@ ends nothing: the next `anext` goes on from there. An asynchronous generator cou
 for whatever it lets through is its end. What was polled and not given lies in the consumer's
 `RecordsOut`, never in a stream: there commits, seeks and the next reader see it. Both end when the
 consumer is closed, and not before: what lies there then is not committed, and others read it.
-However much one poll gave, and whatever the work on it costs, the rest of the loop has its turn
-between two records or parts; records cost no look at the clock each, some of them share one.
+However much one poll gave, the rest of the loop has its turn between two parts, and between two
+records, if it is time for one. A look at the clock would cost more than the record, so some share
+one: the more of them, up to `_BETWEEN_LOOKS`, the faster they went by lately. So where each takes
+long, there is a turn after each; only when they become slow of a sudden, some go by without.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from moldau.client.fetched import PartitionRecords
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 
 _BETWEEN_LOOKS: Final = 64
-"""So many records are given between two looks at the clock."""
+"""At most so many records are given between two looks at the clock."""
 
 Poll = Callable[[], Awaitable["list[PartitionRecords] | None"]]
 """What came after a while, which may be nothing; None when the consumer is closed."""
@@ -32,19 +34,20 @@ class Reader(Protocol):
     _is_closing: bool
     _out: RecordsOut
 
-    async def _give_way_if_due(self) -> None:
-        """Lets the rest of the loop have its turn, if it waits for it."""
+    async def _give_way_if_due(self) -> bool:
+        """Lets the rest of the loop have its turn, if it waits for it; whether it has had one."""
 
 
 class RecordStream:
     """One by one. What is left in the middle lies in `out`, for whatever reads next."""
 
-    __slots__ = ("_out", "_poll", "_reader", "_records")
+    __slots__ = ("_between_looks", "_out", "_poll", "_reader", "_records")
 
     def __init__(self, reader: Reader, poll: Poll) -> None:
         self._reader = reader
         self._out = reader._out
         self._poll = poll
+        self._between_looks = 1
         self._records: Iterator[ConsumerRecord] = iter(())
 
     def __aiter__(self) -> Self:
@@ -58,14 +61,18 @@ class RecordStream:
         return await self._fetched()
 
     async def _fetched(self) -> ConsumerRecord:
+        if await self._reader._give_way_if_due():
+            self._between_looks = max(1, self._between_looks // 2)
+        else:
+            self._between_looks = min(_BETWEEN_LOOKS, self._between_looks * 2)
         while True:
-            await self._reader._give_way_if_due()
             if self._reader._is_closing:
                 raise StopAsyncIteration
-            self._records = islice(self._out.records(), _BETWEEN_LOOKS)
+            self._records = islice(self._out.records(), self._between_looks)
             for record in self._records:
                 return record
             self._out.add(await self._poll() or ())
+            await self._reader._give_way_if_due()
 
 
 class PartStream:

@@ -2,7 +2,8 @@
 client has only from its `start` on; and how it is opened and closed.
 
 Invariants: a client is opened at most once and, once it is closed, for good; one whose opening
-failed is as it was before. One that nobody closes is missed: when its event loop ends or when it is
+failed is as it was before; who opens one that another task is opening hears of it when it is open,
+or else opens it himself. One that nobody closes is missed: when its event loop ends or when it is
 collected, the log says how many records it had left, and there is a ResourceWarning, as for
 asyncio's transports. Only where the runtime is its own: who gives one ends what runs on it.
 
@@ -12,6 +13,7 @@ would hear of it too, but who waits for all tasks would wait for that one for ev
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -99,23 +101,29 @@ class Life(World):
         it ended now; asked from its `start` on."""
         super().__init__(runtime)
         self.is_closed = False
-        """Whether somebody has begun to close it."""
+        """Whether its user has begun to close it."""
         self._kind = kind
         self._lost = lost
         self._is_open = False
         self._is_missed = False
+        self._opening: asyncio.Future[None] | None = None
+        """Done when the one who opens it has done so, or has closed what he could not open."""
         self._watch: AsyncGenerator[None, None] | None = None
 
     @asynccontextmanager
     async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:
         """For `start`: gives whether there is anything to do, and closes again what could not be
-        opened, whatever the reason. ClientClosed after it was closed, or its loop has ended."""
+        opened, whatever the reason. Waits first for another `start` that is under way. ClientClosed
+        after it was closed, or its loop has ended."""
+        while self._opening is not None and not self.is_closed:
+            await asyncio.wait([self._opening])
         if self.is_closed or self._is_missed:
             raise closed(self._kind)
         if self._is_open:
             yield False
             return
         self._is_open = True
+        self._opening = opening = asyncio.get_running_loop().create_future()
         is_ready = False
         try:
             yield True
@@ -124,14 +132,16 @@ class Life(World):
                 await anext(self._watch)
             is_ready = True
         finally:
-            if not is_ready:
-                was_closed = self.is_closed
-                await close()
-                self._is_open, self.is_closed = False, was_closed
+            try:
+                if not is_ready:
+                    self._is_open = False
+                    await close()
+            finally:
+                self._opening = None
+                opening.set_result(None)
 
     async def aclose(self) -> None:
         """See `World`."""
-        self.is_closed = True
         if self._watch is not None:
             await self._watch.aclose()
         await super().aclose()

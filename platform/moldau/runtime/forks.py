@@ -7,13 +7,23 @@ to such a descriptor goes out on the parent's connection, and what it does with 
 parent may reach that loop, for their epoll is one. So who has connections drops them in `forked`,
 and lets their descriptors go.
 
-Invariants: who hears is told before any other code of the child runs; nobody is kept alive by
-hearing.
+A child that imports what another thread of its parent was just importing waits for that thread for
+ever, for Python's locks of modules are not renewed. So what is imported late, maybe in any thread,
+is imported by `import_whole`, and nobody forks meanwhile.
+
+Invariants: who hears is told before any other code of the child runs, also behind one that fails;
+nobody is kept alive by hearing.
 """
 
 from __future__ import annotations
 
+import logging  # noqa: F401 - imports may want its lock, which a fork so takes after the one here
 import os
+import threading
+from contextlib import ExitStack
+from errno import EMFILE, ENFILE
+from importlib import import_module
+from types import ModuleType
 from typing import Final, Protocol
 from weakref import WeakSet
 
@@ -26,6 +36,7 @@ class Forked(Protocol):
 
 
 _HEARERS: Final[WeakSet[Forked]] = WeakSet()
+_IMPORTING: Final = threading.RLock()
 
 
 def hear_of_forks(hearer: Forked) -> None:
@@ -36,17 +47,37 @@ def hear_of_forks(hearer: Forked) -> None:
 def let_go(descriptor: int) -> None:
     """In a child: the number stays and leads nowhere, so that whatever objects of the parent still
     do with it, when they are collected at the latest, does not reach the parent's connection."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+    except OSError as error:
+        if error.errno not in (EMFILE, ENFILE):
+            raise
+        os.close(descriptor)  # now its number is the only one that is free
+        nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere == descriptor:
+        return
     try:
         os.dup2(nowhere, descriptor, inheritable=False)
     finally:
         os.close(nowhere)
 
 
+def import_whole(name: str) -> ModuleType:
+    """The module; no other thread forks while it is being imported."""
+    with _IMPORTING:
+        return import_module(name)
+
+
 def _forked() -> None:
-    for hearer in tuple(_HEARERS):
-        hearer.forked()
+    with ExitStack() as told:
+        for hearer in tuple(_HEARERS):
+            told.callback(hearer.forked)
 
 
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_IMPORTING.acquire,
+        after_in_parent=_IMPORTING.release,
+        after_in_child=_IMPORTING.release,
+    )
     os.register_at_fork(after_in_child=_forked)

@@ -4,7 +4,8 @@
     answer = loop.call(coroutine)     # waits here
     leave(tenant)                     # the last one out stops it
 
-Invariants: there is at most one such thread; it runs while there is a tenant. A call that ends by
+Invariants: there is at most one such thread; it runs while there is a tenant (and on, for who comes
+next, when the last one did not leave but was collected). A call that ends by
 Ctrl-C is cancelled on the loop before the exception goes on, and what it had brought all the same
 is handed to `salvage`. Whoever waits when the thread stops is told so: nobody waits for ever.
 
@@ -13,8 +14,8 @@ may `finish` what it has accepted; threads of the program may go on meanwhile. A
 the exit functions that the program registered, each is closed. The thread is a daemon, so it lives
 until then and keeps nobody from ending.
 
-After a fork the child has the memory of the loop but not its thread. Its tenants are told, and
-whoever enters in the child gets a loop of its own.
+After a fork the child has the memory of the loop but not its thread, and no tenants. Who was one
+hears of it by `forks`; whoever enters in the child gets a loop of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
@@ -30,8 +30,10 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, Protocol, TypeVar
+from weakref import finalize, ref
 
 from moldau.errors import MoldauError
+from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.interface import Runtime
 from moldau.runtime.threaded import ThreadedRuntime
 
@@ -65,8 +67,25 @@ class Tenant(Protocol):
     def close(self) -> None:
         """The interpreter ends: the last call."""
 
-    def forked(self) -> None:
-        """This is another process now: the loop, its connections and its threads are not here."""
+
+class WeakTenant:
+    """Stands for a tenant that is collected when nobody else has it, and goes with it."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = ref(tenant)
+        finalize(tenant, _forsake, self).atexit = False
+
+    def finish(self) -> None:
+        """If it still is."""
+        tenant = self._tenant()
+        if tenant is not None:
+            tenant.finish()
+
+    def close(self) -> None:
+        """If it still is."""
+        tenant = self._tenant()
+        if tenant is not None:
+            tenant.close()
 
 
 class Errand(Generic[T]):
@@ -403,9 +422,10 @@ class _Process:
         self.is_watched = False
         self.is_ending = False
         self.told_later = _ToldLater()
+        hear_of_forks(self)
 
     def watch(self) -> None:
-        """Once: hears of forks and of the end."""
+        """Once: hears of the end."""
         if self.is_watched:
             return
         self.is_watched = True
@@ -413,20 +433,20 @@ class _Process:
         # Executors refuse work as soon as the main thread is done, which is before exit functions
         # run; a first connection may need one to look a name up.
         early = getattr(threading, "_register_atexit", atexit.register)
-        with contextlib.suppress(RuntimeError):  # the end has begun
+        try:
             early(self.finish_all)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.forked)
+        except RuntimeError:
+            self.is_ending = True
 
     def finish_all(self) -> None:
         """While there are threads. What fails must not keep Python from waiting for them: it is
         raised at the end."""
+        self.is_ending = True
         with self.told_later:
             _each(self.tenants, lambda tenant: tenant.finish())
 
     def close_all(self) -> None:
         """At the end."""
-        self.is_ending = True
         with contextlib.ExitStack() as stack:
             stack.callback(self.told_later.tell)
             if not self.told_later.is_interrupt:
@@ -435,12 +455,10 @@ class _Process:
     def forked(self) -> None:
         """In the child. The loop is not closed: its descriptors are the parent's as well."""
         self.lock = threading.Lock()
-        tenants, self.tenants = self.tenants, {}
+        self.tenants = {}
         thread, self.thread = self.thread, None
         if thread is not None:
             self.left_behind.append(thread)
-        for tenant in tenants:
-            tenant.forked()
 
 
 def _each(tenants: Iterable[Tenant], what: Callable[[Tenant], None]) -> None:
@@ -469,11 +487,24 @@ def leave(tenant: Tenant) -> None:
     with _PROCESS.lock:
         was_in = tenant in _PROCESS.tenants
         _PROCESS.tenants.pop(tenant, None)
-        # At the end there are no executors left to stop it with; it goes with the process.
+        # Soon there will be no executors left to stop it with; it goes with the process.
         if was_in and not _PROCESS.tenants and not _PROCESS.is_ending:
             thread, _PROCESS.thread = _PROCESS.thread, None
     if thread is not None:
         thread.stop()
+
+
+def _forsake(tenant: WeakTenant) -> None:
+    """The collector calls this, in whatever thread it runs and whatever that thread holds: so it
+    takes no lock and waits for nothing."""
+    _PROCESS.tenants.pop(tenant, None)
+
+
+def check_may_wait() -> None:
+    """WrongThread on the loop's own thread: it would wait for itself."""
+    thread = _PROCESS.thread
+    if thread is not None:
+        thread.check_may_wait()
 
 
 def this_thread() -> object:

@@ -14,6 +14,8 @@ import gc
 import importlib.util
 from typing import Literal
 
+from moldau.runtime.forks import import_whole
+
 M_TRIM_THRESHOLD = -1
 M_TOP_PAD = -2
 M_MMAP_THRESHOLD = -3
@@ -78,7 +80,6 @@ def has_uvloop() -> bool:
 def new_event_loop(kind: LoopKind = "auto") -> asyncio.AbstractEventLoop:
     """An event loop of that kind; "auto" is uvloop where there is one."""
     if kind == "uvloop" or (kind == "auto" and has_uvloop()):
-        import uvloop
-
-        return uvloop.new_event_loop()
+        loop: asyncio.AbstractEventLoop = import_whole("uvloop").new_event_loop()
+        return loop
     return asyncio.new_event_loop()

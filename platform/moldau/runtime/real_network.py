@@ -3,7 +3,7 @@
 Invariant: a write to a transport that is closing is dropped. uvloop raises there instead, and so
 does TLS on asyncio, which in a loop over many clients lets one dead client spoil the answers to all
 others; so their transports are wrapped. asyncio's plain ones behave on Python 3.11 and are handed
-through there.
+through there. On uvloop it is not the loop that looks names up: see `names`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moldau.runtime.interface import BACKLOG, Listener, Network
+from moldau.runtime.names import bound, connected, is_address, look_up
 
 if TYPE_CHECKING:
     import ssl
@@ -123,17 +125,20 @@ class _Introduction(asyncio.Protocol):
         self.protocol.connection_made(self.transport)
 
 
+def _is_uvloop(loop: asyncio.AbstractEventLoop) -> bool:
+    return type(loop).__module__.partition(".")[0] == "uvloop"
+
+
 def _needs_wrapping(loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> bool:
-    is_uvloop = type(loop).__module__.partition(".")[0] == "uvloop"
-    return tls is not None or is_uvloop or _ASYNCIO_FAILS
+    return tls is not None or _is_uvloop(loop) or _ASYNCIO_FAILS
 
 
 class RealListener(Listener):
     """A listening socket, or one for each address of a name."""
 
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
-        names = [bound.getsockname() for bound in server.sockets]
+    def __init__(self, servers: list[asyncio.Server]) -> None:
+        self._servers = servers
+        names = [each.getsockname() for server in servers for each in server.sockets]
         self._addresses = [(str(name[0]), int(name[1])) for name in names]
 
     @property
@@ -148,7 +153,8 @@ class RealListener(Listener):
 
     def close(self) -> None:
         """Frees the port."""
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
 
 class RealNetwork(Network):
@@ -174,8 +180,20 @@ class RealNetwork(Network):
         if port == 0 and not host:
             # Each address family would get a free port of its own.
             host = "0.0.0.0"  # noqa: S104 (the caller asks for every address)
-        server = await loop.create_server(factory, host or None, port, backlog=backlog, ssl=tls)
-        return RealListener(server)
+        if not _is_uvloop(loop):
+            server = await loop.create_server(factory, host or None, port, backlog=backlog, ssl=tls)
+            return RealListener([server])
+        servers: list[asyncio.Server] = []
+        with ExitStack() as unless_all_listen:
+            sockets = await bound(host or None, port)
+            for each in sockets:
+                unless_all_listen.callback(each.close)
+            for each in sockets:
+                server = await loop.create_server(factory, sock=each, backlog=backlog, ssl=tls)
+                unless_all_listen.callback(server.close)
+                servers.append(server)
+            unless_all_listen.pop_all()
+        return RealListener(servers)
 
     async def connect(
         self,
@@ -198,14 +216,21 @@ class RealNetwork(Network):
             made.append(protocol_factory())
             return _Introduction(lambda: made[0])
 
-        _, introduction = await loop.create_connection(
-            factory, host, port, ssl=tls, server_hostname=server_name
-        )
+        introduction: _Introduction
+        if _is_uvloop(loop) and not is_address(host):
+            if tls is not None and server_name is None:
+                server_name = host
+            _, introduction = await loop.create_connection(
+                factory, sock=await connected(host, port), ssl=tls, server_hostname=server_name
+            )
+        else:
+            _, introduction = await loop.create_connection(
+                factory, host, port, ssl=tls, server_hostname=server_name
+            )
         assert introduction.transport is not None, "connection_made comes before the result"
         return introduction.transport, made[0]
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
         """Asks the system's resolver."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port)
-        return list(dict.fromkeys((str(entry[4][0]), int(entry[4][1])) for entry in found))
+        found = await look_up(host, port)
+        return list(dict.fromkeys((str(each.address[0]), int(each.address[1])) for each in found))

@@ -133,10 +133,18 @@ class Table:
             lambda: commit(self.groups, request, more.get("version", 9), ticket, self.now_ms),
         )
 
-    def join(self, ticket: str, group: str, member: str = "", version: int = 3) -> Any:
+    def join(
+        self,
+        ticket: str,
+        group: str,
+        member: str = "",
+        version: int = 3,
+        *,
+        session_ms: int = 10_000,
+    ) -> Any:
         request = JoinGroupRequest(
             group_id=group,
-            session_timeout_ms=10_000,
+            session_timeout_ms=session_ms,
             rebalance_timeout_ms=60_000,
             member_id=member,
             protocol_type="consumer",

@@ -291,6 +291,38 @@ def test_signs_of_life_leave_nothing_to_settle() -> None:
     assert at.groups.next_deadline_ms() == due_ms
 
 
+@pytest.mark.parametrize("sign", ["commit", "heartbeat"])
+def test_a_sign_of_life_that_brings_a_deadline_nearer_is_seen_to(sign: str) -> None:
+    """1. A member waits in a rebalance for longer than its session, which ends in vain. 2. The next
+    deadline is that of a member with a longer session. 3. The first gives a sign of life, and has a
+    session again."""
+    at = Table(group_initial_rebalance_delay_ms=0)
+    at.join("j", "g")
+    at.pass_ms(1)
+    joined = at.heard["j"]
+    member, generation = joined.member_id, joined.generation_id
+    at.join("another", "g", session_ms=40_000)
+    at.join("again", "g", member)
+    generation += 1
+    at.sync("s", "g", member, generation)
+    at.join("a third", "g")
+    at.join("waits", "g", member)
+    at.pass_ms(15_000)
+    far_ms = at.groups.next_deadline_ms()
+    assert far_ms is not None
+    assert far_ms > 30_000
+
+    if sign == "commit":
+        request = commit_request("g", member=member, epoch=generation)
+        at.do(commit(at.groups, request, 8, "c", at.now_ms))
+        assert code(at.heard["c"]) == ErrorCode.NONE
+    else:
+        beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
+        at.do(at.groups.on_heartbeat(beat, "c", at.now_ms))
+        assert code(at.heard["c"]) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert at.groups.next_deadline_ms() == at.now_ms + 10_000
+
+
 def test_what_is_made_or_to_be_forgotten_is_to_be_settled() -> None:
     at = Table()
     (record,) = commit(at.groups, commit_request("g"), 8, "c", 0).records

@@ -200,9 +200,15 @@ def test_before_it_has_its_share_a_member_commits_as_in_the_generation_before() 
     assert member.identity.epoch == 5
 
 
-def shared_again(member: ClassicMember, generation: int, now: float = 1.5) -> Subscription:
-    """The others had a rebalance; it is back, as the leader, and t-0 is taken from it. What it said
-    that it owns."""
+def shared_again(
+    member: ClassicMember,
+    generation: int,
+    now: float = 1.5,
+    *,
+    share: tuple[TopicPartition, ...] = (T1,),
+) -> Subscription:
+    """The others had a rebalance; it is back, as the leader, and t-0 is taken from it, unless its
+    share is another. What it said that it owns."""
     member.on_poll(now)
     asked(member, now)
     member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now)
@@ -211,7 +217,7 @@ def shared_again(member: ClassicMember, generation: int, now: float = 1.5) -> Su
     member.on_answer(joined(generation, protocol="cooperative-sticky"), now)
     member.on_topics({"t": [frozenset()] * 2}, now)
     asked(member, now)
-    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([T1])), now)
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment(share)), now)
     return decode_subscription(bytes(request.protocols[0].metadata))
 
 

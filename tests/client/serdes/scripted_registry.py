@@ -39,7 +39,8 @@ class ScriptedRegistry:
 
     refuse: deque[int] = field(default_factory=deque)
     hang_up: deque[bool] = field(default_factory=deque)
-    """For each of the next requests whether the connection ends instead of an answer."""
+    """For each of the next requests whether the connection ends instead of an answer, which is all
+    that does not happen."""
     stalls: bool = False
     stalled: threading.Event = field(default_factory=threading.Event)
     """Whether somebody waits for ever."""
@@ -72,12 +73,12 @@ class ScriptedRegistry:
             talk = h11.Connection(our_role=h11.SERVER)
             while (asked := await self._next(talk, reader)) is not None:
                 self.asked.append(asked)
+                status, body = self._answer(asked)
                 if self.hang_up and self.hang_up.popleft():
                     return
                 if self.stalls:
                     self.stalled.set()
                     await asyncio.Event().wait()
-                status, body = self._answer(asked)
                 data = json.dumps(body).encode()
                 headers = [("Content-Length", str(len(data)))]
                 writer.write(talk.send(h11.Response(status_code=status, headers=headers)) or b"")
@@ -129,6 +130,8 @@ class ScriptedRegistry:
             return 200, list(self.subjects)
         if asked.method == "POST":
             return self._posted(parts, asked.body)
+        if asked.method == "DELETE":
+            return self._deleted(parts[1], parts[3])
         return self._version(parts[1], parts[3])
 
     def put(self, subject: str, schema: dict[str, Any]) -> int:
@@ -154,6 +157,15 @@ class ScriptedRegistry:
             found = versions.index(self.texts.index(schema) + 1)
             return self._version(parts[1], str(found + 1))
         return 404, {"error_code": 40403, "message": "Schema not found"}
+
+    def _deleted(self, subject: str, version: str) -> tuple[int, Any]:
+        """Only the last version of a subject goes."""
+        versions = self.subjects.get(subject, [])
+        number = len(versions) if version in ("latest", "-1") else int(version)
+        if not versions or number != len(versions):
+            return 404, {"error_code": 40402, "message": f"Version {version} not found."}
+        versions.pop()
+        return 200, number
 
     def _version(self, subject: str, version: str) -> tuple[int, Any]:
         versions = self.subjects.get(subject)

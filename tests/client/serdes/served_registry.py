@@ -15,10 +15,9 @@ from moldau.runtime import Listener, Runtime
 from moldau.runtime.threaded import ThreadedRuntime
 from tests.client.serdes.scripted_registry import ScriptedRegistry
 
-# A child process that never looks a name up itself ends badly after uvloop did so in its parent.
 ADDRESS = "127.0.0.1"
 NAME = "localhost"
-"""What a certificate may be for."""
+"""As in the URL: what a certificate may be for, and what has to be looked up."""
 
 
 @dataclass
@@ -32,7 +31,7 @@ class ServedRegistry:
 @contextmanager
 def served_registry(tls: ssl.SSLContext | None = None) -> Iterator[ServedRegistry]:
     """While it runs."""
-    script, host = ScriptedRegistry(), NAME if tls else ADDRESS
+    script = ScriptedRegistry()
     serving: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +41,7 @@ def served_registry(tls: ssl.SSLContext | None = None) -> Iterator[ServedRegistr
         await script.serve(reader, writer)
 
     async def begin(runtime: Runtime) -> Listener:
-        return await runtime.network.serve_streams(serve, host, 0, tls=tls)
+        return await runtime.network.serve_streams(serve, ADDRESS, 0, tls=tls)
 
     async def end(runtime: Runtime) -> None:
         listener.close()
@@ -53,6 +52,6 @@ def served_registry(tls: ssl.SSLContext | None = None) -> Iterator[ServedRegistr
     with ThreadedRuntime("registry") as threaded:
         listener = threaded.run(begin)
         try:
-            yield ServedRegistry(f"{'https' if tls else 'http'}://{host}:{listener.port}", script)
+            yield ServedRegistry(f"{'https' if tls else 'http'}://{NAME}:{listener.port}", script)
         finally:
             threaded.run(end)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client.serdes import SchemaRegistry
-from tests.client.serdes.served_registry import ServedRegistry, served_registry
+from tests.client.serdes.served_registry import ADDRESS, NAME, ServedRegistry, served_registry
 from tests.client.serdes.test_tls import certificate as certificate
 from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
 
@@ -55,6 +55,10 @@ if not child:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 child = os.fork()
 if not child:
+    sys.exit(0)  # which has asked nobody
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+child = os.fork()
+if not child:
     warnings.simplefilter("always")
     del registry
     gc.collect()
@@ -96,7 +100,9 @@ with asyncio.Runner() as runner:
 
 @pytest.mark.parametrize("childs", ["same", "another"])
 def test_the_same_goes_for_a_loop_of_the_programs_own(served: ServedRegistry, childs: str) -> None:
-    assert run(ON_LOOPS, served.url, childs) == "[1]\n[1, 2]\n[3, 4]\n"
+    # By its address: the loop itself has no thread any more that looks a name up.
+    url = served.url.replace(NAME, ADDRESS)
+    assert run(ON_LOOPS, url, childs) == "[1]\n[1, 2]\n[3, 4]\n"
     assert served.script.connections == 2
 
 
@@ -172,6 +178,82 @@ thread.join()
 
 def test_a_child_may_remember_what_its_parent_was_about_to() -> None:
     assert run(WHILE_REMEMBERING) == "7\n0\n"
+
+
+WITHOUT_A_DESCRIPTOR = """
+import os, resource, sys
+from moldau.client.serdes import Schema
+from moldau.client.sync import SchemaRegistry
+
+settings = {"max_retries": 0, "http_read_timeout_ms": 20_000}
+registries = [SchemaRegistry(sys.argv[1], **settings) for _ in range(3)]
+for registry in registries:
+    registry.subjects()
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))
+held = []
+try:
+    while True:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+child = os.fork()
+if not child:
+    for each in held:
+        os.close(each)
+    for registry in registries:
+        registry.subjects()
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+for each in held:
+    os.close(each)
+for registry in registries:
+    registry.subjects()
+    registry.close()
+"""
+
+
+@pytest.mark.parametrize("first", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_a_fork_needs_no_descriptor(served: ServedRegistry, first: str) -> None:
+    assert run(first + WITHOUT_A_DESCRIPTOR, served.url) == ""
+    assert served.script.connections == 6
+
+
+WHILE_STARTING = """
+import os, signal, sys, threading
+from moldau.client.serdes import Schema
+from moldau.client.sync import SchemaRegistry
+from moldau.runtime.threaded import ThreadedRuntime
+
+starts = ThreadedRuntime.start
+starting, go_on = threading.Event(), threading.Event()
+
+def starts_late(self):
+    starting.set()
+    go_on.wait()
+    starts(self)
+
+ThreadedRuntime.start = starts_late
+registry = SchemaRegistry(sys.argv[1], max_retries=0)
+thread = threading.Thread(target=registry.register, args=("a", Schema('"string"')))
+thread.start()
+starting.wait()
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    ThreadedRuntime.start = starts
+    print(registry.register("b", Schema('"int"')), flush=True)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+go_on.set()
+thread.join()
+print(registry.register("a", Schema('"string"')))
+registry.close()
+"""
+
+
+def test_a_child_begins_while_another_thread_of_its_parent_does(served: ServedRegistry) -> None:
+    assert run(WHILE_STARTING, served.url) == "1\n0\n2\n"
 
 
 def test_what_was_dropped_does_not_hear_of_forks(served: ServedRegistry) -> None:

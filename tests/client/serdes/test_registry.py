@@ -99,6 +99,30 @@ def test_a_connection_serves_many_requests_and_is_made_again_when_it_was_closed(
             assert len(world.first.asked) == 4
 
 
+@pytest.mark.parametrize("latest", ["latest", -1])
+@pytest.mark.parametrize("trouble", ["hangs up", "refuses"])
+def test_one_version_is_deleted_however_often_it_is_asked_for(
+    latest: int | str, trouble: str
+) -> None:
+    async def main(registry: SchemaRegistry) -> list[int]:
+        for text in ('"string"', '"int"', '"long"', '"double"'):
+            await registry.register("t-value", Schema(text))
+        assert await registry.delete_version("t-value", latest) == 4
+        await registry.latest("t-value")
+        await registry.register("t-value", Schema('"bytes"'))
+        if trouble == "hangs up":
+            world.first.hang_up.extend([False, True])
+            with pytest.raises(RegistryError, match="Version 4 not found"):  # any more
+                await registry.delete_version("t-value", latest)
+        else:
+            world.first.refuse.extend([200, 503])
+            assert await registry.delete_version("t-value", latest) == 4
+        return world.first.subjects["t-value"]
+
+    with RegistryWorld() as world:
+        assert world.run_client(main, max_retries=2) == [1, 2, 3]
+
+
 def test_another_address_answers_when_one_does_not() -> None:
     async def main(registry: SchemaRegistry) -> int:
         first = await registry.register("t-value", TEXT)

@@ -32,8 +32,6 @@ class Guest:
 
     def close(self) -> None: ...
 
-    def forked(self) -> None: ...
-
 
 @contextmanager
 def entered() -> Iterator[LoopThread]:

@@ -232,6 +232,19 @@ def test_a_callback_that_ends_the_thread_leaves_nobody_waiting_for_ever(
     assert all("thread has ended" in each for each in told)
 
 
+@pytest.mark.parametrize("kind", ["Admin", "Producer"])
+def test_an_exit_function_may_close_a_client(bootstrap: str, kind: str) -> None:
+    program = """\
+    import atexit, sys
+    from moldau.client import sync
+
+    client = getattr(sync, sys.argv[2])(bootstrap_servers=sys.argv[1])
+    client.start()
+    atexit.register(client.close)
+    """
+    assert run(program, bootstrap, kind) == ""
+
+
 FORKS = """\
 import gc, os, sys
 from moldau.client.sync import Producer, WrongProcess
@@ -282,6 +295,43 @@ def test_after_a_fork_the_child_is_told_to_make_another_and_the_parent_goes_on(
         [b"before the fork", b"as well", b"from the child", b"after the fork"]
     )
     assert values[-1] == b"after the fork"
+
+
+FORKS_WHILE_STARTING = """\
+import os, signal, sys, threading
+from moldau.client.sync import Admin, WrongProcess
+
+starting, go_on = threading.Event(), threading.Event()
+begins = Admin._begin
+
+async def begins_late(self, runtime):
+    starting.set()
+    go_on.wait()
+    await begins(self, runtime)
+
+Admin._begin = begins_late
+starts, closed = Admin(bootstrap_servers=sys.argv[1]), Admin(bootstrap_servers=sys.argv[1])
+closed.close()
+thread = threading.Thread(target=starts.start)
+thread.start()
+starting.wait()
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    Admin._begin = begins
+    with starts:
+        print(starts.list_topics() is not None, starts.is_over, closed.is_over, flush=True)
+    sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+go_on.set()
+thread.join()
+starts.close()
+"""
+
+
+def test_a_child_may_start_what_another_thread_of_its_parent_was_starting(bootstrap: str) -> None:
+    by_name = bootstrap.replace("127.0.0.1", "localhost")
+    assert run(FORKS_WHILE_STARTING, by_name) == "True False True\n0\n"
 
 
 def test_a_pool_of_forked_processes_shares_one_producer_a_process(

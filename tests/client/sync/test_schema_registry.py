@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import ssl
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -20,9 +22,11 @@ from moldau.client.serdes import (
 )
 from moldau.client.serdes import settings as rows
 from moldau.client.sync import ClientClosed, Producer, SchemaRegistry, WrongThread
-from moldau.runtime.loop_thread import enter
+from moldau.client.sync.client import State
+from moldau.runtime.loop_thread import _PROCESS
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
-from tests.client.sync.test_processes import run
+from tests.client.sync.test_loop_thread import entered
+from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
 from tests.client.sync.test_producer import in_threads
 
 TEXT, NUMBER = Schema('"string"'), Schema('"int"')
@@ -70,8 +74,7 @@ def test_threads_share_one(served: ServedRegistry) -> None:
 
 
 def test_it_does_not_wait_on_the_clients_own_thread(served: ServedRegistry) -> None:
-    with SchemaRegistry(served.url, **ONCE) as registry:
-        thread = enter(registry)
+    with SchemaRegistry(served.url, **ONCE) as registry, entered() as thread:
 
         async def ask() -> None:
             for call in (registry.subjects, registry.close):
@@ -133,6 +136,78 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), other.subjects())
 
 def test_in_a_child_it_goes_on_and_one_that_was_closed_stays_closed(served: ServedRegistry) -> None:
     assert run(CLOSED_BEFORE, served.url) == "7 []\n"
+
+
+def test_one_that_is_being_closed_is_closed_in_a_child(served: ServedRegistry) -> None:
+    with SchemaRegistry(served.url, **ONCE) as registry:
+        registry._state = State.CLOSING
+        registry.forked()
+        with pytest.raises(ClientClosed):
+            registry.subjects()
+        registry._state, registry._thread = State.OPEN, _PROCESS.thread
+
+
+def test_one_that_nobody_has_any_more_is_collected_with_its_connection(
+    served: ServedRegistry,
+) -> None:
+    registry = SchemaRegistry(served.url, **ONCE)
+    registry.subjects()
+    before = len(_PROCESS.tenants)
+    collected = ref(registry)
+    del registry
+    gc.collect()
+    assert collected() is None
+    assert len(_PROCESS.tenants) == before - 1
+    assert served.script.ended.wait(20)
+
+
+def test_serdes_go_on_with_one_that_nobody_else_has(served: ServedRegistry) -> None:
+    registry = SchemaRegistry(served.url, **ONCE)
+    registry.subjects()
+    write = AvroSerializer(registry)
+    del registry
+    gc.collect()
+    waits: Any = write("text", PLACE)  # at first
+    with entered() as thread:
+        assert thread.call(waits)
+        assert served.script.connections == 1
+
+
+AT_EXIT = """
+import atexit, sys
+from moldau.client.sync import SchemaRegistry
+
+registry = SchemaRegistry(sys.argv[1], max_retries=0)
+first, used = sys.argv[2:]
+if first == "first":
+    atexit.register(registry.close)
+if used == "used":
+    registry.subjects()
+if first != "first":
+    atexit.register(registry.close)
+"""
+
+
+@pytest.mark.parametrize("first", ["first", "later"])
+@pytest.mark.parametrize("used", ["used", "unused"])
+@pytest.mark.parametrize("loop", ["", WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_an_exit_function_may_close_it(
+    served: ServedRegistry, first: str, used: str, loop: str
+) -> None:
+    assert run(loop + AT_EXIT, served.url, first, used) == ""
+
+
+def test_one_that_was_never_used_is_closed_without_a_thread(served: ServedRegistry) -> None:
+    with entered():
+        pass  # so there is none
+    registry = SchemaRegistry(served.url, **ONCE)
+    write = AvroSerializer(registry)
+    registry.close()
+    assert _PROCESS.thread is None
+    with pytest.raises(ClientClosed):
+        registry.subjects()
+    with pytest.raises(RegistryError, match="is closed"):
+        asyncio.run(write("text", PLACE))  # type: ignore[arg-type]
 
 
 def test_what_keeps_a_client_from_being_shared_is_named() -> None:

@@ -500,13 +500,22 @@ class ClassicMember(Membership):
         if is_current and code in _LOST_MEMBERSHIP:
             self._fall_out()
 
-    def may_commit_later(self, identity: Identity) -> bool:
-        """Whether a commit that was refused came between two generations, while the member goes
-        from the one to the other by itself (cooperative) and keeps what it has."""
-        is_on_its_way = self.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
-        is_same = bool(self.member_id) and identity.member_id == self.member_id
-        has_moved = self.identity != identity or is_on_its_way
-        return is_same and has_moved and not self._is_changing and not self._is_held
+    def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
+        """Whether a commit that was refused came between two generations, and the partition is
+        still the member's in the next one: it has a share in that by now, given up or not, or goes
+        on to it by itself (cooperative)."""
+        if identity.member_id != self.member_id or not self._has(where):
+            return False
+        return identity != self.identity or self._goes_on_by_itself
+
+    @property
+    def _goes_on_by_itself(self) -> bool:
+        """Whether its next share comes without its user. A change that is to be run before, and may
+        wait for the very commit, is the user's."""
+        if self._is_changing or not self.is_rebalancing:
+            return False
+        is_asked = self._asked is not None and self._asked.response is JoinGroupResponse
+        return self.state is not State.JOINING or is_asked or not self._is_held
 
     def _forget_membership(self) -> None:
         self.member_id = ""

@@ -390,9 +390,10 @@ class ConsumerMember(Membership):
         elif is_current and code is ErrorCode.STALE_MEMBER_EPOCH:
             self._next_heartbeat = 0.0
 
-    def may_commit_later(self, identity: Identity) -> bool:
+    def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
         """Its epoch may have moved on while the commit was under way."""
-        return self.state in _IN_GROUP and identity.member_id == self.member_id
+        is_same = self.state in _IN_GROUP and identity.member_id == self.member_id
+        return is_same and self._has(where)
 
     def _fail(self, error: KafkaError) -> None:
         hint = _HINTS.get(error.code, "")

@@ -182,7 +182,7 @@ class Member(Protocol):
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None: ...
 
-    def may_commit_later(self, identity: Identity) -> bool: ...
+    def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool: ...
 
 
 class Membership:
@@ -242,8 +242,19 @@ class Membership:
     def _is_giving_up(self) -> bool:
         """Whether the member must not leave yet: what is revoked can be committed as long as it is
         a member. Who closes has done that already."""
-        waiting = (*self._changes, *([self._running] if self._running else []))
-        return not self._is_closing and any(each.kind is Kind.REVOKED for each in waiting)
+        is_revoking = any(each.kind is Kind.REVOKED for each in self._unfinished)
+        return is_revoking and not self._is_closing
+
+    @property
+    def _unfinished(self) -> tuple[Change, ...]:
+        return (*self._changes, *([self._running] if self._running else []))
+
+    def _has(self, where: TopicPartition) -> bool:
+        """Whether the user was told that it is his, and nobody else may read it by now."""
+        is_lost = any(
+            each.kind is Kind.LOST and where in each.partitions for each in self._unfinished
+        )
+        return where in self.owned and not is_lost
 
     def _give_everything_up(self, *, is_closing: bool) -> None:
         self._is_closing |= is_closing

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from moldau.errors import ConfigError
+from moldau.runtime.forks import import_whole
 
 
 def need(module: str, extra: str) -> Any:
     """The library; ConfigError with the line that installs it where it is missing."""
     try:
-        return import_module(module)
+        return import_whole(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
         if missing.split(".")[0] != module.split(".")[0]:

@@ -13,13 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from moldau.client.common_settings import settings_in
 from moldau.client.world import closed, not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.runtime.loop_thread import Errands, LoopStopped, LoopThread, enter, leave, new_lock
+from moldau.runtime.forks import hear_of_forks, import_whole
+from moldau.runtime.loop_thread import (
+    Errands,
+    LoopStopped,
+    LoopThread,
+    Tenant,
+    check_may_wait,
+    enter,
+    leave,
+    new_lock,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -29,13 +39,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CODECS: Final = "moldau.protocol.codec"
+"""What the first request imports: not on the loop, while another thread may fork."""
+
 
 class WrongProcess(MoldauError):
     """A client was used in a process that was forked from the one that had started it."""
 
 
 class State(Enum):
-    """NEW -> OPEN -> CLOSING -> CLOSED; and FORKED, from any of them, in a child process.
+    """NEW -> OPEN -> CLOSING -> CLOSED; and in a child process FORKED, from OPEN and CLOSING.
 
     While it is closing it can still be called: a listener that hears of it may commit.
     """
@@ -65,6 +78,7 @@ class BlockingClient:
         self._state = State.NEW
         self._thread: LoopThread | None = None
         self._lock = new_lock()
+        hear_of_forks(self)
 
     @property
     def configuration(self) -> Configuration[Self]:
@@ -91,19 +105,22 @@ class BlockingClient:
     def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
         started."""
+        if self._state is State.NEW:
+            check_may_wait()  # before the lock, which a thread may hold that waits for this one
         with self._lock:
             if self._state is State.OPEN:
                 return
             if self._state is not State.NEW:
                 raise self._refusal()
-            thread = enter(self)
+            import_whole(_CODECS)
+            thread = enter(self._as_tenant())
             try:
                 thread.call(self._begin(thread.runtime))
                 self._thread = thread
                 self._state = State.OPEN
             finally:
                 if self._state is not State.OPEN:
-                    leave(self)
+                    leave(self._as_tenant())
 
     async def _begin(self, runtime: Runtime) -> None:
         """On the loop: makes the asyncio client anew and starts it."""
@@ -123,7 +140,7 @@ class BlockingClient:
         finally:
             self._state = State.CLOSED
             self._thread = None
-            leave(self)
+            leave(self._as_tenant())
 
     @property
     def is_forked(self) -> bool:
@@ -195,6 +212,10 @@ class BlockingClient:
 
     # What the loop's thread wants of its tenants
 
+    def _as_tenant(self) -> Tenant:
+        """Who needs the thread: always the same."""
+        return self
+
     def finish(self) -> None:
         """The program ends."""
 
@@ -203,10 +224,11 @@ class BlockingClient:
         raise AssertionError("each client has its own")
 
     def forked(self) -> None:
-        """This is another process, and other threads may have held the lock."""
+        """This is another process. Other threads may have held the lock."""
         self._lock = new_lock()
-        self._state = State.FORKED
         self._thread = None
+        if self._state in (State.OPEN, State.CLOSING):
+            self._state = State.FORKED
 
 
 async def _calling(function: Callable[[], T]) -> T:

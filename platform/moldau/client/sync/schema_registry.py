@@ -7,12 +7,13 @@
 
 Any number of threads may use one, and any number of serdes. Unlike the other blocking clients it
 connects when it is first asked, starts by itself, goes on in a child process after a fork (on
-connections of the child's own), and pickles.
+connections of the child's own), pickles, and is collected when nobody has it any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
@@ -20,7 +21,7 @@ from moldau.client.sync.client import State
 from moldau.client.sync.schema_registry_calls import SchemaRegistryCalls
 from moldau.config import Settings
 from moldau.runtime import Runtime
-from moldau.runtime.loop_thread import Errands
+from moldau.runtime.loop_thread import Errands, Tenant, WeakTenant, check_may_wait
 
 if TYPE_CHECKING:
     import ssl
@@ -43,6 +44,7 @@ class SchemaRegistry(SchemaRegistryCalls):
         """`settings` are an address, or settings by Confluent's names; `options` the same with
         underscores."""
         self._client = AsyncSchemaRegistry(settings, runtime=None, tls=tls, **options)
+        self._tenant = WeakTenant(self)
         super().__init__(self._client.given, {} if tls is None else {"tls": tls})
         self.settings = self._client.settings
 
@@ -62,25 +64,35 @@ class SchemaRegistry(SchemaRegistryCalls):
         salvage: Callable[[T], None] | None = None,
     ) -> T:
         if self._state is State.NEW:
-            self.start()
+            with ExitStack() as unless_started:
+                unless_started.callback(coroutine.close)
+                self.start()
+                unless_started.pop_all()
         return super()._call(coroutine, errands=errands, salvage=salvage)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections; who still waits hears of it. What never changes may be used on,
-        nothing is asked any more. May be called again."""
-        if self._thread is not None:
-            self._thread.check_may_wait()
-        if self._state is State.NEW:
-            self.start()  # serdes may have connected without it
+        """Closes the connections; who still waits hears of it. Nothing can be asked for any more;
+        serdes go on with the schemas that they know. May be called again."""
+        if self._state is not State.CLOSED:
+            check_may_wait()
+        with self._lock:
+            if self._state is State.NEW:
+                self._state = State.CLOSED
+                self._client._close_soon()  # serdes may have connected without it
         self._end(self._client.aclose())
 
+    def _as_tenant(self) -> Tenant:
+        return self._tenant
+
     def forked(self) -> None:
-        """This is another process, where it begins anew."""
+        """This is another process, where it begins anew, unless it was being closed."""
+        was_open = self._state is State.OPEN
         super().forked()
-        self._state = State.NEW
+        if self.is_forked:
+            self._state = State.NEW if was_open else State.CLOSED
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = self._client.__reduce__()

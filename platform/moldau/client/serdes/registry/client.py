@@ -109,6 +109,10 @@ class SchemaRegistry:
         nothing is asked any more. May be called again."""
         await self._registry.aclose()
 
+    def _close_soon(self) -> None:
+        """As `aclose`, in any thread and without waiting: for the client for threads."""
+        self._registry.close_soon()
+
     @property
     def asynchronous(self) -> SchemaRegistry:
         """This one."""
@@ -224,12 +228,15 @@ class SchemaRegistry:
             return known
 
         async def ask() -> RegisteredSchema:
-            path = f"/subjects/{quote(subject, safe='')}/versions/{LATEST}"
-            found = registered_of(await self._get(path))
+            found = await self._ask_latest(subject)
             self._latest.put(subject, (self._clock.monotonic(), found))
             return found
 
         return await self._registry.once(("latest", subject), ask)
+
+    async def _ask_latest(self, subject: str) -> RegisteredSchema:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{LATEST}"
+        return registered_of(await self._get(path))
 
     def known_latest(self, subject: str) -> RegisteredSchema | None:
         """As `latest`, of what is remembered."""
@@ -255,6 +262,8 @@ class SchemaRegistry:
         self, subject: str, version: int | str, *, permanent: bool = False
     ) -> int:
         """Deletes one version (or "latest"); gives its number."""
+        if str(version) in (LATEST, "-1"):  # by its number, or a second try deletes one more
+            version = (await self._ask_latest(subject)).version
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         body = await self._ask("DELETE", path, None, _set(permanent=permanent or None))
         self.forget()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import finalize
 
@@ -230,8 +230,9 @@ class _Branch:
 
     def forked(self) -> None:
         """In a child: nothing here is its own."""
-        for line in self._lines:
-            line.forked()
+        with ExitStack() as told:
+            for line in self._lines:
+                told.callback(line.forked)
 
 
 class Registry:
@@ -326,21 +327,31 @@ class Registry:
     async def aclose(self) -> None:
         """Closes the connections; who still waits hears of it. Those of other loops are closed by
         these, as soon as they run."""
-        with self._lock:
-            self.is_closed = True
-            others = dict(self._branches)
+        others = self._closing()
         here = others.pop(asyncio.get_running_loop(), None)
         _close_soon(others)
         if here is not None:
             await here.aclose()
 
+    def close_soon(self) -> None:
+        """As `aclose`, without waiting. From any thread."""
+        _close_soon(self._closing())
+
+    def _closing(self) -> _Branches:
+        """What there is to close, of which there will be no more."""
+        with self._lock:
+            self.is_closed = True
+            return dict(self._branches)
+
     def forked(self) -> None:
         """In a child: all that it has is the parent's, but for what it knows."""
         self._lock = new_lock()
-        for branch in self._branches.values():
-            branch.forked()
-            _LEFT_BEHIND.append(branch)
+        branches = list(self._branches.values())
         self._branches.clear()
+        _LEFT_BEHIND.extend(branches)
+        with ExitStack() as told:
+            for branch in branches:
+                told.callback(branch.forked)
 
 
 _Branches = dict[asyncio.AbstractEventLoop, _Branch]

@@ -1,0 +1,129 @@
+"""Host names, looked up without the event loop's own resolver.
+
+uvloop's works on threads of libuv. A process that has them cannot be forked: the child, to which
+they do not go, crashes when it ends. So the system's resolver is asked on a thread of Python's, as
+asyncio does it, and uvloop gets sockets that are connected or bound.
+
+Invariant: the addresses behind a name are tried in the resolver's order, one after the other; if
+all fail, the error is theirs, or one that tells all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+from contextlib import ExitStack
+from errno import EINPROGRESS, EINTR
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+_UNDER_WAY: Final = (EINPROGRESS, EINTR)
+
+
+class Found(NamedTuple):
+    """One address behind a name, as the resolver tells it."""
+
+    family: int
+    kind: int
+    protocol: int
+    canonical_name: str
+    address: Any
+
+    def socket(self) -> socket.socket:
+        """A new one that fits."""
+        return socket.socket(self.family, self.kind, self.protocol)
+
+
+def is_address(host: str) -> bool:
+    """Whether there is nothing to look up."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[Found]:
+    """What is behind a name; socket.gaierror. When a program ends its executors go before it: then
+    the loop itself waits for the resolver."""
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=flags)
+    try:
+        asked = asyncio.get_running_loop().run_in_executor(None, ask)
+    except RuntimeError:
+        found = ask()
+    else:
+        found = await asked
+    return [Found(*each) for each in found]
+
+
+async def connected(host: str, port: int) -> socket.socket:
+    """A socket that is connected to an address of this name; OSError."""
+    failures: list[OSError] = []
+    for found in await look_up(host, port):
+        try:
+            return await _connected_to(found)
+        except OSError as error:
+            failures.append(error)
+    if len({each.errno for each in failures}) == 1:
+        raise failures[0]
+    raise OSError(f"Multiple exceptions: {', '.join(map(str, failures))}")
+
+
+async def bound(host: str | None, port: int) -> list[socket.socket]:
+    """Sockets that are bound to the addresses of this name (None: all of this machine); OSError in
+    asyncio's words."""
+    error: OSError | None = None
+    with ExitStack() as unless_all_are_bound:
+        binding: list[socket.socket] = []
+        for found in dict.fromkeys(await look_up(host, port, flags=socket.AI_PASSIVE)):
+            try:
+                each = found.socket()
+            except OSError as failure:  # a family that this machine does not have
+                error = failure
+                continue
+            unless_all_are_bound.callback(each.close)
+            _bind(each, found)
+            binding.append(each)
+        if error is not None and not binding:
+            raise error
+        unless_all_are_bound.pop_all()
+        return binding
+
+
+def _bind(binding: socket.socket, found: Found) -> None:
+    binding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if found.family == socket.AF_INET6:
+        binding.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        binding.bind(found.address)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        said = f"error while attempting to bind on address {found.address!r}: {why}"
+        raise OSError(error.errno, said) from None
+
+
+async def _connected_to(found: Found) -> socket.socket:
+    connecting = found.socket()
+    with ExitStack() as unless_connected:
+        unless_connected.callback(connecting.close)
+        connecting.setblocking(False)
+        error = connecting.connect_ex(found.address)
+        if error in _UNDER_WAY:
+            await _writable(connecting)
+            error = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, os.strerror(error))
+        unless_connected.pop_all()
+    return connecting
+
+
+async def _writable(connecting: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(connecting, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(connecting)

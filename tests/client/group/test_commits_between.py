@@ -1,0 +1,152 @@
+"""A commit that the coordinator refused, for it came between two generations: whether the member
+may send it again in the next one, which it does only with what is its own all the while."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.client.group.classic import ClassicMember, State
+from moldau.client.group.member import Kind, Wanted
+from moldau.client.group.subscription_bytes import encode_assignment
+from moldau.client.metadata import TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.heartbeat import HeartbeatResponse
+from moldau.protocol.messages.sync_group import SyncGroupResponse
+from tests.client.group.test_members import (
+    T0,
+    T1,
+    asked,
+    change,
+    classic,
+    cooperative,
+    joined,
+    settle,
+    shared_again,
+)
+
+NEVER_HIS = TopicPartition("t", 7)
+
+
+def hears_of_a_rebalance(member: ClassicMember, now: float = 1.5) -> None:
+    """Its next sign of life is answered so."""
+    member.on_poll(now)
+    asked(member, now)
+    member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now)
+
+
+def test_on_its_way_from_one_generation_to_the_next() -> None:
+    member = cooperative()
+    before = member.identity
+    hears_of_a_rebalance(member)
+    assert member.may_commit_later(before, T0)
+    seen = []
+    for step in (
+        lambda: asked(member, 1.5),
+        lambda: member.on_answer(joined(2, protocol="cooperative-sticky"), 1.5),
+        lambda: member.on_topics({"t": [frozenset()] * 2}, 1.5),
+        lambda: asked(member, 1.5),
+    ):
+        step()
+        seen.append(member.state)
+        assert member.may_commit_later(before, T0)
+        assert not member.may_commit_later(before, NEVER_HIS)
+    assert seen == [State.JOINING, State.ASSIGNING, State.SYNCING, State.SYNCING]
+    assert member.identity == before, "its user has not heard of another generation"
+
+
+def test_what_the_next_generation_takes_from_it_until_its_user_has_given_it_up() -> None:
+    member = cooperative()
+    before = member.identity
+    shared_again(member, generation=2)
+    assert (member.state, member.identity == before) == (State.STABLE, False)
+    member.on_poll(1.6)
+    revoking = member.begin_change()
+    assert revoking is not None
+    assert (revoking.kind, revoking.partitions) == (Kind.REVOKED, (T0,))
+    assert [member.may_commit_later(before, where) for where in (T0, T1)] == [True, True]
+    member.end_change(1.6)
+    assert [member.may_commit_later(before, where) for where in (T0, T1)] == [False, True]
+
+
+def test_not_what_others_may_have_by_now_though_its_user_has_not_heard_of_it() -> None:
+    """1. A commit is under way, 2. there is another generation, in which it keeps what it has,
+    3. it misses one, in which somebody else may have got t-0, 4. the commit is refused."""
+    member = cooperative()
+    before = member.identity
+    shared_again(member, generation=2, share=(T0, T1))
+    assert change(member, 1.6) == (Kind.ASSIGNED, ())
+    shared_again(member, generation=4, now=3.0)
+    seen = [member.may_commit_later(before, T0)]
+    member.on_poll(3.1)
+    losing = member.begin_change()
+    assert losing is not None
+    assert (losing.kind, losing.partitions) == (Kind.LOST, (T0,))
+    seen.append(member.may_commit_later(before, T0))
+    member.end_change(3.1)
+    seen.append(member.may_commit_later(before, T0))
+    assert seen == [False, False, False]
+    assert member.may_commit_later(before, T1)
+
+
+def test_not_while_its_user_has_to_give_up_what_it_owns_first() -> None:
+    """Who waited then for the next generation would wait for himself: the revocation waits for the
+    commits."""
+    member = classic()
+    settle(member)
+    before = member.identity
+    hears_of_a_rebalance(member)
+    assert member.ready(1.5).ask is None
+    assert member.state is State.JOINING
+    assert not member.may_commit_later(before, T0)
+    assert change(member, 1.5) == (Kind.REVOKED, (T0, T1))
+    assert not member.may_commit_later(before, T0), "nor afterwards"
+
+
+@pytest.mark.parametrize("has_asked", [True, False])
+def test_not_when_it_is_about_to_leave_unless_it_has_asked_for_the_next_one(
+    has_asked: bool,
+) -> None:
+    member = cooperative()
+    before = member.identity
+    hears_of_a_rebalance(member)
+    if has_asked:
+        asked(member, 1.5)
+    member.hold()
+    assert member.may_commit_later(before, T0) is has_asked
+    if has_asked:
+        member.on_answer(joined(2, protocol="cooperative-sticky"), 1.5)
+        assert member.may_commit_later(before, T0)
+
+
+def test_not_in_the_generation_that_refused_it() -> None:
+    """Nothing comes after it that is under way: the commit would be sent and refused for ever."""
+    member = cooperative()
+    assert not member.may_commit_later(member.identity, T0)
+
+
+def test_not_as_somebody_else() -> None:
+    member = cooperative()
+    before = member.identity
+    member.on_commit_refused(before, ErrorCode.ILLEGAL_GENERATION)
+    assert not member.may_commit_later(before, T0), "it is nobody"
+    assert change(member, 1.0) == (Kind.LOST, (T0, T1))
+    member.on_poll(1.0)
+    asked(member, 1.0)
+    member.on_answer(joined(5, protocol="cooperative-sticky"), 1.0)
+    member.on_topics({"t": [frozenset()] * 2}, 1.0)
+    asked(member, 1.0)
+    share = encode_assignment([T0, T1])
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=share), 1.0)
+    assert change(member, 1.0) == (Kind.ASSIGNED, (T0, T1))
+    assert not member.may_commit_later(before._replace(member_id="another"), T0)
+
+
+def test_not_of_a_topic_that_is_not_wanted_any_more() -> None:
+    member = cooperative()
+    before = member.identity
+    hears_of_a_rebalance(member)
+    member.subscribe(Wanted(frozenset(["another"])))
+    member.ready(1.5)
+    assert not member.may_commit_later(before, T0)
+    assert change(member, 1.5) == (Kind.REVOKED, (T0, T1))
+    assert not member.may_commit_later(before, T0)
