@@ -177,6 +177,7 @@ class Consumer(ConsumerPositions):
             self._cluster.awaits_topics = True
             self._group = ConsumerGroup(runtime, self._cluster, settings, GroupsReader(self))
             self._fetcher.committed = self._group.look_up
+            self._fetcher.being_committed = self._group.being_committed
         self._is_closing = self._is_closed = False
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
@@ -414,7 +415,7 @@ class Consumer(ConsumerPositions):
             if refusal is not None:
                 raise refusal
             found = await self._found(max_records)
-            if found or not has_fetched:
+            if found or self._fetcher.is_overdue or not has_fetched:
                 self._fetcher.soon()
             has_fetched = False
             left = deadline - self._clock.monotonic()
@@ -440,9 +441,10 @@ class Consumer(ConsumerPositions):
             self._metrics.consumed(parts, emptied)
             makes_room = bool(emptied)
             emptied.clear()
+            if parts or makes_room:
+                self._fetcher.taken(makes_room=makes_room)
             if not parts:
                 return parts
-            self._fetcher.taken(makes_room=makes_room)
             seen = self._interceptors.consumed(parts)
             if seen:
                 return seen

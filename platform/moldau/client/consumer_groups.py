@@ -112,8 +112,8 @@ class ConsumerGroup:
         self._last_commit: asyncio.Task[None] | None = None
         self._all_committed: asyncio.Future[None] | None = None
         """Ends with the last of the commits that were begun."""
-        self._under_way: dict[asyncio.Task[None], KeysView[TopicPartition]] = {}
-        """Commits, and what they are of."""
+        self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
+        """Commits, what they are of, and until when one waits for them who looks that up."""
         self._request_s = settings[rows.request_timeout_ms] / 1000
         self._failure: KafkaError | None = None
         self._rebalance_s = (
@@ -325,11 +325,11 @@ class ConsumerGroup:
         timeout_s: float | None = None,
     ) -> asyncio.Task[None]:
         task = self._runtime.spawn(
-            self._commit(offsets, ids, self._all_committed, timeout_s),
+            self._commit(offsets, ids, self._given_up(offsets), self._all_committed, timeout_s),
             name="commit offsets",
             reported=False,
         )
-        self._under_way[task] = offsets.keys()
+        self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
         task.add_done_callback(self._ended)
         self._last_commit = task
         self._all_committed = _both(self._all_committed, task)
@@ -337,12 +337,14 @@ class ConsumerGroup:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._under_way[task]
+        self._reader.commit_ended()
         _look_at(task)
 
     async def _commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
+        is_given_up: Callable[[TopicPartition], bool],
         before: asyncio.Future[None] | None,
         timeout_s: float | None = None,
     ) -> None:
@@ -360,9 +362,16 @@ class ConsumerGroup:
             left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
         if offsets:
             began = self._clock.monotonic()
-            storing = self._offsets.commit(offsets, ids, timeout_s=left_s)
+            storing = self._offsets.commit(offsets, ids, is_given_up, timeout_s=left_s)
             await self._told_of(storing, offsets)
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
+
+    def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
+        """Tells of each of these whether it was given up since now, even if it has come back. Who
+        is in no group any more commits as nobody, which a coordinator takes only while the group
+        has no members."""
+        now = {where: self._member.tenure(where) for where in partitions}
+        return lambda where: self._is_subscribed and self._member.tenure(where) != now[where]
 
     def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
@@ -452,13 +461,14 @@ class ConsumerGroup:
     async def look_up(
         self, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
-        """As `committed`, asked once; what the coordinator refuses is that partition's alone. What
-        was to be committed of them before is waited for as long as for an answer: who began before
-        it would read again what the user is done with."""
-        before = [task for task, of in self._under_way.items() if not of.isdisjoint(partitions)]
-        if before:
-            await asyncio.wait(before, timeout=self._request_s)
+        """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
         return await self._offsets.look_up(partitions, require_stable=True)
+
+    def being_committed(self, where: TopicPartition) -> float:
+        """Until when nobody should look up what is committed of it: a commit of it is under way,
+        and who begins before it reads again what the user is done with. It is waited for as long as
+        for an answer, by the clock."""
+        return max((until for of, until in self._under_way.values() if where in of), default=0.0)
 
     # The end
 
@@ -494,7 +504,9 @@ class ConsumerGroup:
         offsets = self._without_the_gone(self._reader.consumed())
         ids = self._reader.topic_ids(offsets)
         try:
-            await self._commit(offsets, ids, self._all_committed, timeout_s)
+            await self._commit(
+                offsets, ids, self._given_up(offsets), self._all_committed, timeout_s
+            )
         except KafkaError as error:
             self._note_failure(error, ids)
         except asyncio.CancelledError:

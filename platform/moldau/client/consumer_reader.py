@@ -34,6 +34,10 @@ class GroupsReader:
         """A poll has something to do."""
         self._consumer._fetcher.news.set()
 
+    def commit_ended(self) -> None:
+        """Who waits for that may go on."""
+        self._consumer._fetcher.commit_ended()
+
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""
         return self._consumer.consumed()

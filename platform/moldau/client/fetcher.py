@@ -61,6 +61,8 @@ class Fetcher:
         """Set when a poll may have something to give."""
         self.committed: Committed | None = None
         """How the group's offsets are asked for, where there is a group."""
+        self.being_committed: Callable[[TopicPartition], float] = lambda _: 0.0
+        """Until when (by the clock) they are not to be asked for, unless `commit_ended` before."""
         self.is_committed_only = settings[rows.isolation_level] == "read_committed"
         self._runtime = runtime
         self._clock = runtime.clock
@@ -72,10 +74,12 @@ class Fetcher:
         # Brokers that had nothing new of the partitions which had room for more.
         self._had_nothing: set[int] = set()
         self._looking: dict[tuple[State, int], asyncio.Task[None]] = {}
+        self._held_until: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.Handle | None = None
         self._is_awaited = False
-        self._is_overdue = False
+        self.is_overdue = False
+        """Whether there is something to fetch since the last look at that."""
         self._is_closed = False
         self._room = FetchRoom(
             settings[rows.buffer_memory_of_consumer],
@@ -107,18 +111,23 @@ class Fetcher:
     def taken(self, *, makes_room: bool) -> None:
         """Something was given out: there may be room again."""
         self._had_nothing.clear()
-        self._is_overdue |= makes_room
+        self.is_overdue |= makes_room
 
     def soon(self) -> None:
         """Something has changed: looks at what is to be fetched when this turn of the loop ends."""
         if self._due is None and not self._is_closed:
             self._due = asyncio.get_running_loop().call_soon(self._fetch)
 
+    def commit_ended(self) -> None:
+        """A partition may have waited for that."""
+        if self._held_until is not None:
+            self.soon()
+
     def catch_up(self) -> bool:
         """A poll begins: makes the fetch that was put behind the poll before, and says whether
         there was one. The turn in which it was to be made does not end while polls give what lies
         here, which never suspends."""
-        is_overdue = self._is_overdue
+        is_overdue = self.is_overdue
         if is_overdue:
             self._fetch()
         return is_overdue
@@ -130,7 +139,7 @@ class Fetcher:
         if self._due is not None:
             self._due.cancel()
             self._due = None
-        self._is_overdue = False
+        self.is_overdue = False
         if self._is_closed:
             return
         now = self._clock.monotonic()
@@ -172,7 +181,8 @@ class Fetcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        wake = self._positions.next_wake(now)
+        wakes = (self._positions.next_wake(now), self._held_until)
+        wake = min((each for each in wakes if each is not None), default=None)
         if wake is not None:
             delay = max(_SHORTEST_WAIT_S, wake - now)
             self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
@@ -260,7 +270,7 @@ class Fetcher:
                 self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
         self.news.set()
         if self._is_awaited or isinstance(answer, KafkaError):
-            self._is_overdue = True  # who waits gets his records first
+            self.is_overdue = True  # who waits gets his records first
             self.soon()
         else:
             self._fetch()
@@ -274,7 +284,8 @@ class Fetcher:
             # has its name now, and is read and committed from there.
             led = self._led(self._positions.waiting(State.COMMITTED, now)).values()
             known = [each for chosen in led for each in chosen]
-            self._look((State.COMMITTED, NO_LEADER), known, self._look_committed_up)
+            ready = self._without_held(known, now)
+            self._look((State.COMMITTED, NO_LEADER), ready, self._look_committed_up)
         wanted = self._positions.to_look_up(now, self._clock.wall_ms())
         unknown = [self._positions.require(where) for where in wanted]
         self._look_at_leaders(
@@ -284,6 +295,12 @@ class Fetcher:
         self._look_at_leaders(
             State.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
         )
+
+    def _without_held(self, waiting: list[Position], now: float) -> list[Position]:
+        """Those of which nothing is being committed."""
+        held = [until for each in waiting if (until := self.being_committed(each.where)) > now]
+        self._held_until = min(held, default=None)
+        return [each for each in waiting if self.being_committed(each.where) <= now]
 
     def _look_at_leaders(
         self, state: State, waiting: list[Position], at: Callable[[int], Find]

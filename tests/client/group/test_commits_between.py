@@ -13,6 +13,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
 from tests.client.group.test_members import (
+    NEW,
     T0,
     T1,
     asked,
@@ -20,8 +21,10 @@ from tests.client.group.test_members import (
     classic,
     cooperative,
     joined,
+    modern,
     settle,
     shared_again,
+    told,
 )
 
 NEVER_HIS = TopicPartition("t", 7)
@@ -149,4 +152,45 @@ def test_not_of_a_topic_that_is_not_wanted_any_more() -> None:
     member.ready(1.5)
     assert not member.may_commit_later(before, T0)
     assert change(member, 1.5) == (Kind.REVOKED, (T0, T1))
+    assert not member.may_commit_later(before, T0)
+
+
+def test_a_tenure_lasts_as_long_as_a_partition_is_the_users_without_a_break() -> None:
+    member = cooperative()
+    first = [member.tenure(where) for where in (T0, T1)]
+    assert None not in first
+    shared_again(member, generation=2)
+    member.on_poll(1.6)
+    assert member.begin_change() is not None
+    assert [member.tenure(where) for where in (T0, T1)] == first, "while it is being revoked"
+    member.end_change(1.6)
+    assert [member.tenure(where) for where in (T0, T1)] == [None, first[1]]
+    assert change(member, 1.6) == (Kind.ASSIGNED, ())
+
+    member.on_poll(1.7)
+    asked(member, 1.7)
+    member.on_answer(joined(3, protocol="cooperative-sticky"), 1.7)
+    member.on_topics({"t": [frozenset()] * 2}, 1.7)
+    asked(member, 1.7)
+    share = encode_assignment([T0, T1])
+    member.on_answer(SyncGroupResponse(error_code=0, assignment=share), 1.7)
+    assert change(member, 1.7) == (Kind.ASSIGNED, (T0,))
+    again = [member.tenure(where) for where in (T0, T1)]
+    assert again[1] == first[1]
+    assert again[0] not in (None, first[0])
+
+
+def test_by_the_newer_protocol_too_only_what_is_its_own() -> None:
+    """A topic that was made again has its name, and is another one."""
+    member = modern()
+    before = member.identity
+    assert member.may_commit_later(before, T0)
+    assert not member.may_commit_later(before, NEVER_HIS)
+    asked(member, 1.0)
+    member.on_answer(told(3, {NEW: [0, 1]}), 1.0)
+    member.on_names({NEW: "t"}, 1.0)
+    member.on_poll(1.0)
+    losing = member.begin_change()
+    assert losing is not None
+    assert (losing.kind, losing.partitions) == (Kind.LOST, (T0, T1))
     assert not member.may_commit_later(before, T0)

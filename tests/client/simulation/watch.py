@@ -227,7 +227,7 @@ class Watch:
 
     def _on_commit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         async def seen(
-            offsets: GroupOffsets, left: dict[TopicPartition, Any], ids: Mapping[str, Uuid]
+            offsets: GroupOffsets, left: dict[TopicPartition, Any], *grounds: Any
         ) -> None:
             group = self.truth.groups[offsets._coordinator.group_id]
             tried = {where: each.offset for where, each in left.items()}
@@ -235,7 +235,7 @@ class Watch:
             for where, offset in tried.items():
                 group.unanswered[where][offset] += 1
             try:
-                await original(offsets, left, ids)
+                await original(offsets, left, *grounds)
             except KafkaError as error:
                 if error.code in REFUSED:
                     for where in left:

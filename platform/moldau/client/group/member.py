@@ -184,6 +184,8 @@ class Member(Protocol):
 
     def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool: ...
 
+    def tenure(self, where: TopicPartition) -> int | None: ...
+
 
 class Membership:
     """The part of a core that does not depend on the protocol."""
@@ -202,6 +204,8 @@ class Membership:
         self._failures = 0
         self._not_before = 0.0
         self._error: KafkaError | BadData | None = None
+        self._tenures: dict[TopicPartition, int] = {}
+        self._tenures_begun = 0
         self.notices: list[MoldauError] = []
         """What the shell shall log, and forget then."""
         self.left_for: str | None = None
@@ -224,7 +228,15 @@ class Membership:
         """It was run."""
         assert self._running is not None, "no change has begun"
         self.owned, self._running = self._running.owned, None
+        self._tenures_begun += 1
+        known, new = self._tenures, self._tenures_begun
+        self._tenures = {where: known.get(where, new) for where in self.owned}
         self._changed(now)
+
+    def tenure(self, where: TopicPartition) -> int | None:
+        """The same as long as the partition is the user's without a break: another one when it went
+        away and came back, None while it is not his."""
+        return self._tenures.get(where)
 
     def _changed(self, now: float) -> None:
         """What follows from it."""

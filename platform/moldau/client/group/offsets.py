@@ -2,7 +2,8 @@
 
 Invariants: an offset is reported as committed only when the coordinator has said so; what cannot be
 committed any more, since the member is none or another one, is told with the settings that bring
-that about. It is tried again only while the member goes on to a newer epoch with that partition.
+that about. It is tried again, also under a newer epoch, only as long as the partition is the
+member's without a break: once others may have read on, what was begun before would undo theirs.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ _REASONS: Final[Mapping[ErrorCode, str]] = {
 }
 
 
+_GIVEN_UP: Final = (
+    "not committed: the partition was given up before the coordinator had answered, and others may "
+    "have gone on with it; what was read of it since its last commit is read again"
+)
 _TOPIC_IS_GONE: Final = "not committed: the topic was deleted; one of its name is another one"
 _OUTDATED: Final = frozenset(
     (
@@ -100,21 +105,26 @@ class GroupOffsets:
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
+        is_given_up: Callable[[TopicPartition], bool],
         *,
         timeout_s: float | None = None,
     ) -> None:
         """Returns when all are stored; KafkaError names the first one that cannot be. `ids` are
-        those of the topics that the offsets are of, which may not be there any more."""
+        those of the topics that the offsets are of, which may not be there any more. What is given
+        up since is not tried any more."""
         left = dict(offsets)
 
         async def attempt() -> None:
             if left:
-                await self._commit_once(left, ids)
+                await self._commit_once(left, ids, is_given_up)
 
         await self._cluster.retry(attempt, timeout_s=timeout_s)
 
     async def _commit_once(
-        self, left: dict[TopicPartition, OffsetAndMetadata], known: Mapping[TopicPartition, Uuid]
+        self,
+        left: dict[TopicPartition, OffsetAndMetadata],
+        known: Mapping[TopicPartition, Uuid],
+        is_given_up: Callable[[TopicPartition], bool],
     ) -> None:
         """Takes out of `left` what is stored. What has an id goes by it where the broker takes
         that: another partition that has none does not take it back to its name."""
@@ -130,9 +140,9 @@ class GroupOffsets:
             else:
                 by_name[where] = each
         if by_id:
-            problems += await self._commit_some(by_id, left, known)
+            problems += await self._commit_some(by_id, left, known, is_given_up)
         if by_name:
-            problems += await self._commit_some(by_name, left, None)
+            problems += await self._commit_some(by_name, left, None, is_given_up)
         fatal = [each for each in problems if not each.retriable]
         if problems:
             raise (fatal or problems)[0]
@@ -142,15 +152,20 @@ class GroupOffsets:
         chosen: Mapping[TopicPartition, OffsetAndMetadata],
         left: dict[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid] | None,
+        is_given_up: Callable[[TopicPartition], bool],
     ) -> list[KafkaError]:
         """One request, by ids or by names: what it was refused with."""
+        given_up = [where for where in chosen if is_given_up(where)]
+        problems = [self._given_up(where, chosen[where].offset) for where in given_up]
+        chosen = {where: each for where, each in chosen.items() if where not in given_up}
+        if not chosen:
+            return problems
         member = self._identity()
         answer = await self._coordinator.call(
             commit_request(self._coordinator.group_id, member, chosen, ids),
             OffsetCommitResponse,
             at_most=None if ids else NEWEST_WITH_NAMES,
         )
-        problems = []
         for where, code in commit_codes(answer, ids).items():
             if not code:
                 left.pop(where, None)
@@ -161,6 +176,16 @@ class GroupOffsets:
                     problem = _Never(problem.code, _TOPIC_IS_GONE, **problem.context)
                 problems.append(problem)
         return problems
+
+    def _given_up(self, where: TopicPartition, offset: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.ILLEGAL_GENERATION,
+            _GIVEN_UP,
+            group=self._coordinator.group_id,
+            topic=where.topic,
+            partition=where.partition,
+            offset=offset,
+        )
 
     def _stale(self, where: TopicPartition, offset: int, known: Uuid) -> KafkaError | None:
         """What keeps an offset of that topic from being committed under its name alone: nobody
