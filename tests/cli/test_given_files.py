@@ -10,6 +10,7 @@ import pytest
 
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
+from tests.runtime.pipes import filled_pipe
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,22 @@ def test_a_byte_order_mark_is_no_part_of_a_topics_name(shell: Shell, tmp_path: P
     text = file.read_text(encoding="utf-8")
     from_stdin = shell.good("group", "reset", "g", "--from-file", "-", source=text)
     assert from_stdin.out == from_file.out
+
+
+def test_a_file_that_names_controllers_is_not_taken_for_one_without_servers(
+    shell: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "admin.properties"
+    file.write_text("bootstrap.controllers=localhost:9093\n")
+    done = shell("topic", "list", "--command-config", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("moldau: bootstrap.controllers: controllers are not asked directly")
+
+
+def test_pipes_are_as_good_as_files(shell: Shell) -> None:
+    with filled_pipe(b"client.id=me\n") as settings, filled_pipe(b"orders,0,1\n") as offsets:
+        words = ("group", "reset", "g", "--command-config", settings, "--from-file", offsets)
+        assert shell.good(*words).rows[0][:5] == ["g", "orders", "0", "-", "1"]
 
 
 def test_offsets_that_are_not_utf_8_are_refused(shell: Shell, tmp_path: Path) -> None:

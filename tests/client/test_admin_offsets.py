@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
 from moldau.client import Admin, ErrorCode, NewTopic, OffsetsNotStored, TopicPartition
+from moldau.client import settings as rows
+from moldau.client.absence import NotThere
+from moldau.client.offsets import EARLIEST, LATEST
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
@@ -49,7 +53,7 @@ def test_a_partition_that_there_is_not_is_told_at_once_beside_what_was_stored() 
             "partition": 0,
             "stored": ["a-0", "a-1"],
         }
-        assert [each for each, why in error.results.items() if why is None] == [A0, A1]
+        assert assert_type(error.stored, list[TopicPartition]) == [A0, A1]
         refused = {where: why for where, why in error.results.items() if why is not None}
         assert {where: why.context for where, why in refused.items()} == {
             GONE: {"group": "g", "topic": "gone", "partition": 0},
@@ -75,7 +79,36 @@ def test_the_error_travels_whole() -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (type(again), again.code, again.context) == (type(error), error.code, error.context)
     assert again.results[A0] is None
+    assert again.stored == [A0]
     assert str(again.results[GONE]) == str(why)
+
+
+LATER = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+NEVER = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+NO_SUCH_TOPIC = NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@pytest.mark.parametrize(
+    ("results", "is_retriable"),
+    [
+        ({A0: LATER}, True),
+        ({A0: None, A1: LATER}, True),
+        ({A0: NEVER}, False),
+        ({A0: LATER, A1: NEVER}, False),
+        ({A0: NO_SUCH_TOPIC, A1: LATER}, False),
+        ({A0: None, A1: NO_SUCH_TOPIC}, False),
+    ],
+)
+def test_it_is_retriable_if_all_that_failed_is(
+    results: dict[TopicPartition, KafkaError | None], is_retriable: bool
+) -> None:
+    first = next(error for error in results.values() if error is not None)
+    assert OffsetsNotStored(first.code, results=results).retriable is is_retriable
+
+
+def test_without_results_its_code_says_whether_it_is_retriable() -> None:
+    assert OffsetsNotStored(LATER.code).retriable
+    assert not OffsetsNotStored(NEVER.code).retriable
 
 
 def altered(world: ClientWorld, codes: list[dict[TopicPartition, int]]) -> Any:
@@ -140,3 +173,45 @@ def test_members_are_told_of_and_nothing_is_stored() -> None:
     assert error.reason.startswith("the group has members")
     assert error.context["stored"] == []
     assert set(error.results) == {A0, A1}
+
+
+# Where logs begin and end
+
+
+def test_ends_of_a_topic_that_there_is_not_are_told_at_once() -> None:
+    async def main(admin: Admin, runtime: Runtime) -> None:
+        begun = runtime.clock.monotonic()
+        with pytest.raises(KafkaError) as caught:
+            await admin.list_offsets({A0: LATEST, GONE: LATEST})
+        assert runtime.clock.monotonic() - begun < 1.0
+        error = caught.value
+        assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert error.context["topic"] == "gone"
+        assert not error.retriable
+
+    on_a_broker(main)
+
+
+def test_so_is_one_that_was_deleted_since_it_was_seen() -> None:
+    async def main(admin: Admin, runtime: Runtime) -> None:
+        assert set(await admin.list_offsets({A0: LATEST})) == {A0}
+        bootstrap = ",".join(map(str, admin.settings[rows.bootstrap_servers]))
+        async with Admin(bootstrap_servers=bootstrap, runtime=runtime) as other:
+            await other.delete_topic("a")
+        begun = runtime.clock.monotonic()
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await admin.list_offsets({A0: LATEST})
+        assert runtime.clock.monotonic() - begun < 1.0
+
+    on_a_broker(main)
+
+
+def test_a_partition_that_its_topic_may_yet_get_is_waited_for() -> None:
+    async def main(admin: Admin, runtime: Runtime) -> None:
+        ends = asyncio.ensure_future(admin.list_offsets({A9: EARLIEST}))
+        await asyncio.sleep(5)
+        assert not ends.done()
+        await admin.create_partitions("a", 10)
+        assert (await ends)[A9].offset == 0
+
+    on_a_broker(main)

@@ -269,9 +269,7 @@ def test_a_producer_does_not_go_on_asking_for_a_topic_that_a_send_named_in_vain(
 
 def test_an_admin_does_not_go_on_asking_for_a_topic_that_a_call_named_in_vain() -> None:
     async def main(runtime: Runtime) -> None:
-        async with Admin(
-            runtime=runtime, bootstrap_servers=BOOTSTRAP, default_api_timeout_ms=3_000
-        ) as admin:
+        async with Admin(runtime=runtime, bootstrap_servers=BOOTSTRAP) as admin:
             with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
                 await admin.list_offsets({TopicPartition("typo", 0): LATEST})
             before.append(len(asked_about(world, "typo")))
@@ -280,7 +278,7 @@ def test_an_admin_does_not_go_on_asking_for_a_topic_that_a_call_named_in_vain() 
     before: list[int] = []
     with ClientWorld() as world:
         world.run_client(main)
-        assert before[0] >= 2, "it was tried for default.api.timeout.ms"
+        assert before[0] >= 1
         assert len(asked_about(world, "typo")) <= before[0] + 1
 
 

@@ -33,7 +33,7 @@ async def read_for(reader: Consumer, clock: Any, seconds: float) -> Seen:
 
 async def read_ten(reader: Consumer) -> None:
     """Five of each partition."""
-    seen = set()
+    seen = set[int]()
     while len(seen) < 2:
         seen |= {part.partition for part in await reader.poll(1.0)}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from moldau.client import Consumer, ConsumerInterceptor, PartitionRecords, TopicPartition
+from moldau.client.consumer_interceptors import Interceptors
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer, fill, read_all
@@ -35,6 +36,9 @@ class Counts(ConsumerInterceptor):
 
     def close(self) -> None:
         self.closed += 1
+
+
+SHARED: Final = Counts()
 
 
 class Raises(ConsumerInterceptor):
@@ -187,3 +191,23 @@ def test_what_is_no_interceptor_is_refused_with_the_settings_name(given: Any) ->
 
     with ClientWorld() as world:
         assert world.run_client(main).context["setting"] == "interceptor.classes"
+
+
+def test_two_consumers_that_are_given_a_name_have_one_each() -> None:
+    MADE.clear()
+    first, second = (Interceptors([f"{__name__}.Counts"]) for _ in range(2))
+    first.close()
+    assert [each.closed for each in MADE] == [1, 0]
+    second.close()
+    assert [each.closed for each in MADE] == [1, 1]
+
+
+def test_the_name_of_an_object_that_consumers_would_share_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no class: clients of that name would share it") as error:
+        Interceptors([f"{__name__}.SHARED"])
+    assert error.value.context == {
+        "setting": "interceptor.classes",
+        "name": f"{__name__}.SHARED",
+        "type": "Counts",
+    }
+    Interceptors([SHARED]).close()  # the object itself may be given

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from moldau.client import Producer, Sent
 from moldau.client.delivery import Delivery
 from moldau.client.metadata import Topic
+from moldau.client.pipeline import load_interceptors
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import Place, SerializationFailed
 from moldau.client.sync.shared_producer import SharedProducer
@@ -231,7 +232,18 @@ def test_interceptors_see_records_in_their_order_before_they_are_serialized(
         assert f"Bad.{what} failed" in caplog.text
 
 
-@pytest.mark.parametrize("given", [[object()], ["no.such.Thing"], [f"{__name__}.producer"]])
+NOTING: Final = Noting("shared")
+
+
+def test_two_producers_that_are_given_a_name_have_one_each() -> None:
+    first, second = (load_interceptors([f"{__name__}.Bad"]) for _ in range(2))
+    assert first[0] is not second[0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[object()], ["no.such.Thing"], [f"{__name__}.producer"], [f"{__name__}.NOTING"]],
+)
 def test_what_is_no_interceptor_is_refused_at_the_start(given: list[Any]) -> None:
     async def main(runtime: Runtime) -> ConfigError:
         sender = producer(runtime, interceptor_classes=given)

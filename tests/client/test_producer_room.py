@@ -269,3 +269,145 @@ def test_who_waits_for_room_hears_of_the_close() -> None:
         (log,) = world.cluster.add_topic("t", [1])
         world.run_client(main)
         assert log.values() == [b"x"]
+
+
+# What does not fit beside the others
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+@pytest.mark.parametrize("batch_size", [200, 16_384])
+def test_no_more_is_held_than_buffer_memory_whatever_batch_size_says(
+    batch_size: int, is_many: bool
+) -> None:
+    held = 0
+
+    async def main(runtime: Runtime) -> None:
+        nonlocal held
+        options = {"buffer_memory": 1000, "batch_size": batch_size, "linger_ms": 5}
+        async with producer(runtime, **options) as sender:
+            accumulator = sender._accumulator
+            for number in range(30):
+                value = bytes(50 + 29 * number)
+                if is_many:
+                    await sender.send_many("t", [value, b"x"], partition=number % 2)
+                else:
+                    await sender.send("t", value, partition=number % 2)
+                held = max(held, accumulator.used_bytes)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+        assert sum(log.end for log in logs) == (60 if is_many else 30)
+    assert 900 < held <= 1000
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+@pytest.mark.parametrize("batch_size", [200, 16_384])
+def test_what_finds_no_room_beside_others_waits_for_max_block_ms(
+    batch_size: int, is_many: bool
+) -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        options = {"buffer_memory": 1000, "batch_size": batch_size, "max_block_ms": 3000}
+        sender = producer(runtime, **options)
+        await sender.start()
+        await sender.send("t", bytes(400))
+        begun = runtime.clock.monotonic()
+        more = sender.send_many("t", [bytes(700)]) if is_many else sender.send("t", bytes(700))
+        with pytest.raises(KafkaError, match=r"max\.block\.ms") as caught:
+            await more
+        assert runtime.clock.monotonic() - begun == pytest.approx(3.0, abs=0.1)
+        assert sender._accumulator.used_bytes < 500
+        await sender.aclose(abort=True)
+        return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(ProduceRequest)
+        assert world.run_client(main).context["setting"] == "buffer.memory"
+
+
+def test_what_waits_for_much_room_does_not_wait_for_the_linger_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = 0
+    come = Room.come
+
+    def counted(self: Room, number: int, where: TopicPartition, size_bytes: int | None) -> None:
+        nonlocal waits
+        waits += 1
+        come(self, number, where, size_bytes)
+
+    async def main(runtime: Runtime) -> None:
+        options = {"buffer_memory": 2000, "batch_size": 200, "linger_ms": 20_000}
+        async with producer(runtime, **options) as sender:
+            begun = runtime.clock.monotonic()
+            small = await sender.send("t", b"v", partition=1)
+            large = await asyncio.gather(
+                *(sender.send("t", bytes(1900), partition=0) for _ in range(3))
+            )
+            await asyncio.gather(small, *large[:2])
+            assert runtime.clock.monotonic() - begun < 5.0
+
+    monkeypatch.setattr(Room, "come", counted)
+    with ClientWorld() as world:
+        world.cluster.delay_s = 0.05
+        world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+    assert waits < 10, "nobody is woken for room that is too small"
+
+
+def test_nor_for_the_linger_of_what_was_begun_before_it_in_the_line() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, linger_ms=20_000, batch_size=16_384) as sender:
+            await sender.send("t", b"x")
+            await sender.flush()
+            used = fill(sender)
+            values = (b"first", b"second", bytes(100_000))
+            first, second, large = (
+                asyncio.ensure_future(sender.send("t", value, partition=number % 2))
+                for number, value in enumerate(values)
+            )
+            await spin(5)
+            sender._accumulator.used_bytes -= 2 * 16_384
+            sender._sender._wake_senders()
+            second.cancel()
+            begun = runtime.clock.monotonic()
+            await (await first)
+            assert runtime.clock.monotonic() - begun < 1.0
+            assert not large.done()
+            free(sender, used)
+            await large
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 2])
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_record_that_memory_can_never_hold_is_refused_with_the_setting(is_full: bool) -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime, buffer_memory=1000) as sender:
+            await sender.send("t", bytes(500 if is_full else 0))
+            with pytest.raises(KafkaError, match=r"larger than buffer\.memory") as caught:
+                await sender.send("t", bytes(1000))
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        error = world.run_client(main)
+    assert error.code is ErrorCode.MESSAGE_TOO_LARGE
+    facts = error.context
+    assert (facts["setting"], facts["buffer_memory"]) == ("buffer.memory", 1000)
+
+
+def test_a_record_that_takes_all_memory_goes() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, buffer_memory=1000) as sender:
+            for _ in range(3):
+                await sender.send("t", bytes(930))
+            assert sender._accumulator.used_bytes == 1000
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert len(log.batches) == 3

@@ -215,3 +215,39 @@ def test_what_is_closed_while_a_failed_start_is_cleared_up_stays_closed(kind: An
     with ClientWorld() as world:
         world.cluster.silence.add(MetadataRequest)
         world.run_client(main)
+
+
+@of_each_kind
+def test_what_a_cancelled_start_had_no_time_to_close_is_closed_by_the_next(kind: Any) -> None:
+    """1. It is cancelled, 2. and once more while it ends what it has begun."""
+    ended = []
+
+    async def main(runtime: Runtime) -> None:
+        client = made(kind, runtime)
+        start = asyncio.ensure_future(client.start())
+        await asyncio.sleep(1)
+        first = client._cluster
+        aclose = first.aclose
+
+        async def closes() -> None:
+            await aclose()
+            ended.append(first)
+
+        first.aclose = closes
+        for _ in range(2):
+            start.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        assert ended == []
+        world.cluster.silence.clear()
+        await client.start()
+        assert ended == [first]
+        assert client._cluster is not first
+        assert await is_usable(client)
+        await client.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(MetadataRequest)
+        world.run_client(main)

@@ -14,6 +14,7 @@ from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
 from tests.client.world import BOOTSTRAP, ClientWorld
+from tests.runtime.pipes import filled_pipe
 
 JAVAS = f"""\
 # a Java consumer's file
@@ -58,6 +59,11 @@ def test_the_name_says_the_format_or_else_it_is_properties(
 ) -> None:
     settings = load_settings(str(written(tmp_path, name, text)))
     assert settings == {"client.id": "x", "bootstrap.servers": "a:1,b:2"}
+
+
+def test_a_pipe_is_as_good_as_a_file() -> None:
+    with filled_pipe(b"client.id=x\n") as path:
+        assert load_settings(path) == {"client.id": "x"}
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -111,3 +117,32 @@ def test_an_admin_refuses_what_no_client_has_and_what_is_said_to_it_alone() -> N
     keywords: dict[str, Any] = {"bootstrap_servers": "a:1", "group_id": "g"}
     with pytest.raises(BadSettings, match=r"group\.id: unknown setting"):
         Admin(**keywords)
+
+
+CONTROLLERS = {"bootstrap.controllers": "c:9093"}
+
+
+@pytest.mark.parametrize("servers", [{}, {"bootstrap.servers": BOOTSTRAP}])
+def test_an_admin_says_that_controllers_are_not_asked_directly(servers: dict[str, str]) -> None:
+    with pytest.raises(BadSettings) as caught:
+        Admin({**CONTROLLERS, **servers})
+    assert str(caught.value) == (
+        "bootstrap.controllers: controllers are not asked directly, brokers pass on what is for "
+        "them: give bootstrap.servers instead"
+    )
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer])
+def test_producers_and_consumers_pass_controllers_over(
+    client: type[Producer | Consumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with client({**CONTROLLERS, "bootstrap.servers": BOOTSTRAP}, runtime=runtime):
+            pass
+
+    with ClientWorld() as world, caplog.at_level(logging.WARNING, "moldau.client"):
+        world.run_client(main)
+    (notice,) = (each.getMessage() for each in caplog.records)
+    assert notice.endswith(
+        ": bootstrap.controllers has no effect: only an Admin may want controllers"
+    )

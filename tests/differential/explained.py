@@ -494,8 +494,9 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     OnPurpose(
         "`socket.receive.buffer.bytes` and `socket.send.buffer.bytes` are applied only when they "
-        "are given. Else the system sizes the one, and the other has 256 KB.",
-        "Kafka asks for 100 KB where nothing is said. A receive buffer of the system's own grows "
+        "are given. Else the system sizes the one, and the other has 256 KB; DescribeConfigs tells "
+        "102400 for both all the same, as the default.",
+        "Kafka tells 102400, and asks for as much. A receive buffer of the system's own grows "
         "with the traffic; from a send buffer of 256 KB consumers read up to a quarter faster, and "
         "for less of the broker's time.",
         _ADMIN,

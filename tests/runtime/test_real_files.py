@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from moldau.runtime import real_files
 from moldau.runtime.files import Buffer, File, parent_path
 from moldau.runtime.real_files import RealFiles
+from tests.runtime.pipes import filled_pipe
 
 SOME = 3
 
@@ -208,3 +211,37 @@ def test_a_lock_is_free_when_released_though_a_fork_has_a_copy(tmp_path: Path) -
         RealFiles().lock(lock.path).release()
     finally:
         os.close(copy)
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    with filled_pipe("a=\u0159\n".encode()) as path:
+        assert RealFiles().read_text(path) == "a=\u0159\n"
+    with filled_pipe(b"") as path:
+        assert RealFiles().read_whole(path) == b""
+
+
+def test_a_pipe_with_a_name_is_read_in_as_many_pieces_as_it_takes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    more_than_it_holds = b"0123456789" * 50_000
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(pipe.write_bytes, more_than_it_holds)
+        assert RealFiles().read_whole(str(pipe)) == more_than_it_holds
+        assert written.result() == len(more_than_it_holds)
+
+
+def test_what_cannot_be_read_whole_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(IsADirectoryError) as caught:
+        RealFiles().read_whole(str(tmp_path))
+    assert caught.value.filename == str(tmp_path)
+
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("builtins.open", lambda *_: Broken())
+    with pytest.raises(OSError, match="Input/output") as failed:
+        RealFiles().read_whole("/a")
+    assert failed.value.filename == "/a"

@@ -75,18 +75,24 @@ Stored = dict[TopicPartition, KafkaError | None]
 
 class OffsetsNotStored(KafkaError):
     """Offsets of a group that were not altered, or not all. Code, reason and facts are those of the
-    first partition, and `stored` names those that were altered; `results` has each partition."""
+    first partition that was not; `stored` are those that were, `results` has each partition."""
 
     def __init__(
         self, code: int, reason: str = "", /, *, results: Stored | None = None, **context: object
     ) -> None:
         super().__init__(code, reason, **context)
-        self.results = results or {}
+        self.results: Stored = results or {}
+
+    @property
+    def stored(self) -> list[TopicPartition]:
+        """The partitions whose offset was altered."""
+        return [where for where, error in self.results.items() if error is None]
 
     @property
     def retriable(self) -> bool:
-        """A partition that there is not is no matter of time."""
-        return any(error is not None and error.retriable for error in self.results.values())
+        """Only if all that failed may work later: what is final fails the same request again."""
+        failed = [error for error in self.results.values() if error is not None]
+        return all(error.retriable for error in failed) if failed else super().retriable
 
 
 class GroupAdmin(AdminRequests):

@@ -286,9 +286,12 @@ class TopicAdmin(AdminRequests):
         self, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
     ) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
-        `moldau.client.offsets`."""
+        `moldau.client.offsets`. KafkaError, at once, for a topic that there is not; a partition
+        that its topic may yet get is waited for."""
         chosen = {where: timestamp_of(each, where) for where, each in by_partition(wanted).items()}
-        return await list_offsets(self._cluster, chosen, is_committed=is_committed)
+        return await list_offsets(
+            self._cluster, chosen, is_committed=is_committed, waits_for_topics=False
+        )
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int]

@@ -84,7 +84,13 @@ WITHOUT_MEANING: Final[Mapping[str, str]] = {
 """Settings that are known and change nothing, each with the reason."""
 WITHOUT_MEANING_PREFIXES: Final[Mapping[str, str]] = {"sasl.": _SECURITY, "ssl.": _SECURITY}
 """The same for whole families."""
+BOOTSTRAP_CONTROLLERS: Final = "bootstrap.controllers"
+WITHOUT_CONTROLLERS: Final[Mapping[str, str]] = {
+    BOOTSTRAP_CONTROLLERS: "only an Admin may want controllers"
+}
+"""What producers and consumers pass over, and an Admin refuses."""
 WITHOUT_MEANING_TO_CONSUMERS: Final[Mapping[str, str]] = {
+    **WITHOUT_CONTROLLERS,
     "share.acknowledgement.mode": "a Consumer is no member of a share group",
     "share.acquire.mode": "a Consumer is no member of a share group",
 }

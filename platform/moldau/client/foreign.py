@@ -71,12 +71,21 @@ def made_from(
 ) -> Any:
     """What a setting names, or the object that it is. A class is called without arguments.
 
-    A name is one of `ours`, else a plugin of the group, else the dotted name of something that can
-    be imported. ConfigError says which setting could not be followed, and why.
+    A name is one of `ours`, else a plugin of the group, else the dotted name of a class that can be
+    imported: clients that are given the same name have an instance each. ConfigError says which
+    setting could not be followed, and why.
     """
-    if isinstance(given, str):
-        given = ours.get(given) or _load(given, setting, group, plugins)
-    return given() if isinstance(given, type) else given
+    if not isinstance(given, str):
+        return given() if isinstance(given, type) else given
+    named = ours.get(given) or _load(given, setting, group, plugins)
+    if not isinstance(named, type):
+        raise ConfigError(
+            f"{setting} names what is no class: clients of that name would share it",
+            setting=setting,
+            name=given,
+            type=type(named).__name__,
+        )
+    return named()
 
 
 def _load(name: str, setting: str, group: str, plugins: Plugins | None) -> object:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from moldau.client.absence import final
 from moldau.client.addresses import Address
 from moldau.client.backoff import may_work_later
 from moldau.client.cluster import Cluster
@@ -53,14 +54,20 @@ async def list_offsets(
     *,
     is_committed: bool = False,
     timeout_s: float | None = None,
+    waits_for_topics: bool = True,
 ) -> Found:
     """The offset for each partition's timestamp in ms, or for one of the ends above.
 
     Partitions are asked for again, at their new leaders, until all are found or the time is over;
     KafkaError names the partition that could not be. `is_committed`: the end is the last stable
-    offset.
+    offset. Without `waits_for_topics` a topic that there is not is told at once.
     """
     found: Found = {}
+
+    def why_not_led(where: TopicPartition) -> KafkaError:
+        problem = cluster.metadata.why_not_led(where)
+        may_come = waits_for_topics or where.topic in cluster.metadata.topics
+        return problem if may_come else final(problem)
 
     async def attempt() -> Found:
         cluster.look_at({where.topic for where in wanted})
@@ -68,7 +75,7 @@ async def list_offsets(
         if NO_LEADER in cluster.metadata.by_leader(missing):
             await cluster.refresh()
         by_leader = cluster.metadata.by_leader(missing)
-        problems = [cluster.metadata.why_not_led(each) for each in by_leader.pop(NO_LEADER, ())]
+        problems = [why_not_led(each) for each in by_leader.pop(NO_LEADER, ())]
         asked = [
             ask_leader(cluster, leader, {where: wanted[where] for where in chosen}, is_committed)
             for leader, chosen in by_leader.items()

@@ -1,6 +1,6 @@
 """What happens to a record before it has bytes: interceptors, then serializers. No IO.
 
-    prepared = pipeline.prepare(record, on_delivery)     # or an awaitable, if a serde needs IO
+    prepared = pipeline.prepare(record, on_delivery)     # or `Preparing`, if a serde needs IO
 
 Invariants: interceptors see what the application gave, in their order, and each sees what the one
 before made of it; None is never serialized; every record that an interceptor saw is told to all of
@@ -9,7 +9,7 @@ them once, sent or failed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -84,7 +84,7 @@ class Pipeline:
 
     def prepare(
         self, record: ProducerRecord, on_delivery: OnDelivery | None = None
-    ) -> Prepared | Awaitable[Prepared]:
+    ) -> Prepared | Preparing:
         """The record as it is to be sent. SerializationFailed if that cannot be."""
         for each in self.interceptors:
             changed = guarded(f"{type(each).__name__}.on_send", _on_send, each, record)
@@ -98,7 +98,7 @@ class Pipeline:
             self.failed(record, error)
             raise
         if isinstance(key, Awaitable) or isinstance(value, Awaitable):
-            return self._awaited(record, key, value, on_delivery)
+            return Preparing(self, record, key, value, on_delivery)
         return Prepared(record, key, value, record.partition, on_delivery)
 
     def _serialized(self, topic: str, value: object, *, is_key: bool) -> Any:
@@ -120,9 +120,10 @@ class Pipeline:
             place = self._places[topic, is_key] = Place(topic, is_key)
         return place
 
-    async def _awaited(
+    async def awaited(
         self, record: ProducerRecord, key: Any, value: Any, on_delivery: OnDelivery | None
     ) -> Prepared:
+        """The record, when its serializers are done."""
         with Telling(self, record):
             try:
                 key = await self._made(record.topic, record.key, key, is_key=True)
@@ -223,6 +224,42 @@ def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> Produc
     raise TypeError(
         f"{what} must return a ProducerRecord, or None to change nothing, not {told(changed)}"
     )
+
+
+class Preparing:
+    """A record whose serializers wait for something. It is awaited; what ends the block before
+    somebody has begun to is told as if a serializer had failed."""
+
+    __slots__ = ("_has_begun", "_key", "_on_delivery", "_pipeline", "_record", "_value")
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        record: ProducerRecord,
+        key: Any,
+        value: Any,
+        on_delivery: OnDelivery | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._record = record
+        self._key = key
+        self._value = value
+        self._on_delivery = on_delivery
+        self._has_begun = False
+
+    def __await__(self) -> Generator[Any, None, Prepared]:
+        self._has_begun = True
+        awaited = self._pipeline.awaited(self._record, self._key, self._value, self._on_delivery)
+        return awaited.__await__()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None and not self._has_begun:
+            _leave(self._key)
+            _leave(self._value)
+            self._pipeline.failed(self._record, error)
 
 
 class Telling:

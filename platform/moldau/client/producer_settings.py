@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from moldau.client.common_settings import WITHOUT_CONTROLLERS
 from moldau.config import BOOLEAN, INT, LONG, STRING, Setting, Settings, at_least, not_empty
 
 _INT_MAX: Final = 2**31 - 1
@@ -94,7 +95,8 @@ OWN_ROWS: Final = (
     two_phase_commit,
 )
 WITHOUT_MEANING: Final[Mapping[str, str]] = {
-    "transaction.timeout.ms": "there is no transactional.id"
+    **WITHOUT_CONTROLLERS,
+    "transaction.timeout.ms": "there is no transactional.id",
 }
 """What is known and changes nothing, besides what all clients have of that kind."""
 OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "interceptor.classes")

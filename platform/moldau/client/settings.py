@@ -16,9 +16,11 @@ from typing import Final
 from moldau.client import producer_settings
 from moldau.client.addresses import Address, parse_address, split_address
 from moldau.client.common_settings import (
+    BOOTSTRAP_CONTROLLERS,
     COMMON_ROWS,
     METRICS_ROWS,
     OPEN_PREFIXES,
+    WITHOUT_CONTROLLERS,
     WITHOUT_MEANING_TO_CONSUMERS,
     interceptor_classes,
     nothing_unbuilt,
@@ -266,7 +268,8 @@ buffer_memory = Setting(
     "buffer.memory",
     LONG,
     33_554_432,
-    "How many bytes of records may wait to be sent; beyond that, sending waits.",
+    "How many bytes of records may wait to be sent; beyond that, sending waits. No batch becomes "
+    "larger, whatever batch.size says, and a record that is larger is refused.",
     check=at_least(1),
 )
 max_block_ms = Setting(
@@ -508,6 +511,7 @@ def resolve(
     """
     named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
     _refuse_bytes(named)
+    _refuse_controllers(named)
     return table.resolve(overrides({name: _text(value) for name, value in named.items()}))
 
 
@@ -518,6 +522,16 @@ def _refuse_bytes(named: Mapping[str, object]) -> None:
     problems = [Problem(name, reason) for name, value in named.items() if _has_bytes(value)]
     if problems:
         raise BadSettings(problems)
+
+
+def _refuse_controllers(named: Mapping[str, object]) -> None:
+    """Before it is said that bootstrap.servers is missing, or somebody else's are asked."""
+    if BOOTSTRAP_CONTROLLERS in named:
+        reason = (
+            "controllers are not asked directly, brokers pass on what is for them: give "
+            "bootstrap.servers instead"
+        )
+        raise BadSettings([Problem(BOOTSTRAP_CONTROLLERS, reason)])
 
 
 def _has_bytes(value: object) -> bool:
@@ -549,7 +563,9 @@ _OF_CONSUMERS: Final = _names(CONSUMER_SETTINGS) | WITHOUT_MEANING_TO_CONSUMERS.
 OF_PRODUCERS_ALONE: Final = _OF_PRODUCERS - _OF_CONSUMERS
 """What a producer's file may have, and nobody else has a use for."""
 OF_CONSUMERS_ALONE: Final = _OF_CONSUMERS - _OF_PRODUCERS
-OF_PRODUCERS_AND_CONSUMERS: Final = (_OF_PRODUCERS | _OF_CONSUMERS) - _names(ADMIN_SETTINGS)
+OF_PRODUCERS_AND_CONSUMERS: Final = (
+    (_OF_PRODUCERS | _OF_CONSUMERS) - _names(ADMIN_SETTINGS) - WITHOUT_CONTROLLERS.keys()
+)
 """What a file of another client may have, and an Admin has no use for."""
 
 

@@ -106,6 +106,8 @@ class Life(World):
         self._lost = lost
         self._is_open = False
         self._is_missed = False
+        self._is_half_closed = False
+        """Whether closing again what could not be opened was cancelled."""
         self._opening: asyncio.Future[None] | None = None
         """Done when the one who opens it has done so, or has closed what he could not open."""
         self._watch: AsyncGenerator[None, None] | None = None
@@ -126,6 +128,9 @@ class Life(World):
         self._opening = opening = asyncio.get_running_loop().create_future()
         is_ready = False
         try:
+            if self._is_half_closed:
+                await close()
+                self._is_half_closed = False
             yield True
             if self._own is not None:
                 self._watch = self._until_the_loop_ends()
@@ -135,7 +140,9 @@ class Life(World):
             try:
                 if not is_ready:
                     self._is_open = False
+                    self._is_half_closed = True
                     await close()
+                    self._is_half_closed = False
             finally:
                 self._opening = None
                 opening.set_result(None)

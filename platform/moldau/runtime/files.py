@@ -322,10 +322,14 @@ class Files(ABC):
                 self.remove(child)
         self.remove_dir(path)
 
+    def read_whole(self, path: str) -> bytes:
+        """All that is in the file; of a pipe, all that comes until its other end is closed."""
+        with self.open(path) as file:
+            return file.read_at(0, file.size)
+
     def read_text(self, path: str) -> str:
         """The whole file as UTF-8; UnicodeDecodeError when it is not."""
-        with self.open(path) as file:
-            return file.read_at(0, file.size).decode("utf-8")
+        return self.read_whole(path).decode("utf-8")
 
     def write_text_atomic(self, path: str, text: str) -> None:
         """Replace the file as a whole; durable, name and all, when it returns.

@@ -306,6 +306,15 @@ class RealFiles(Files):
             raise _named(error, path) from None
         return RealFile(fd, path, mode != "read", status.st_size)
 
+    def read_whole(self, path: str) -> bytes:
+        """As `Files.read_whole`. A pipe has neither a size nor positions: it is read with a cursor,
+        as Python's files have one."""
+        try:
+            with builtins.open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise _named(error, path) from None
+
     def stat(self, path: str) -> FileStat:
         status = os.stat(path)
         return FileStat(

@@ -95,15 +95,17 @@ def _interceptors(kind: str) -> str:
 
 
 _CONNECTION: Final = SettingTable(rows.CONNECTION_ROWS)
+_REGISTRY: Final = SettingTable(SERDE_ROWS)
 _RECORDS: Final = SettingTable((*rows.CONNECTION_ROWS, *METRICS_ROWS, *SERDE_ROWS))
 MODULES: Final = (
     Module("connection", "those of every client", "TypedDict", _CONNECTION),
+    Module("registry", "those of `SchemaRegistry`", "TypedDict", _REGISTRY),
     Module(
         "record",
         "those of readers and writers",
-        "ConnectionOptions",
+        "ConnectionOptions, RegistryOptions",
         _RECORDS,
-        shared=_names(_CONNECTION),
+        shared=_names(_CONNECTION) | _names(_REGISTRY),
     ),
     Module(
         "admin",
@@ -166,8 +168,8 @@ def _imports(module: Module, body: str) -> str:
     if module.base == "TypedDict":
         lines = ["from typing import TypedDict"]
     else:
-        home = module.base.removesuffix("Options").lower()
-        lines = [f"from moldau.client.options.{home} import {module.base}"]
+        homes = {base: base.removesuffix("Options").lower() for base in module.base.split(", ")}
+        lines = [f"from moldau.client.options.{home} import {base}" for base, home in homes.items()]
     return "\n".join(
         [*lines, *(f"from {home} import {name}" for name, home in HOMES.items() if name in body)]
     )

@@ -14,9 +14,10 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import pytest
 
 import moldau.client
+import moldau.client.serdes
 import moldau.client.sync
 from moldau.client import settings as rows
-from moldau.client.serdes.settings import basic_auth_user_info
+from moldau.client.serdes.settings import REGISTRY_SETTINGS, basic_auth_user_info
 from moldau.config import Secret, SettingTable
 from moldau.config.setting import Absent
 from tests.client.options.__main__ import MODULES, Module, render
@@ -26,6 +27,7 @@ CLIENTS: Final = {
     "Admin": (rows.ADMIN_SETTINGS, moldau.client.AdminOptions),
     "Consumer": (rows.CONSUMER_SETTINGS, moldau.client.ConsumerOptions),
     "Producer": (rows.PRODUCER_SETTINGS, moldau.client.ProducerOptions),
+    "SchemaRegistry": (REGISTRY_SETTINGS, moldau.client.serdes.RegistryOptions),
 }
 
 
@@ -40,7 +42,8 @@ def test_the_modules_are_those_that_the_rows_make(module: Module) -> None:
 def test_each_setting_is_a_keyword_of_its_client_and_nothing_else_is(name: str) -> None:
     table, options = CLIENTS[name]
     expected = {each.replace(".", "_") for row in table for each in (row.name, *row.aliases)}
-    for client in (getattr(moldau.client, name), getattr(moldau.client.sync, name)):
+    asynchronous = moldau.client.serdes if name == "SchemaRegistry" else moldau.client
+    for client in (getattr(asynchronous, name), getattr(moldau.client.sync, name)):
         parameters = inspect.signature(client.__init__).parameters
         explicit = set(parameters) & expected
         assert set(get_type_hints(options)) == expected - explicit
@@ -64,13 +67,14 @@ def test_a_keyword_is_typed_as_what_its_setting_takes(name: str) -> None:
         if text is not None:
             assert fits(text, hint), (keyword, text, hint)
             assert taken(table, keyword, text) == row.default
-    assert not fits(1.5, hints["request_timeout_ms"])
-    assert not fits(5, hints["client_id"])
+    assert not fits(1.5, hints.get("request_timeout_ms", int))
+    assert not fits(5, hints.get("client_id", str))
 
 
 def taken(table: SettingTable, keyword: str, value: object) -> Any:
     """What the setting is when the keyword is given."""
-    settings = rows.resolve(table, {}, {"bootstrap_servers": "a:1", keyword: value})
+    needed = {} if table is REGISTRY_SETTINGS else {"bootstrap_servers": "a:1"}
+    settings = rows.resolve(table, {}, {**needed, keyword: value})
     row = table.find(keyword.replace("_", "."))
     assert row is not None
     return settings[row]
@@ -103,7 +107,12 @@ def test_a_password_may_be_a_secret() -> None:
 
 PROGRAM: Final = """
 from moldau.client import Admin, Consumer, Producer
+from moldau.client.serdes import AvroSerializer, JsonDeserializer, JsonSerializer, SchemaRegistry
 from moldau.client.sync import Producer as Blocking
+from moldau.client.sync import SchemaRegistry as BlockingRegistry
+from moldau.config import Secret
+
+HUSH = Secret("me:hush")
 
 
 class First:
@@ -114,12 +123,26 @@ class First:
 Admin(bootstrap_servers=["a:1", "b:1"], request_timeout_ms="5000")
 Producer(linger_ms=5, acks=1, partitioner_class=First(), value_serializer=str.encode)
 Consumer(group_id=None, check_crcs=False, key_deserializer="string")
+Consumer(key_deserializer=bytes.decode, value_deserializer=JsonDeserializer(int))
+Producer(key_serializer="uuid", value_serializer=JsonSerializer(), basic_auth_user_info=HUSH)
+Producer(key_serializer=None, schema_registry_url="http://a:1", basic_auth_user_info="me:hush")
+Producer(key_serializer=5)  # incompatible type "int"
+Consumer(value_deserializer=5)  # incompatible type "int"
 Producer(linger=5)  # Unexpected keyword argument "linger" for "Producer"; did you mean "linger_ms"?
 Producer(linger_ms=0.5)  # incompatible type "float"; expected "int | str"
 Consumer(group_id=7)  # incompatible type "int"; expected "str | None"
 Consumer(linger_ms=5)  # Unexpected keyword argument "linger_ms"
 Blocking(batch_siz=5)  # did you mean "batch_size"?
 Admin(group_id="g")  # Unexpected keyword argument "group_id"
+SchemaRegistry("http://a:1", max_retries=5, latest_cache_ttl_sec="60")
+SchemaRegistry("http://a:1", max_retires=5)  # did you mean "max_retries"?
+BlockingRegistry("http://a:1", max_retries=0.5)  # incompatible type "float"; expected "int | str"
+BlockingRegistry(url="http://a:1")  # Unexpected keyword argument "url"
+BlockingRegistry(schema_registry_url=["http://a:1"], basic_auth_user_info=HUSH)
+AvroSerializer(SchemaRegistry({"schema.registry.url": "http://a:1"}))
+AvroSerializer(BlockingRegistry(None, schema_registry_url="http://a:1"))
+AvroSerializer("http://a:1")  # incompatible type "str"; expected "RegistryGiven"
+SchemaRegistry(5)  # incompatible type "int"
 """
 
 

@@ -113,6 +113,12 @@ def test_a_serde_arrives_as_it_was_made(
         assert reads(wrote(value, PLACE), PLACE) == value
 
 
+def test_what_reads_uuids_is_made_anew_where_it_arrives(pickler: ModuleType) -> None:
+    text = b"00000000-0000-0000-0000-00000000000a"
+    assert b"pydantic" not in pickler.dumps(UuidDeserializer())
+    assert str(copied(pickler, UuidDeserializer())(text, PLACE)).encode() == text
+
+
 WITH_REGISTRY: list[tuple[Callable[[SchemaRegistry], tuple[Any, Any]], Any]] = [
     (lambda own: (AvroSerializer(own), AvroDeserializer(own)), "text"),
     (lambda own: (AvroSerializer(own, ORDER), AvroDeserializer(own, type=Order)), Order(1)),

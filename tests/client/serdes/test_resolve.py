@@ -129,6 +129,46 @@ def test_text_has_the_encoding_of_the_settings() -> None:
         )
 
 
+# By what both sides' settings end with: X is serializer.encoding or deserializer.encoding.
+ENCODINGS = [
+    ({"X": "ISO-8859-1"}, b"\xfc", b"\xfc"),
+    ({"key.X": "ISO-8859-1"}, b"\xfc", b"\xc3\xbc"),
+    ({"value.X": "ISO-8859-1"}, b"\xc3\xbc", b"\xfc"),
+    ({"X": "UTF-16BE", "key.X": "ISO-8859-1"}, b"\xfc", b"\x00\xfc"),
+    ({"X": "ISO-8859-1", "value.X": "UTF-8"}, b"\xfc", b"\xc3\xbc"),
+]
+
+
+@pytest.mark.parametrize(("given", "key", "value"), ENCODINGS)
+def test_keys_and_values_may_have_an_encoding_each(
+    given: dict[str, str], key: bytes, value: bytes
+) -> None:
+    runtime: Any = None
+    writer = {name.replace("X", "serializer.encoding"): each for name, each in given.items()}
+    reader = {name.replace("X", "deserializer.encoding"): each for name, each in given.items()}
+    for place, data in ((KEY, key), (VALUE, value)):
+        is_key = place is KEY
+        write = resolve_serializer(
+            f"{JAVA}StringSerializer", producer(**writer), is_key=is_key, runtime=runtime
+        )
+        read = resolve_deserializer(
+            f"{JAVA}StringDeserializer", consumer(**reader), is_key=is_key, runtime=runtime
+        )
+        assert write is not None
+        assert read is not None
+        assert write("\xfc", place) == data
+        assert read(data, place) == "\xfc"
+
+
+@pytest.mark.parametrize("name", ["key.deserializer.encoding", "deserializer.encoding"])
+def test_an_encoding_that_there_is_not_is_told_by_the_setting_that_has_it(name: str) -> None:
+    runtime: Any = None
+    settings = consumer(**{name: "x-windows-874"})
+    with pytest.raises(ConfigError, match="no such encoding: x-windows-874") as caught:
+        resolve_deserializer("string", settings, is_key=True, runtime=runtime)
+    assert caught.value.context["setting"] == name
+
+
 @pytest.mark.parametrize("function", [json.loads, lambda data: json.loads(data), int])
 def test_a_function_of_the_value_alone_will_do(function: Any) -> None:
     _, read = both(None, function)

@@ -606,3 +606,37 @@ def test_typed_avro_goes_to_other_processes_by_configurations(
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1, 2, 3]\n", "")
+
+
+IMPORTS = """\
+import sys, threading
+from moldau.client import sync
+from moldau.runtime import forks
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        is_here = threading.current_thread() is threading.main_thread()
+        if name.startswith("moldau.") and not is_here and not forks._IMPORTING._is_owned():
+            print(name)
+
+sys.meta_path.insert(0, Finder())
+texts = {"key_serializer": "string", "value_serializer": "string"}
+with sync.Producer(bootstrap_servers=sys.argv[1], compression_type="gzip", **texts) as producer:
+    producer.send("imports", "v", key="k").result(20)
+with sync.Consumer(
+    bootstrap_servers=sys.argv[1],
+    group_id="imports",
+    auto_offset_reset="earliest",
+    value_deserializer="string",
+) as consumer:
+    consumer.subscribe("imports")
+    while not consumer.poll(5.0):
+        pass
+    consumer.commit()
+with sync.Admin(bootstrap_servers=sys.argv[1]) as admin:
+    admin.list_topics()
+"""
+
+
+def test_nothing_is_imported_on_the_loop_while_another_thread_may_fork(bootstrap: str) -> None:
+    assert run(IMPORTS, bootstrap) == ""

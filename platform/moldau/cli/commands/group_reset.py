@@ -226,8 +226,7 @@ async def plan_groups(
 def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:
     if arguments.from_file == "-":
         return _decoded(context.source.read(), "standard input")
-    with admin.runtime.files.open(arguments.from_file) as file:
-        return _decoded(file.read_at(0, file.size), arguments.from_file)
+    return _decoded(admin.runtime.files.read_whole(arguments.from_file), arguments.from_file)
 
 
 def _decoded(data: bytes, origin: str) -> str:
@@ -337,7 +336,7 @@ async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
         except KafkaError as error:
             failures[group] = str(error)
             if isinstance(error, OffsetsNotStored):
-                stored[group] = [where for where, why in error.results.items() if why is None]
+                stored[group] = error.stored
     return Outcome(failures=failures, stored=stored)
 
 

@@ -103,3 +103,10 @@ class ConsumerOptions(RecordOptions, total=False):
 
     deserializer_encoding: str
     """How the string deserializer reads text. Default: UTF-8."""
+
+    key_deserializer_encoding: str | None
+    """How the string deserializer reads keys; as deserializer.encoding says, if it is not given."""
+
+    value_deserializer_encoding: str | None
+    """How the string deserializer reads values; as deserializer.encoding says, if it is not
+    given."""

@@ -40,7 +40,12 @@ if TYPE_CHECKING:
         UuidSerializer,
     )
     from moldau.client.serdes.protobuf import ProtobufDeserializer, ProtobufSerializer
-    from moldau.client.serdes.registry import RegistryError, Schema, SchemaRegistry
+    from moldau.client.serdes.registry import (
+        RegistryError,
+        RegistryOptions,
+        Schema,
+        SchemaRegistry,
+    )
     from moldau.client.serdes.registry.naming import (
         SchemaOptions,
         record_subject,
@@ -68,6 +73,7 @@ _HOMES = {
     "ProtobufDeserializer": "protobuf",
     "ProtobufSerializer": "protobuf",
     "RegistryError": "registry",
+    "RegistryOptions": "registry",
     "Schema": "registry",
     "SchemaOptions": "registry.naming",
     "SchemaRegistry": "registry",
@@ -101,6 +107,7 @@ __all__ = [
     "ProtobufDeserializer",
     "ProtobufSerializer",
     "RegistryError",
+    "RegistryOptions",
     "Schema",
     "SchemaOptions",
     "SchemaRegistry",

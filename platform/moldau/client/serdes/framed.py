@@ -22,6 +22,7 @@ from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions,
 from moldau.client.serdes.registry.schemas import Schema
 from moldau.client.serdes.remade import Remade
 from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
+from moldau.errors import ConfigError
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], Any]
@@ -33,7 +34,7 @@ class _Registered(Remade):
     def __init__(
         self, registry: RegistryGiven, options: SchemaOptions | None, owns_registry: bool
     ) -> None:
-        self.registry: SchemaRegistry = registry.asynchronous
+        self.registry = _asynchronous(registry)
         self.options = DEFAULT_OPTIONS if options is None else options
         self._owns_registry = owns_registry
         self._size: int = self.registry.settings[rows.cache_size]
@@ -42,6 +43,18 @@ class _Registered(Remade):
         """Closes the registry, if it was made for this."""
         if self._owns_registry:
             await self.registry.aclose()
+
+
+def _asynchronous(given: object) -> SchemaRegistry:
+    """What is not shown of something else may be a password."""
+    registry = getattr(given, "asynchronous", None)
+    if isinstance(registry, SchemaRegistry):
+        return registry
+    raise ConfigError(
+        "a serde with schemas takes a SchemaRegistry: make one of its address, "
+        'SchemaRegistry("http://localhost:8081"), or of settings',
+        given=f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__,
+    )
 
 
 class SchemaSerializer(_Registered, ABC):

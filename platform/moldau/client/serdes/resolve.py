@@ -25,6 +25,7 @@ from moldau.client.serdes.contract import (
 from moldau.config import Settings
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, Plugins, installed_plugins
+from moldau.runtime.forks import import_whole
 
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
@@ -51,52 +52,47 @@ class Choice:
 Make = Callable[[Choice], Any]
 
 
+def _of_kind(module: str, name: str, choice: Choice) -> Any:
+    """The class. Its module may be imported on a client's loop, while another thread forks."""
+    home = import_whole(f"moldau.client.serdes.{module}")
+    return getattr(home, name + ("Serializer" if choice.is_serializer else "Deserializer"))
+
+
 def _plain(name: str, *given: object) -> Make:
     def make(choice: Choice) -> Any:
-        from moldau.client.serdes import plain
-
-        kind = "Serializer" if choice.is_serializer else "Deserializer"
-        return getattr(plain, name + kind)(*given)
+        return _of_kind("plain", name, choice)(*given)
 
     return make
 
 
 def _string(choice: Choice) -> Any:
-    from moldau.client.serdes.plain import StringDeserializer, StringSerializer
-
-    row = rows.serializer_encoding if choice.is_serializer else rows.deserializer_encoding
+    encoding, setting = rows.encoding_of(
+        choice.settings, is_key=choice.is_key, is_serializer=choice.is_serializer
+    )
     try:
-        encoding = choice.settings[row]
-        made = StringSerializer if choice.is_serializer else StringDeserializer
-        return made(encoding)
+        return _of_kind("plain", "String", choice)(encoding)
     except ValueError as error:
-        raise ConfigError(str(error), setting=row.name) from None
+        raise ConfigError(str(error), setting=setting) from None
 
 
 def _json(choice: Choice) -> Any:
-    from moldau.client.serdes.typed_json import JsonDeserializer, JsonSerializer
-
-    return JsonSerializer() if choice.is_serializer else JsonDeserializer()
+    return _of_kind("typed_json", "Json", choice)()
 
 
 def _with_registry(module: str, name: str) -> Make:
     def make(choice: Choice) -> Any:
-        from importlib import import_module
-
-        from moldau.client.serdes.registry.client import SchemaRegistry
-        from moldau.client.serdes.registry.naming import SchemaOptions
-
         if not choice.settings[rows.registry_url]:
             raise ConfigError(
                 "schemas need a registry",
                 setting=rows.registry_url.name,
                 needed_by=choice.setting,
             )
-        home = import_module(f"moldau.client.serdes.{module}")
-        kind = "Serializer" if choice.is_serializer else "Deserializer"
-        registry = SchemaRegistry(choice.settings, runtime=choice.runtime)
-        options = SchemaOptions.of(choice.settings, is_key=choice.is_key)
-        return getattr(home, name + kind)(registry, options=options, owns_registry=True)
+        clients = import_whole("moldau.client.serdes.registry.client")
+        names = import_whole("moldau.client.serdes.registry.naming")
+        made = _of_kind(module, name, choice)
+        registry = clients.SchemaRegistry(choice.settings, runtime=choice.runtime)
+        options = names.SchemaOptions.of(choice.settings, is_key=choice.is_key)
+        return made(registry, options=options, owns_registry=True)
 
     return make
 

@@ -56,6 +56,45 @@ serializer_encoding = Setting(
 deserializer_encoding = Setting(
     "deserializer.encoding", STRING, "UTF-8", "How the string deserializer reads text."
 )
+key_serializer_encoding = Setting(
+    "key.serializer.encoding",
+    STRING,
+    None,
+    "How the string serializer writes keys; as serializer.encoding says, if it is not given.",
+)
+value_serializer_encoding = Setting(
+    "value.serializer.encoding",
+    STRING,
+    None,
+    "How the string serializer writes values; as serializer.encoding says, if it is not given.",
+)
+key_deserializer_encoding = Setting(
+    "key.deserializer.encoding",
+    STRING,
+    None,
+    "How the string deserializer reads keys; as deserializer.encoding says, if it is not given.",
+)
+value_deserializer_encoding = Setting(
+    "value.deserializer.encoding",
+    STRING,
+    None,
+    "How the string deserializer reads values; as deserializer.encoding says, if it is not given.",
+)
+
+
+def encoding_of(settings: Settings, *, is_key: bool, is_serializer: bool) -> tuple[str, str]:
+    """How text is written, or read, and the setting that says so: the side's own, else that of
+    both sides."""
+    if is_serializer:
+        own = key_serializer_encoding if is_key else value_serializer_encoding
+    else:
+        own = key_deserializer_encoding if is_key else value_deserializer_encoding
+    encoding = settings[own]
+    if encoding is not None:
+        return encoding, own.name
+    both = serializer_encoding if is_serializer else deserializer_encoding
+    return settings[both], both.name
+
 
 registry_url = Setting(
     "schema.registry.url",
@@ -287,6 +326,18 @@ def credentials_are_whole(settings: Settings) -> str | None:
 
 
 SERDE_ROWS: Final = (*REGISTRY_ROWS, *SCHEMA_ROWS)
-SERIALIZER_ROWS: Final = (key_serializer, value_serializer, serializer_encoding)
-DESERIALIZER_ROWS: Final = (key_deserializer, value_deserializer, deserializer_encoding)
+SERIALIZER_ROWS: Final = (
+    key_serializer,
+    value_serializer,
+    serializer_encoding,
+    key_serializer_encoding,
+    value_serializer_encoding,
+)
+DESERIALIZER_ROWS: Final = (
+    key_deserializer,
+    value_deserializer,
+    deserializer_encoding,
+    key_deserializer_encoding,
+    value_deserializer_encoding,
+)
 REGISTRY_SETTINGS: Final = SettingTable(SERDE_ROWS, rules=(credentials_are_whole,))

@@ -43,7 +43,11 @@ class Admin(AdminCalls):
         self.close()
 
     def close(self) -> None:
-        """Closes its connections. May be called again."""
-        if self._thread is not None:
-            self._thread.check_may_wait()
+        """Closes its connections; calls of other threads that wait for an answer fail with a
+        KafkaError. May be called again, also by several threads at once: each returns when it is
+        closed."""
+        self._check_may_close()
         self._end(self._client.aclose())
+
+    async def _drop(self) -> None:
+        await self._client._close()

@@ -276,7 +276,8 @@ class AdminCalls(BlockingClient):
         self, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
     ) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
-        `moldau.client.offsets`."""
+        `moldau.client.offsets`. KafkaError, at once, for a topic that there is not; a partition
+        that its topic may yet get is waited for."""
         return self._call(self._client.list_offsets(wanted, is_committed=is_committed))
 
     def delete_records(

@@ -6,12 +6,14 @@ over and waits for what comes of it.
 
 Invariants: a client is used in the process that started it and nowhere else, and says so; a call
 that Ctrl-C interrupts is ended on the loop too, and the client goes on; what was accepted is
-delivered, or its failure is told, before the interpreter ends.
+delivered, or its failure is told, before the interpreter ends; whoever closes a client finds it
+closed when that returns, also where another thread closes it; a close that fails leaves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
@@ -39,8 +41,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CODECS: Final = "moldau.protocol.codec"
-"""What the first request imports: not on the loop, while another thread may fork."""
+_LATE: Final = (
+    "moldau.protocol.codec",
+    "moldau.protocol.constructor",
+    "moldau.client.serdes.resolve",
+)
+"""What a client imports when it begins, or with its first request: not on the loop, while another
+thread may fork."""
 
 
 class WrongProcess(MoldauError):
@@ -78,6 +85,8 @@ class BlockingClient:
         self._state = State.NEW
         self._thread: LoopThread | None = None
         self._lock = new_lock()
+        self._closing = new_lock()
+        """Held by the thread that closes it, until it is closed."""
         hear_of_forks(self)
 
     @property
@@ -112,7 +121,8 @@ class BlockingClient:
                 return
             if self._state is not State.NEW:
                 raise self._refusal()
-            import_whole(_CODECS)
+            for name in _LATE:
+                import_whole(name)
             thread = enter(self._as_tenant())
             try:
                 thread.call(self._begin(thread.runtime))
@@ -126,21 +136,57 @@ class BlockingClient:
         """On the loop: makes the asyncio client anew and starts it."""
         raise AssertionError("each client has its own")
 
-    def _end(self, coroutine: Coroutine[Any, Any, None], errands: Errands | None = None) -> None:
-        """Closes by this; once. Not on the loop's thread."""
-        with self._lock:
-            state, thread = self._state, self._thread
-            if state in (State.NEW, State.OPEN):
-                self._state = State.CLOSING if thread is not None else State.CLOSED
-        if state is not State.OPEN or thread is None:
-            coroutine.close()
-            return
+    def _end(
+        self,
+        coroutine: Coroutine[Any, Any, None],
+        errands: Errands | None = None,
+        *,
+        waits: bool = True,
+    ) -> None:
+        """Closes by this. Where another thread does so already, asks for the same by this, which
+        may be less patient, and `waits` until it is closed. Not on the loop's thread."""
+        with ExitStack() as until_closed:
+            with self._lock:
+                state, thread = self._state, self._thread
+                if state is State.NEW:
+                    self._state = State.CLOSED
+                elif state is State.OPEN:
+                    self._state = State.CLOSING
+                    until_closed.enter_context(self._closing)
+            if thread is not None and state is State.OPEN:
+                self._close_by(thread, coroutine, errands)
+                return
+            if thread is not None and state is State.CLOSING:
+                with suppress(LoopStopped):  # the other one is done
+                    thread.call(coroutine, errands=errands)
+            else:
+                coroutine.close()
+            if state is State.CLOSING and waits:
+                until_closed.enter_context(self._closing)
+
+    def _close_by(
+        self, thread: LoopThread, coroutine: Coroutine[Any, Any, None], errands: Errands | None
+    ) -> None:
         try:
-            thread.call(coroutine, errands=errands)
+            with ExitStack() as unless_closed:
+                unless_closed.callback(self._drop_by, thread, errands)
+                thread.call(coroutine, errands=errands)
+                unless_closed.pop_all()
         finally:
-            self._state = State.CLOSED
             self._thread = None
-            leave(self._as_tenant())
+            try:
+                leave(self._as_tenant())
+            finally:
+                self._state = State.CLOSED
+
+    def _drop_by(self, thread: LoopThread, errands: Errands | None) -> None:
+        if thread.is_alive():
+            thread.call(self._drop(), errands=errands)
+
+    async def _drop(self) -> None:
+        """On the loop, after a close that failed: ends the connections, if that has not, and what
+        would go on by itself."""
+        raise AssertionError("each client has its own")
 
     @property
     def is_forked(self) -> bool:
@@ -156,14 +202,19 @@ class BlockingClient:
 
     def check_may_wait(self) -> None:
         """WrongThread on the loop's own thread; WrongProcess after a fork."""
-        if self._thread is not None:
-            self._thread.check_may_wait()
-        elif self.is_forked:
+        self._check_may_close()
+        if self.is_forked:
             raise self._refusal()
+
+    def _check_may_close(self) -> None:
+        thread = self._thread  # which another thread that closes it takes away
+        if thread is not None:
+            thread.check_may_wait()
 
     def is_served(self) -> bool:
         """Whether there is a thread that works for it."""
-        return self._thread is not None and self._thread.is_alive()
+        thread = self._thread
+        return thread is not None and thread.is_alive()
 
     def _call(
         self,
@@ -197,7 +248,8 @@ class BlockingClient:
     def _refusal(self) -> Exception:
         if self._state is State.NEW:
             return not_started(self.kind, is_blocking=True)
-        if self._thread is not None and not self._thread.is_alive():
+        thread = self._thread
+        if thread is not None and not thread.is_alive():
             return KafkaError(
                 ErrorCode.NETWORK_EXCEPTION,
                 f"the {self.kind}'s thread has ended: a callback on it raised SystemExit",
@@ -220,12 +272,13 @@ class BlockingClient:
         """The program ends."""
 
     def close(self) -> None:
-        """Closes its connections. May be called again."""
+        """Closes its connections. May be called again, also by several threads at once."""
         raise AssertionError("each client has its own")
 
     def forked(self) -> None:
-        """This is another process. Other threads may have held the lock."""
+        """This is another process. Other threads may have held the locks."""
         self._lock = new_lock()
+        self._closing = new_lock()
         self._thread = None
         if self._state in (State.OPEN, State.CLOSING):
             self._state = State.FORKED

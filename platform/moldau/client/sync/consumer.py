@@ -71,6 +71,11 @@ class _ReadElsewhere(AsyncConsumer):
         """The thread gave up in the midst of what it was given: that is not to be committed."""
         self._has_failed = True
 
+    async def drop(self) -> None:
+        """Ends it, and commits nothing by itself."""
+        self.fail()
+        await self._close(0.0)
+
     def take_back(self, parts: list[PartitionRecords]) -> None:
         """These were found, but nobody was given them: they are the next ones again."""
         self._out.take_back(parts)
@@ -79,9 +84,12 @@ class _ReadElsewhere(AsyncConsumer):
 class _InThread(RebalanceListener):
     """A listener that is called by the thread that polls."""
 
-    def __init__(self, listener: RebalanceListener, errands: Errands) -> None:
+    def __init__(
+        self, listener: RebalanceListener, errands: Errands, listening: list[object]
+    ) -> None:
         self._listener = listener
         self._errands = errands
+        self._listening = listening
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         await self._tell(partial(self._listener.on_partitions_revoked, partitions))
@@ -95,9 +103,17 @@ class _InThread(RebalanceListener):
     async def _tell(self, method: Callable[[], object]) -> None:
         # In the context of this task: the session shall know what the listener calls.
         told = copy_context()
-        result = await self._errands.run(lambda: told.run(method))
+        result = await self._errands.run(lambda: told.run(self._listen, method))
         if inspect.isawaitable(result):
             await result
+
+    def _listen(self, method: Callable[[], object]) -> object:
+        thread = this_thread()
+        self._listening.append(thread)
+        try:
+            return method()
+        finally:
+            self._listening.remove(thread)
 
 
 class Consumer(ConsumerCalls):
@@ -135,6 +151,8 @@ class Consumer(ConsumerCalls):
         self._reads: object = None
         self._inside: list[object] = []
         """The threads that go through records or parts, once for each time."""
+        self._listening: list[object] = []
+        """The threads that a listener runs in."""
 
     def _make(self, runtime: Runtime | None = None) -> _ReadElsewhere:
         settings, options = self._given
@@ -151,7 +169,10 @@ class Consumer(ConsumerCalls):
 
     def close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commits, if that is to be done by itself, tells the listener, leaves the group, and
-        closes the connections; a poll that waits fails. May be called again, by any thread.
+        closes the connections; a poll that waits fails.
+
+        May be called again, by any thread, also by several at once: each returns when it is closed,
+        but one that a listener runs in returns at once, as the close may wait for the listener.
 
         At the end of a `with` that an exception ends nothing is committed any more by itself:
         nobody is done with what the last poll gave, so it is read again. The same goes for another
@@ -161,11 +182,15 @@ class Consumer(ConsumerCalls):
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
         """
         timeout_s = seconds(timeout_s, "timeout_s")
-        if self._thread is not None:
-            self._thread.check_may_wait()
+        self._check_may_close()
         if self._reads not in (None, this_thread()):
             self._client.fail()
-        self._end(self._client.aclose(timeout_s, leave_group=leave_group), self._errands)
+        waits = this_thread() not in self._listening
+        closing = self._client.aclose(timeout_s, leave_group=leave_group)
+        self._end(closing, self._errands, waits=waits)
+
+    async def _drop(self) -> None:
+        await self._client.drop()
 
     def forked(self) -> None:
         """In the child nobody polls."""
@@ -191,7 +216,7 @@ class Consumer(ConsumerCalls):
         (RE2) with group.protocol=consumer.
         """
         check_listener(listener)
-        told = None if listener is None else _InThread(listener, self._errands)
+        told = None if listener is None else _InThread(listener, self._errands, self._listening)
         subscribing = self._client.subscribe(topics, pattern=pattern, listener=told)
         self._call(subscribing, errands=self._errands)
 

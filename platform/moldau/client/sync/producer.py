@@ -70,20 +70,26 @@ class Producer(ProducerCalls):
         self._end(self._client.__aexit__(kind))
 
     def close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
-        """Flushes (with `abort`: fails what is not sent) and closes. May be called again.
+        """Flushes (with `abort`: fails what is not sent) and closes.
 
         `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
         error that says so, and the log tells how many.
+
+        May be called again, also by several threads at once: each returns when it is closed. Whose
+        `timeout_s` is over while others wait on hears it by a KafkaError; an `abort` is for all.
         """
         timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         self._stop_taking()
         self._end(self._client.aclose(timeout_s, abort=abort))
 
     def _stop_taking(self) -> None:
+        self._check_may_close()
         if self._thread is not None:
-            self._thread.check_may_wait()
             self._client.stop_taking()
         self._append = _nothing
+
+    async def _drop(self) -> None:
+        await self._client.drop()
 
     def finish(self) -> None:
         """The program ends: what was accepted goes out."""

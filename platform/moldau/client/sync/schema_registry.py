@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from moldau.client.options.registry import RegistryOptions
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
 from moldau.client.sync.client import State
 from moldau.client.sync.schema_registry_calls import SchemaRegistryCalls
@@ -39,7 +40,7 @@ class SchemaRegistry(SchemaRegistryCalls):
         settings: Settings | Mapping[str, object] | str | None = None,
         *,
         tls: ssl.SSLContext | None = None,
-        **options: object,
+        **options: Unpack[RegistryOptions],
     ) -> None:
         """`settings` are an address, or settings by Confluent's names; `options` the same with
         underscores."""
@@ -74,8 +75,10 @@ class SchemaRegistry(SchemaRegistryCalls):
         self.close()
 
     def close(self) -> None:
-        """Closes the connections; who still waits hears of it. Nothing can be asked for any more;
-        serdes go on with the schemas that they know. May be called again."""
+        """Closes the connections. Calls of other threads that wait for an answer fail, with a
+        RegistryError or with ClientClosed. Nothing can be asked for any more; serdes go on with the
+        schemas that they know. May be called again, also by several threads at once: each returns
+        when it is closed."""
         if self._state is not State.CLOSED:
             check_may_wait()
         with self._lock:
@@ -83,6 +86,9 @@ class SchemaRegistry(SchemaRegistryCalls):
                 self._state = State.CLOSED
                 self._client._close_soon()  # serdes may have connected without it
         self._end(self._client.aclose())
+
+    async def _drop(self) -> None:
+        await self._client._registry.aclose()
 
     def _as_tenant(self) -> Tenant:
         return self._tenant

@@ -15,7 +15,7 @@ hears once of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -26,7 +26,7 @@ from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.delivery import Delivery
 from moldau.client.outgoing import OutgoingTopic
-from moldau.client.pipeline import Prepared, Telling
+from moldau.client.pipeline import Prepared, Preparing, Telling
 from moldau.client.producer import Producer
 from moldau.client.producer_metrics import ProducerMetrics
 from moldau.client.producer_record import OnDelivery, ProducerRecord
@@ -194,9 +194,9 @@ class SharedProducer(Producer):
         """The way of any record, as in `_send`, in the thread of who sends it: `wait` is how it
         waits for the loop."""
         prepared = self._pipeline.prepare(record, on_delivery)
-        if isinstance(prepared, Awaitable):
-            prepared = wait(_awaited(prepared))
-        assert isinstance(prepared, Prepared)
+        if isinstance(prepared, Preparing):
+            with prepared:
+                prepared = wait(_awaited(prepared))
         record = prepared.record
         waited: Turn | None = None
         until = self._sender.patience()
@@ -225,10 +225,15 @@ class SharedProducer(Producer):
             self._sender.is_closing = True
             self._usual = {}
 
+    async def drop(self) -> None:
+        """Ends it without a flush."""
+        self._sender.close()
+        await self._end()
+
     def _metadata_came(self) -> None:
         with self._lock:
             super()._metadata_came()
 
 
-async def _awaited(prepared: Awaitable[Prepared]) -> Prepared:
-    return await prepared
+async def _awaited(preparing: Preparing) -> Prepared:
+    return await preparing

@@ -14,6 +14,7 @@ the client runs in the simulator like all the rest.
 
 from __future__ import annotations
 
+from moldau.client.options.registry import RegistryOptions
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.schemas import (
     Compatibility,
@@ -30,6 +31,7 @@ __all__ = [
     "Reference",
     "RegisteredSchema",
     "RegistryError",
+    "RegistryOptions",
     "Schema",
     "SchemaRegistry",
 ]

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, Unpack
 from urllib.parse import quote, urlencode
 
 from moldau.client.foreign import LOG
+from moldau.client.options.registry import RegistryOptions
 from moldau.client.serdes import settings as rows
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
@@ -39,7 +41,7 @@ from moldau.client.serdes.registry.schemas import (
     want,
 )
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
-from moldau.config import Settings
+from moldau.config import BadSettings, Problem, Settings
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -80,14 +82,17 @@ class SchemaRegistry:
         *,
         runtime: Runtime | None = None,
         tls: ssl.SSLContext | None = None,
-        **options: object,
+        **options: Unpack[RegistryOptions],
     ) -> None:
         """`settings` are an address, or settings by Confluent's names; `options` the same with
         underscores."""
         self.given = _named(settings, options)
         self.settings = settings if isinstance(settings, Settings) else _resolved(self.given)
         if not self.settings[rows.registry_url]:
-            raise ConfigError("no address of a registry", setting=rows.registry_url.name)
+            raise ConfigError(
+                'no address of a registry: give one, such as "http://localhost:8081"',
+                setting=rows.registry_url.name,
+            )
         self._stays = {"runtime": runtime, "tls": tls}
         self._clock = _clock(runtime)
         self._registry = _registry(self.settings, tls, runtime)
@@ -354,18 +359,43 @@ def _named(
         if options:
             raise TypeError("settings that are resolved take no options beside them")
         return {row.name: settings[row] for row in rows.REGISTRY_ROWS if settings.is_given(row)}
-    given = {rows.registry_url.name: settings} if isinstance(settings, str) else settings or {}
-    named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
+    given = {rows.registry_url.name: settings} if isinstance(settings, str) else settings
+    _check_mapping(given)
+    named = {**(given or {}), **{name.replace("_", "."): value for name, value in options.items()}}
     for name in named.keys() & rows.WITHOUT_MEANING.keys():
         del named[name]
         LOG.warning("schema registry: %s has no effect: %s", name, rows.WITHOUT_MEANING[name])
     return named
 
 
+def _check_mapping(given: object) -> None:
+    """What is not shown of something else may be a password."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(
+            'a registry is given as its address, "http://localhost:8081", or as a mapping of '
+            "settings by Confluent's names",
+            setting=rows.registry_url.name,
+            given=type(given).__name__,
+        )
+    for name in given or ():
+        if not isinstance(name, str):
+            raise ConfigError("a setting's name is a str", given=type(name).__name__)
+
+
 def _resolved(given: Mapping[str, object]) -> Settings:
     from moldau.client.settings import resolve
 
-    return resolve(rows.REGISTRY_SETTINGS, given, {})
+    try:
+        return resolve(rows.REGISTRY_SETTINGS, given, {})
+    except BadSettings as error:
+        raise BadSettings(map(_with_known_names, error.problems)) from None
+
+
+def _with_known_names(problem: Problem) -> Problem:
+    """Who has called a setting something else is told what there is."""
+    if problem.nearest or rows.REGISTRY_SETTINGS.find(problem.name):
+        return problem
+    return replace(problem, allowed=", ".join(row.name for row in rows.REGISTRY_ROWS))
 
 
 def _clock(runtime: Runtime | None) -> Clock:
