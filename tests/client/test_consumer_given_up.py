@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from moldau.client import Consumer
+from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
@@ -38,69 +39,163 @@ async def read_ten(reader: Consumer) -> None:
         seen |= {part.partition for part in await reader.poll(1.0)}
 
 
+class Deaf(ClientWorld):
+    """Whose coordinator hears no commits of some members."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.unheard: set[str] = set()
+        handle = self.cluster.groups.handle
+
+        def handled(node_id: int, request: Any, reply: Any) -> None:
+            is_commit = isinstance(request, OffsetCommitRequest)
+            if not (is_commit and request.member_id in self.unheard):
+                handle(node_id, request, reply)
+
+        self.cluster.groups.handle = handled  # type: ignore[method-assign]
+        for log in self.cluster.add_topic("t", [1, 1]):
+            fill(log, COUNT)
+
+
 @pytest.mark.parametrize("kind", PROTOCOLS)
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_it_does_not_undo_what_others_have_committed_since(kind: str, comes_back: bool) -> None:
+@pytest.mark.parametrize("how", ["is hers", "has come back", "has left"])
+def test_it_does_not_undo_what_others_have_committed_since(kind: str, how: str) -> None:
     """1. A commits 5 and hears nothing. 2. B gets a partition, reads it to its end and commits
-    that. 3. A tries again, while B has the partition still or when it is A's once more."""
+    that. 3. A tries again: while the partition is B's, or A's once more, or nobody's."""
 
     async def main(runtime: Runtime) -> None:
-        options = {"enable_auto_commit": False, "request_timeout_ms": 20_000}
+        options = {"enable_auto_commit": False, "request_timeout_ms": 5_000}
         async with member(runtime, kind, max_poll_records=5, **options) as first:
             await first.subscribe("t")
             await read_ten(first)
-            world.cluster.silence.add(OffsetCommitRequest)
+            world.unheard.add(first.member_id)
             commit = first.commit_soon()
             await asyncio.sleep(0.1)
-            world.cluster.silence.clear()
+            if how == "has left":
+                await first.unsubscribe()
             async with member(runtime, kind, **options) as second:
                 await second.subscribe("t")
                 _, others = await asyncio.gather(
-                    read_for(first, runtime.clock, 10.0), read_for(second, runtime.clock, 10.0)
+                    asyncio.sleep(0) if how == "has left" else read_for(first, runtime.clock, 30.0),
+                    read_for(second, runtime.clock, 30.0),
                 )
                 await second.commit()
-                if not comes_back:
+                world.unheard.clear()
+                stored = dict(world.cluster.groups.offsets["g"])
+                if how == "is hers":
                     await asyncio.gather(
                         read_for(first, runtime.clock, PATIENCE_S),
                         read_for(second, runtime.clock, PATIENCE_S),
                     )
-            again = await read_for(first, runtime.clock, PATIENCE_S)
-            (theirs,) = {partition for partition, _ in others}
-            assert world.cluster.groups.offsets["g"]["t", theirs] == COUNT
-            assert set(again).isdisjoint(others)
+            if how == "has left":
+                await asyncio.sleep(PATIENCE_S)
+            else:
+                assert set(await read_for(first, runtime.clock, PATIENCE_S)).isdisjoint(others)
+            assert set(stored.values()) == {COUNT}
+            now = world.cluster.groups.offsets["g"]
+            assert {where: now[where] for where in stored} == stored
             error = commit.exception()
             assert isinstance(error, KafkaError)
             assert (error.code, error.retriable) == (ErrorCode.ILLEGAL_GENERATION, False)
             assert "given up" in error.reason
             assert {"group", "topic", "partition", "offset"} <= error.context.keys()
 
-    with ClientWorld(3) as world:
-        for log in world.cluster.add_topic("t", [1, 1]):
-            fill(log, COUNT)
+    with Deaf() as world:
         world.run_client(main)
 
 
-def test_who_gave_up_one_partition_has_stored_the_other() -> None:
+class Commits(RebalanceListener):
+    """Begins a commit, and waits for none."""
+
+    def __init__(self, event: str) -> None:
+        self.event = event
+        self.commits: list[asyncio.Task[None]] = []
+        self.reader: Consumer
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        if self.event == "revoked":
+            self.commits.append(self.reader.commit_soon(dict.fromkeys(partitions, 3)))
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        if self.event == "assigned" and partitions:
+            self.commits.append(self.reader.commit_soon(dict.fromkeys(partitions, 3)))
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("event", ["assigned", "revoked"])
+def test_what_a_listener_begins_to_commit_is_stored(kind: str, event: str) -> None:
     async def main(runtime: Runtime) -> None:
-        options = {"enable_auto_commit": False, "request_timeout_ms": 20_000}
-        async with member(runtime, "cooperative", max_poll_records=5, **options) as first:
-            await first.subscribe("t")
+        listener = Commits(event)
+        options = {"enable_auto_commit": False}
+        async with member(runtime, kind, **options) as first:
+            listener.reader = first
+            await first.subscribe("t", listener=listener)
             await read_ten(first)
-            world.cluster.silence.add(OffsetCommitRequest)
-            commit = first.commit_soon()
-            await asyncio.sleep(0.1)
-            world.cluster.silence.clear()
-            async with member(runtime, "cooperative", **options) as second:
+            async with member(runtime, kind, **options) as second:
                 await second.subscribe("t")
                 await asyncio.gather(
-                    read_for(first, runtime.clock, PATIENCE_S),
-                    read_for(second, runtime.clock, PATIENCE_S),
+                    read_for(first, runtime.clock, 10.0), read_for(second, runtime.clock, 10.0)
                 )
-                (kept,) = first.assignment
-                assert world.cluster.groups.offsets["g"] == {(kept.topic, kept.partition): 5}
-            assert isinstance(commit.exception(), KafkaError)
+            assert listener.commits
+            assert [each.exception() for each in listener.commits] == [None] * len(listener.commits)
+            assert set(world.cluster.groups.offsets["g"].values()) == {3}
 
-    with ClientWorld(3) as world:
-        for log in world.cluster.add_topic("t", [1, 1]):
-            fill(log, COUNT)
+    with Deaf() as world:
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_who_commits_after_each_poll_loses_no_commit_to_a_rebalance(kind: str) -> None:
+    """Others come and go, and nothing else goes wrong."""
+
+    async def main(runtime: Runtime) -> None:
+        options = {"enable_auto_commit": False, "max_poll_records": 1}
+        commits: list[asyncio.Task[None]] = []
+        seen: Seen = []
+
+        async def read_and_commit(reader: Consumer, seconds: float) -> None:
+            until = runtime.clock.monotonic() + seconds
+            while runtime.clock.monotonic() < until:
+                for part in await reader.poll(0.2):
+                    seen.extend((part.partition, offset) for offset in part.offsets())
+                    commits.append(reader.commit_soon())
+                await asyncio.sleep(0.01)
+
+        async with member(runtime, kind, **options) as first:
+            await first.subscribe("t")
+            reading = asyncio.ensure_future(read_and_commit(first, 30.0))
+            for _ in range(3):
+                async with member(runtime, kind, **options) as second:
+                    await second.subscribe("t")
+                    await read_and_commit(second, 5.0)
+                    await asyncio.wait(commits)
+            await reading
+            await asyncio.wait(commits)
+        assert [each.exception() for each in commits if each.exception()] == []
+        assert len(seen) == len(set(seen))
+
+    with Deaf() as world:
+        for log in world.cluster.topics["t"]:
+            fill(log, 2000)
+        world.run_client(main)
+
+
+def test_a_poll_keeps_to_its_time_while_a_commit_of_what_goes_has_no_answer() -> None:
+    async def main(runtime: Runtime) -> None:
+        options = {"enable_auto_commit": False, "request_timeout_ms": 5_000}
+        async with member(runtime, "eager", **options) as first:
+            await first.subscribe("t")
+            await read_ten(first)
+            world.unheard.add(first.member_id)
+            commit = first.commit_soon()
+            assert first.enforce_rebalance()
+            took = []
+            while not commit.done():
+                began = runtime.clock.monotonic()
+                await first.poll(0.2)
+                took.append(runtime.clock.monotonic() - began)
+            assert max(took) < 0.25
+            assert 4 < sum(took) < 12
+
+    with Deaf() as world:
         world.run_client(main)

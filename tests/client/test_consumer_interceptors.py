@@ -179,7 +179,14 @@ def test_interceptors_can_be_named_by_the_setting(given: Any) -> None:
     assert [(each.records, each.closed) for each in MADE] == [(20, 1)]
 
 
-@pytest.mark.parametrize("given", ["no.such.Thing", [object()]])
+class NeedsMore(ConsumerInterceptor):
+    def __init__(self, path: str) -> None:
+        raise AssertionError("nobody knows one")
+
+
+@pytest.mark.parametrize(
+    "given", ["no.such.Thing", [object()], f"{__name__}.NeedsMore", [NeedsMore]]
+)
 def test_what_is_no_interceptor_is_refused_with_the_settings_name(given: Any) -> None:
     async def main(runtime: Runtime) -> ConfigError:
         reader = Consumer(

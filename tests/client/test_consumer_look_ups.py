@@ -359,3 +359,24 @@ def test_who_waits_for_a_commit_goes_on_when_that_has_its_answer() -> None:
     with Halves(1) as world:
         fill(world.logs[0], 10)
         assert 1.5 <= world.run_client(main) < 1.5 + SOON_S, "commit, look-up and fetch"
+
+
+def test_who_begins_commit_after_commit_holds_a_look_up_no_longer_than_with_one() -> None:
+    async def main(runtime: Runtime) -> float:
+        async with consumer(
+            runtime,
+            group_id="g",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            request_timeout_ms=2000,
+        ) as reader:
+            reader.commit_soon({T0: 3})
+            reader.assign([T0])
+            began = runtime.clock.monotonic()
+            while not await reader.poll(0.1):
+                reader.commit_soon({T0: 3})
+            return runtime.clock.monotonic() - began
+
+    with Halves(1) as world:
+        _refuse_commits(world)
+        assert 1.9 <= world.run_client(main) < 2 + SOON_S

@@ -141,9 +141,7 @@ def test_one_behind_another_stays_open_past_its_linger() -> None:
 def test_but_not_for_long_because_it_is_too_late_with_its_first_record(linger_s: float) -> None:
     """1. The broker is away; 2. records come one by one; 3. each has about its time, though they
     all are of the same partition."""
-    sender = growing(
-        linger_s=linger_s, delivery_timeout_s=6.0, in_flight_max=1, memory_bytes=100_000
-    )
+    sender = growing(linger_s=linger_s, delivery_timeout_s=6.0, in_flight_max=1)
     longest = max(linger_s, WAITS_S)
     sender.send()
     (front,) = sender.sent()

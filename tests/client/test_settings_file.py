@@ -132,6 +132,12 @@ def test_an_admin_says_that_controllers_are_not_asked_directly(servers: dict[str
     )
 
 
+@pytest.mark.parametrize("given", ["", [], None])
+def test_no_controllers_are_as_good_as_none_given(given: Any) -> None:
+    admin = Admin({"bootstrap.controllers": given, "bootstrap.servers": BOOTSTRAP})
+    assert repr(admin.settings) == repr(Admin({"bootstrap.servers": BOOTSTRAP}).settings)
+
+
 @pytest.mark.parametrize("client", [Producer, Consumer])
 def test_producers_and_consumers_pass_controllers_over(
     client: type[Producer | Consumer], caplog: pytest.LogCaptureFixture

@@ -55,19 +55,6 @@ class Options:
     grown_bytes: int = 0
     """How large a batch may become that has to wait; no more than `batch_bytes` does nothing."""
 
-    @property
-    def begun_bytes(self) -> int:
-        """What a batch takes of the memory when it is begun, unless its first record needs more."""
-        return min(self.batch_bytes, self.request_bytes, self.memory_bytes)
-
-
-class NoRoom(Exception):
-    """There is no memory for a record at present: so much would have to be free."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(size_bytes)
-        self.size_bytes = size_bytes
-
 
 class Clocks(NamedTuple):
     """The one that is read fastest, in nanoseconds, and the wall's, which is read for each batch:
@@ -103,8 +90,6 @@ class Accumulator(Outcomes):
         self.options = options
         self.identity = NO_PRODUCER
         self.is_flushing = False
-        self.is_short = False
-        """Whether somebody waits for more memory than is free: no batch waits for its linger."""
         self.needs_identity = options.is_idempotent
         self.on_filled: Callable[[PartitionQueue, int], None] | None = None
         """Told when enough for a batch went to a partition that others should get their share, and
@@ -113,7 +98,7 @@ class Accumulator(Outcomes):
         self.clocks: Clocks | None = None
         """With them, batches can `place` records with the time that it is."""
         self._stuck_since: dict[int, float] = {}
-        self._builder_bytes = options.begun_bytes
+        self._builder_bytes = min(options.batch_bytes, options.request_bytes)
         self._grown_bytes = min(options.grown_bytes, options.request_bytes)
         self._step_bytes = max(self._builder_bytes, self._grown_bytes // _STEPS_MAX)
         self._waits_s = max(options.linger_s, WAITS_S)
@@ -129,8 +114,11 @@ class Accumulator(Outcomes):
 
     @property
     def has_room(self) -> bool:
-        """Whether another batch may be begun, unless its first record needs more than a batch."""
-        return self.used_bytes + self._builder_bytes <= self.options.memory_bytes
+        """Whether another batch may be begun. One always may when there is none."""
+        return (
+            self.used_bytes == 0
+            or self.used_bytes + self._builder_bytes <= self.options.memory_bytes
+        )
 
     def waiting(self, queue: PartitionQueue) -> int:
         """How many batches wait to be sent; the open one counts by the room that it has got."""
@@ -150,8 +138,7 @@ class Accumulator(Outcomes):
     ) -> Batch:
         """A new batch with its first record; the one before takes no more.
 
-        KafkaError when the record alone is larger than a request or the memory may be; NoRoom, and
-        nothing has happened, when it has to wait for memory.
+        KafkaError when the record alone is larger than a request may be.
         """
         builder = self._builder(queue)
         batch = self.batch_type(queue.where, builder, now)
@@ -160,38 +147,26 @@ class Accumulator(Outcomes):
             builder.open_for(batch, clock_ns, wall_ms() * _MS_NS - clock_ns())
         assert batch.builder is not None
         batch.append(timestamp, key, value, headers)
-        self._check_size(queue.where, batch.builder.size_bytes)
-        batch.reserved_bytes = max(batch.builder.size_bytes_max, batch.builder.size_bytes)
-        if self.used_bytes + batch.reserved_bytes > self.options.memory_bytes:
-            raise NoRoom(batch.reserved_bytes)
+        if batch.builder.size_bytes > self.options.request_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                "a record is larger than max.request.size",
+                topic=queue.where.topic,
+                partition=queue.where.partition,
+                setting="max.request.size",
+                size_bytes=batch.builder.size_bytes,
+                max_request_size=self.options.request_bytes,
+            )
         self._open(queue, batch)
         return batch
-
-    def _check_size(self, where: TopicPartition, size_bytes: int) -> None:
-        """KafkaError for a record that fits nowhere even when all memory is free."""
-        options = self.options
-        if size_bytes <= options.request_bytes and size_bytes <= options.memory_bytes:
-            return
-        setting, limit = "max.request.size", options.request_bytes
-        if size_bytes <= limit:
-            setting, limit = "buffer.memory", options.memory_bytes
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a record is larger than {setting}",
-            topic=where.topic,
-            partition=where.partition,
-            setting=setting,
-            size_bytes=size_bytes,
-            **{setting.replace(".", "_"): limit},
-        )
 
     def extend(
         self, queue: PartitionQueue, now: float, run: Run, start: int
     ) -> tuple[Batch, int, int] | None:
         """Appends records from `start` on, as many as one batch takes: (batch, index of the first
-        in it, how many); None when a new batch is needed and there is no room for one; NoRoom when
-        there is none for a first record that needs more. A record that is none (TypeError,
-        ValueError) is told when it is the first, so that the caller hears of those before it."""
+        in it, how many); None when a new batch is needed and there is no room for one. A record
+        that is none (TypeError, ValueError) is told when it is the first, so that the caller hears
+        of those before it."""
         batch = queue.open
         if batch is not None:
             assert batch.builder is not None
@@ -217,6 +192,8 @@ class Accumulator(Outcomes):
     def _open(self, queue: PartitionQueue, batch: Batch) -> None:
         if queue.open is not None:
             self.seal(queue)
+        assert batch.builder is not None
+        batch.reserved_bytes = max(batch.builder.size_bytes_max, batch.builder.size_bytes)
         self.used_bytes += batch.reserved_bytes
         queue.open = batch
         self._busy[queue] = None
@@ -372,7 +349,7 @@ class Accumulator(Outcomes):
             self._split(queue, batch, fit)
 
     def _seal_what_is_due(self, now: float) -> None:
-        everything = self.is_flushing or self.is_short or not self.has_room
+        everything = self.is_flushing or not self.has_room
         for queue in self._busy:
             if queue.open is not None and (everything or self._is_due(queue, now)):
                 self.seal(queue)

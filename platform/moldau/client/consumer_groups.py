@@ -265,8 +265,11 @@ class ConsumerGroup:
 
     async def commit_before(self, change: Change) -> None:
         """Partitions go: commits what was given out of them, if that is to be done by itself.
-        Commits that are begun meanwhile come behind it. It has as long as a rebalance may take."""
+        Commits that are begun meanwhile come behind it. It has as long as a rebalance may take. The
+        user's own that are under way have as long as an answer may take: who gave up first would
+        have them refused."""
         if not self._commits_by_itself:
+            await self.commits_ended(change)
             return
         gone = set(change.partitions)
         consumed = self._reader.consumed()
@@ -284,6 +287,18 @@ class ConsumerGroup:
             task.cancel()
             _tell_uncommitted(offsets)
             raise
+
+    async def commits_ended(self, change: Change) -> None:
+        """Waits for what is being committed of these partitions, each as long as an answer may
+        take."""
+        now = self._clock.monotonic()
+        waits = {
+            task: until - now
+            for task, (of, until) in self._under_way.items()
+            if not of.isdisjoint(change.partitions)
+        }
+        if waits:
+            await asyncio.wait(waits, timeout=max(waits.values()))
 
     # Offsets
 
@@ -367,11 +382,9 @@ class ConsumerGroup:
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
-        """Tells of each of these whether it was given up since now, even if it has come back. Who
-        is in no group any more commits as nobody, which a coordinator takes only while the group
-        has no members."""
+        """Tells of each of these whether it was given up since now, even if it has come back."""
         now = {where: self._member.tenure(where) for where in partitions}
-        return lambda where: self._is_subscribed and self._member.tenure(where) != now[where]
+        return lambda where: now[where] not in (None, self._member.tenure(where))
 
     def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
@@ -467,8 +480,8 @@ class ConsumerGroup:
     def being_committed(self, where: TopicPartition) -> float:
         """Until when nobody should look up what is committed of it: a commit of it is under way,
         and who begins before it reads again what the user is done with. It is waited for as long as
-        for an answer, by the clock."""
-        return max((until for of, until in self._under_way.values() if where in of), default=0.0)
+        for an answer to the first of them, by the clock."""
+        return min((until for of, until in self._under_way.values() if where in of), default=0.0)
 
     # The end
 

@@ -76,7 +76,7 @@ def made_from(
     setting could not be followed, and why.
     """
     if not isinstance(given, str):
-        return given() if isinstance(given, type) else given
+        return _made(given, setting) if isinstance(given, type) else given
     named = ours.get(given) or _load(given, setting, group, plugins)
     if not isinstance(named, type):
         raise ConfigError(
@@ -85,7 +85,19 @@ def made_from(
             name=given,
             type=type(named).__name__,
         )
-    return named()
+    return _made(named, setting)
+
+
+def _made(kind: type, setting: str) -> Any:
+    try:
+        return kind()
+    except TypeError as error:
+        raise ConfigError(
+            f"{setting} names a class that cannot be made without arguments: give an object",
+            setting=setting,
+            type=kind.__name__,
+            reason=str(error),
+        ) from error
 
 
 def _load(name: str, setting: str, group: str, plugins: Plugins | None) -> object:

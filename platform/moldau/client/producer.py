@@ -29,7 +29,7 @@ from typing import Any, Final, Self, SupportsIndex, Unpack, cast
 from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
-from moldau.client.accumulator import Accumulator, Clocks, NoRoom, Options
+from moldau.client.accumulator import Accumulator, Clocks, Options
 from moldau.client.arguments import name_of, seconds, told
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
@@ -229,8 +229,6 @@ class Producer(ProducerTopics):
                         delivery = batch.place(key, value, headers)
                         if delivery is not None:
                             return delivery
-        except NoRoom:
-            pass  # the long way waits for it
         except TypeError as error:
             name_of(topic, "topic")
             raise no_record(error, (0, key, value, headers)) from None
@@ -307,9 +305,6 @@ class Producer(ProducerTopics):
                     break
                 self._accumulator.full(queue)
                 self._sender.filled()
-        except NoRoom as error:
-            _note_need(waited, error)
-            return None
         except TypeError as error:
             raise no_record(error, row) from None
         self._pipeline.watch(prepared, delivery)
@@ -504,9 +499,6 @@ class Producer(ProducerTopics):
             return None
         try:
             return self._accumulator.extend(queue, now, run, start)
-        except NoRoom as error:
-            _note_need(waited, error)
-            return None
         except TypeError as error:
             raise no_record(error, run.row(start)) from None
 
@@ -599,12 +591,6 @@ class Producer(ProducerTopics):
             await close_serde(*self._serdes.pop())
         await self._cluster.aclose()
         await self._world.aclose()
-
-
-def _note_need(waited: Turn | None, error: NoRoom) -> None:
-    """Who waits again waits for as much as it needs."""
-    if waited is not None:
-        waited.needs_bytes = error.size_bytes
 
 
 def _accumulator_options(settings: Settings) -> Options:

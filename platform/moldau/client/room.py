@@ -40,13 +40,6 @@ class Room:
         """How many have come and not left."""
         return len(self._needs) + len(self._turns)
 
-    @property
-    def next_bytes(self) -> int:
-        """How much must be free for the next turn; 0 when nobody waits for one."""
-        if not self._order:
-            return 0
-        return max(self._batch_bytes, self._needs[self._order[0]].size_bytes)
-
     def come(self, number: int, where: TopicPartition, size_bytes: int | None) -> None:
         """Waits for room for so much in this partition; for a whole batch, if nobody knows how
         much. Who has left may come again, and then stands where it stood."""

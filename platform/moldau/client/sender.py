@@ -8,9 +8,8 @@ appending a record needs of the event loop.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, ToSend
@@ -44,14 +43,11 @@ _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
 
 
-@dataclass(slots=True, eq=False)
-class Turn:
+class Turn(NamedTuple):
     """Of somebody who waits for room: those of lower number come first."""
 
     number: int
     until: float
-    needs_bytes: int = 0
-    """How much must be free, once that is known: the record has met with NoRoom."""
 
 
 class Sender:
@@ -82,8 +78,8 @@ class Sender:
         self._timer_at = 0.0
         self._drain_is_due = False
         self._filled = 0
-        self._memory_bytes = accumulator.options.memory_bytes
-        self._room = Room(accumulator.options.begun_bytes)
+        options = accumulator.options
+        self._room = Room(min(options.batch_bytes, options.request_bytes))
         self._waking: dict[int, asyncio.Future[None]] = {}
         self._turns = 0
         self._identifying: asyncio.Task[None] | None = None
@@ -156,8 +152,6 @@ class Sender:
             waited = Turn(self._turns, self.patience() if until is None else until)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waking[waited.number] = future
-        if waited.needs_bytes:
-            size_bytes = waited.needs_bytes
         self._room.come(waited.number, where, size_bytes)
         try:
             async with asyncio.timeout_at(waited.until):
@@ -168,7 +162,7 @@ class Sender:
         finally:
             del self._waking[waited.number]
             if self._room.leave(waited.number):
-                self._loop.call_soon(self._hand_on)  # when the last of these has appended
+                self._loop.call_soon(self._wake_senders)  # when the last of these has appended
             self._metrics.spent(BUFFER_WAIT, start_ns)
         return waited
 
@@ -177,7 +171,7 @@ class Sender:
             "topic": where.topic,
             "partition": where.partition,
             "setting": rows.buffer_memory.name,
-            "buffer_memory": self._memory_bytes,
+            "buffer_memory": self._accumulator.options.memory_bytes,
             "used_bytes": self._accumulator.used_bytes,
         }
         return KafkaError(
@@ -262,7 +256,6 @@ class Sender:
     def _send_what_may_go(self, now: float) -> None:
         self._note_untold(self._accumulator.expire(now))
         room = self._request_room()
-        self._accumulator.is_short = not self._next_fits()
         drained = self._accumulator.drain(now, self._cluster.metadata, room)
         self._note_untold(drained.untold)
         for each in drained.requests:
@@ -376,28 +369,13 @@ class Sender:
     def _wake_senders(self) -> None:
         """Those for whom there is room; those who come after them have their turn when these have
         had it, taken or not: no wake-up is lost, and nobody is woken in vain for long."""
-        if not self._waking or not self._next_fits():
+        if not self._waking or not self._accumulator.has_room:
             return
-        for number in self._room.turns(self._free_bytes):
+        free_bytes = self._accumulator.options.memory_bytes - self._accumulator.used_bytes
+        for number in self._room.turns(free_bytes):
             future = self._waking[number]
             if not future.done():
                 future.set_result(None)
-
-    def _hand_on(self) -> None:
-        """Others have had their turns. Where the next one does not fit, what they have begun goes
-        now and not after its linger."""
-        self._wake_senders()
-        if not self._next_fits():
-            self.drain_soon()
-
-    @property
-    def _free_bytes(self) -> int:
-        return self._memory_bytes - self._accumulator.used_bytes
-
-    def _next_fits(self) -> bool:
-        """Whether there is room for who is next, or nobody waits. What needs more than there is
-        has its turn when all is free, and is refused then."""
-        return self._free_bytes >= min(self._room.next_bytes, self._memory_bytes)
 
     def _consider_identity(self, now: float) -> None:
         """The producer id is asked for at the beginning; once it was refused, only when something

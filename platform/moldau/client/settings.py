@@ -268,8 +268,7 @@ buffer_memory = Setting(
     "buffer.memory",
     LONG,
     33_554_432,
-    "How many bytes of records may wait to be sent; beyond that, sending waits. No batch becomes "
-    "larger, whatever batch.size says, and a record that is larger is refused.",
+    "How many bytes of records may wait to be sent; beyond that, sending waits.",
     check=at_least(1),
 )
 max_block_ms = Setting(
@@ -524,9 +523,11 @@ def _refuse_bytes(named: Mapping[str, object]) -> None:
         raise BadSettings(problems)
 
 
-def _refuse_controllers(named: Mapping[str, object]) -> None:
+def _refuse_controllers(named: dict[str, object]) -> None:
     """Before it is said that bootstrap.servers is missing, or somebody else's are asked."""
-    if BOOTSTRAP_CONTROLLERS in named:
+    if named.get(BOOTSTRAP_CONTROLLERS) in (None, "", [], ()):  # Kafka's default
+        named.pop(BOOTSTRAP_CONTROLLERS, None)
+    else:
         reason = (
             "controllers are not asked directly, brokers pass on what is for them: give "
             "bootstrap.servers instead"

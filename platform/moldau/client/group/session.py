@@ -69,6 +69,10 @@ class Owner(Protocol):
         """Partitions go: commits what was given out of them, if that is to be done by itself."""
         ...
 
+    async def commits_ended(self, change: Change) -> None:
+        """Partitions go: returns when nothing is being committed of them, or that takes long."""
+        ...
+
     def wake(self) -> None:
         """A poll has something to do."""
         ...
@@ -210,6 +214,8 @@ class GroupSession:
             if commit is not None and not commit.cancelled():
                 commit.result()
             await self._tell(change)
+            if change.kind is Kind.REVOKED:
+                await self._owner.commits_ended(change)  # that the listener has begun
         finally:
             self._settle(change)
 

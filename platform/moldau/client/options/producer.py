@@ -42,8 +42,8 @@ class ProducerOptions(RecordOptions, total=False):
     """How long a batch that is not full waits for more records. Default: 5."""
 
     buffer_memory: int | str
-    """How many bytes of records may wait to be sent; beyond that, sending waits. No batch becomes
-    larger, whatever batch.size says, and a record that is larger is refused. Default: 33554432."""
+    """How many bytes of records may wait to be sent; beyond that, sending waits. Default:
+    33554432."""
 
     max_block_ms: int | str
     """How long sending may wait for memory or for metadata. Default: 60000."""

@@ -75,8 +75,10 @@ class Producer(ProducerCalls):
         `timeout_s` bounds the flush: what is not delivered by then fails, each record with an
         error that says so, and the log tells how many.
 
-        May be called again, also by several threads at once: each returns when it is closed. Whose
-        `timeout_s` is over while others wait on hears it by a KafkaError; an `abort` is for all.
+        May be called again, also by several threads at once: each returns when it is closed. The
+        `timeout_s` of the one that came first is for all: what is not delivered by then fails, also
+        for who would wait longer. Whose own is over before hears it by a KafkaError; an `abort` is
+        for all.
         """
         timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         self._stop_taking()
