@@ -34,8 +34,8 @@ def test_the_guides_programs_run(
     monkeypatch.chdir(tmp_path)  # a program writes a file
     pytest.importorskip("pyarrow", reason="a program of the guide shows Arrow data")
     with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
-        if "orders" in {each.name for each in admin.list_topics()}:  # of another guide
-            admin.delete_topic("orders")
+        for name in {"orders", "bills"} & {each.name for each in admin.list_topics()}:
+            admin.delete_topic(name)  # of another guide
     for number, program in enumerate(programs()):
         whole = program.replace(ADDRESS, kafka_broker.bootstrap_servers)
         exec(compile(whole, f"client.md, program {number + 1}", "exec"), {})  # noqa: S102
