@@ -5,8 +5,10 @@ as fast as it can; one after the other, so that it shares the cores with the bro
 moldau's broker, then on Apache Kafka. "pure" is our client without the compiled kernel.
 
 Latency: one process has a producer and a consumer of one client, and sends a record a millisecond;
-the time runs from the call that takes the record to the consumer that gives it out. "uvloop" is our
-client on that event loop, which comes with it.
+the time runs from the call that takes the record to the consumer that gives it out. Once with no
+setting given, where ours and confluent-kafka let a record wait 5 ms for company (aiokafka does
+not, and is left out), and once with `linger.ms` 0. "uvloop" is our client on that event loop, which
+comes with it.
 
 `BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
 """
@@ -18,7 +20,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
@@ -120,7 +122,8 @@ def tables() -> Iterator[Table]:
                 Goal(PURE, AIOKAFKA, ratio_at_least=1.0),
             ],
         )
-        yield from _latency(broker)
+        yield from _latency(broker, "default settings", [CONFLUENT, OURS, ON_UVLOOP])
+        yield from _latency(broker, "linger.ms=0", [CONFLUENT, AIOKAFKA, OURS, ON_UVLOOP], 0)
     yield _memory()
 
 
@@ -132,20 +135,23 @@ def _reading(title: str, broker: str, readers: Readers, goals: list[Goal]) -> Ta
     return Table(title, f"records of {SIZE_BYTES} B a second", cases, goals)
 
 
-def _latency(broker: str) -> Iterator[Table]:
+def _latency(
+    broker: str, settings: str, clients: Sequence[str], *linger_ms: int
+) -> Iterator[Table]:
     """p50 and p99 of the same runs."""
 
     def work(name: str) -> tuple[float, float]:
         topic = f"through-{time.monotonic_ns()}"
         create_topic(brokers()[broker], topic, 1)
         count = scaled(ON_THEIR_WAY)
-        printed = program("bench.through", name, brokers()[broker].port, topic, PER_SECOND, count)
-        return p50_and_p99(sorted(map(float, printed)))
+        load = (brokers()[broker].port, topic, PER_SECOND, count, *linger_ms)
+        return p50_and_p99(sorted(map(float, program("bench.through", name, *load))))
 
-    found = {name: Twofold(partial(work, name)) for name in (CONFLUENT, AIOKAFKA, OURS, ON_UVLOOP)}
+    found = {name: Twofold(partial(work, name)) for name in clients}
     for share, take in (("p50", Twofold.first), ("p99", Twofold.second)):
         yield Table(
-            f"from `send` to the consumer at {PER_SECOND:,} a second, by {broker}: {share}",
+            f"from `send` to the consumer at {PER_SECOND:,} a second, {settings}, by {broker}: "
+            f"{share}",
             "seconds",
             [Case(name, partial(take, each)) for name, each in found.items()],
             [Goal(OURS, CONFLUENT, ratio_at_most=1.0)] if share == "p99" else [],

@@ -1,9 +1,10 @@
 """Records on their way through one client, from its producer to its consumer, in one process:
-`python -m bench.through CLIENT PORT TOPIC PER_SECOND COUNT`.
+`python -m bench.through CLIENT PORT TOPIC PER_SECOND COUNT [LINGER_MS]`.
 
 Prints the seconds of each, from the call that takes the record to the consumer that gives it out.
-A record carries the time at which it was sent. None waits for company (`linger.ms` 0). The first
-two seconds are left out: librdkafka's consumer may take half a second to find its partition.
+A record carries the time at which it was sent, and waits for company as long as `linger.ms` says;
+without it, as the client does by itself. The first two seconds are left out: librdkafka's consumer
+may take half a second to find its partition.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -26,12 +27,13 @@ _PATIENCE_S: Final = 30.0
 
 
 class Load(NamedTuple):
-    """Where to, how fast, how many."""
+    """Where to, how fast, how many, and what is given to the producer."""
 
     servers: str
     topic: str
     per_second: int
     records: int
+    linger: Mapping[str, int]
 
     @property
     def total(self) -> int:
@@ -96,7 +98,7 @@ async def ours(load: Load) -> list[float]:
     from moldau.client import Consumer, Producer
 
     async with (
-        Producer(bootstrap_servers=load.servers, linger_ms=0) as producer,
+        Producer({"bootstrap.servers": load.servers, **load.linger}) as producer,
         Consumer(bootstrap_servers=load.servers, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign([(load.topic, 0)])
@@ -109,7 +111,9 @@ async def aiokafka(load: Load) -> list[float]:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
     producer = AIOKafkaProducer(
-        bootstrap_servers=load.servers, linger_ms=0, enable_idempotence=True
+        bootstrap_servers=load.servers,
+        enable_idempotence=True,
+        linger_ms=load.linger.get("linger.ms", 0),
     )
     consumer = AIOKafkaConsumer(bootstrap_servers=load.servers, auto_offset_reset="earliest")
     async with producer, consumer:
@@ -123,7 +127,7 @@ def confluent(load: Load) -> list[float]:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     producer = Producer(
-        {"bootstrap.servers": load.servers, "linger.ms": 0, "enable.idempotence": True}
+        {"bootstrap.servers": load.servers, "enable.idempotence": True, **load.linger}
     )
     consumer = Consumer(
         {"bootstrap.servers": load.servers, "group.id": "bench", "enable.auto.commit": False}
@@ -152,8 +156,9 @@ def confluent(load: Load) -> list[float]:
 
 
 def main(arguments: list[str]) -> None:
-    client, port, topic, per_second, count = arguments
-    load = Load(f"127.0.0.1:{port}", topic, int(per_second), int(count))
+    client, port, topic, per_second, count, *linger_ms = arguments
+    linger = {"linger.ms": int(linger_ms[0])} if linger_ms else {}
+    load = Load(f"127.0.0.1:{port}", topic, int(per_second), int(count), linger)
     if client == "confluent-kafka":
         found = confluent(load)
     else:

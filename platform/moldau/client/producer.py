@@ -604,7 +604,7 @@ def _accumulator_options(settings: Settings) -> Options:
         batch_bytes=settings[rows.batch_size],
         request_bytes=settings[rows.max_request_size],
         memory_bytes=settings[rows.buffer_memory],
-        linger_s=settings[rows.linger_ms] / 1000,
+        linger_s=own_rows.linger_s(settings[rows.linger_ms]),
         delivery_timeout_s=rows.longest_delivery_ms(settings) / 1000,
         in_flight_max=settings[rows.max_in_flight],
         is_idempotent=rows.idempotent(settings),

@@ -10,6 +10,9 @@ from moldau.client.common_settings import WITHOUT_CONTROLLERS
 from moldau.config import BOOLEAN, INT, LONG, STRING, Setting, Settings, at_least, not_empty
 
 _INT_MAX: Final = 2**31 - 1
+_LATE_MS: Final = 1.25
+"""The loop's timers end at whole milliseconds, up to one late, and what they begin takes a while to
+reach the network."""
 
 retries = Setting(
     "retries",
@@ -110,6 +113,11 @@ def grown_bytes(settings: Settings, batch_size: Setting[int], *, may_be_refused:
     if not is_asked_for and (settings.is_given(batch_size) or not may_be_refused):
         return 0
     return settings[batch_waiting_size]
+
+
+def linger_s(linger_ms: int) -> float:
+    """How long a batch takes records, so that they have left when `linger.ms` are over."""
+    return max(linger_ms / 2, linger_ms - _LATE_MS) / 1000
 
 
 def has_no_transactions(settings: Settings) -> str | None:

@@ -245,13 +245,13 @@ class Sender:
         self._filled = 0
         if self.is_closed:
             return
-        now = self._clock.monotonic()
+        now, began = self._clock.monotonic(), self._loop.time()
         try:
             self._send_what_may_go(now)
         finally:
             wake = self._accumulator.next_wake(now)
             if wake is not None:
-                self._wake_at(self._loop.time() + max(_WAKE_S_MIN, wake - now))
+                self._wake_at(max(began + wake - now, self._loop.time() + _WAKE_S_MIN))
 
     def _send_what_may_go(self, now: float) -> None:
         self._note_untold(self._accumulator.expire(now))

@@ -261,7 +261,7 @@ linger_ms = Setting(
     "linger.ms",
     LONG,
     5,
-    "How long a batch that is not full waits for more records.",
+    "How long a batch that is not full waits for more records, at most.",
     check=at_least(0),
 )
 buffer_memory = Setting(

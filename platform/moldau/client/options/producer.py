@@ -39,7 +39,7 @@ class ProducerOptions(RecordOptions, total=False):
     batch.waiting.size for those that have to wait. Default: 16384."""
 
     linger_ms: int | str
-    """How long a batch that is not full waits for more records. Default: 5."""
+    """How long a batch that is not full waits for more records, at most. Default: 5."""
 
     buffer_memory: int | str
     """How many bytes of records may wait to be sent; beyond that, sending waits. Default:
