@@ -280,7 +280,7 @@ class Steady:
         self.members = members
         self._heartbeat_seconds = heartbeat_seconds
 
-    async def live(self, seconds: float) -> float:
+    async def live(self, seconds: float, *, commits_too: bool = True) -> float:
         """Keeps the pace for so long, and waits for the last answers; answers a second."""
         before = sum(each.answered for each in self.members)
         count = len(self.members)
@@ -288,7 +288,8 @@ class Steady:
         beats = commits = 0
         while (now := time.perf_counter() - start) < seconds:
             beats = self._send(beats, now / self._heartbeat_seconds * count, is_commit=False)
-            commits = self._send(commits, now / COMMIT_SECONDS * count, is_commit=True)
+            if commits_too:
+                commits = self._send(commits, now / COMMIT_SECONDS * count, is_commit=True)
             await asyncio.sleep(0.001)
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             for each in self.members:

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from moldau.runtime import Runtime
+from moldau.runtime.real import RealRuntime
 from moldau.runtime.threaded import ThreadedRuntime
 
 
@@ -50,6 +51,21 @@ def test_closing_ends_its_tasks_and_threads() -> None:
     threaded.close()
 
     assert ended == ["task"]
+    assert threading.active_count() == before
+
+
+def test_its_thread_ends_even_if_what_runs_there_cannot_be_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(runtime: RealRuntime) -> None:
+        raise RuntimeError("no more threads")
+
+    monkeypatch.setattr(RealRuntime, "aclose", fail)
+    before = threading.active_count()
+
+    with pytest.raises(RuntimeError, match="no more threads"), ThreadedRuntime():
+        pass
+
     assert threading.active_count() == before
 
 

@@ -59,17 +59,24 @@ class ThreadedRuntime:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """End everything; a second call does nothing."""
+        """End everything; a second call does nothing. Whatever goes wrong, or Ctrl-C while this
+        waits, the thread ends."""
         if self._loop.is_closed():
             return
-        if self._thread.is_alive():
-            if self._runtime is not None:
-                self._call(self._runtime.aclose())
-            self._call(self._loop.shutdown_asyncgens())
-            self._call(self._loop.shutdown_default_executor())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        self._loop.close()
+        try:
+            if self._thread.is_alive():
+                self._end_tasks()
+        finally:
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+            self._loop.close()
+
+    def _end_tasks(self) -> None:
+        if self._runtime is not None:
+            self._call(self._runtime.aclose())
+        self._call(self._loop.shutdown_asyncgens())
+        self._call(self._loop.shutdown_default_executor())
 
     def __enter__(self) -> Self:
         self.start()
