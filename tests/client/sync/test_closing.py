@@ -19,7 +19,7 @@ from moldau.client.sync import (
     RebalanceListener,
     SchemaRegistry,
 )
-from moldau.client.sync.client import State
+from moldau.client.sync.client import BlockingClient, State
 from moldau.errors.codes import KafkaError
 from moldau.runtime.loop_thread import _PROCESS, LoopThread
 from moldau.testing import SyncEmbeddedBroker
@@ -112,22 +112,26 @@ def test_one_that_is_not_started_is_closed_by_several_at_once() -> None:
     assert registry._state is State.CLOSED
 
 
+class Vanishes(BlockingClient):
+    """Another thread closes it."""
+
+    looks: list[LoopThread | None]
+
+    @property
+    def _thread(self) -> LoopThread | None:
+        return self.looks.pop() if len(self.looks) > 1 else self.looks[0]
+
+    @_thread.setter
+    def _thread(self, thread: LoopThread | None) -> None:
+        self.looks = [thread]
+
+
 def test_its_thread_may_go_between_two_looks_at_it() -> None:
-    class Vanishes(Admin):
-        """Another thread closes it."""
-
-        looks: list[LoopThread | None]
-
-        @property
-        def _thread(self) -> LoopThread | None:
-            return self.looks.pop() if len(self.looks) > 1 else self.looks[0]
-
-        @_thread.setter
-        def _thread(self, thread: LoopThread | None) -> None:
-            self.looks = [thread]
+    class AnAdmin(Vanishes, Admin):
+        pass
 
     with entered() as thread:
-        admin = Vanishes(bootstrap_servers="h:1")
+        admin = AnAdmin(bootstrap_servers="h:1")
         for call in (admin.check_may_wait, admin.close):
             admin.looks = [None, thread]
             call()
@@ -135,6 +139,24 @@ def test_its_thread_may_go_between_two_looks_at_it() -> None:
         assert admin.is_served()
         admin.looks = [None, thread]
         assert "thread has ended" not in str(admin._refusal())
+
+
+def test_a_program_may_end_while_a_thread_closes_its_producer(bootstrap: str) -> None:
+    """1. The program ends and looks whether the producer is open. 2. A thread closes it. 3. The
+    program would flush it."""
+
+    class AProducer(Vanishes, Producer):
+        pass
+
+    producer = AProducer(bootstrap_servers=bootstrap)
+    producer.start()
+    thread = producer._thread
+    producer.close()
+    producer.looks = [None, thread, thread]
+
+    producer.finish()
+
+    assert producer.looks == [None]
 
 
 def test_a_close_that_has_less_time_does_not_wait_for_one_that_has_more() -> None:

@@ -18,6 +18,7 @@ to one partition keep their order; a program that ends without closing delivers 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Unpack
 
 from moldau.client.arguments import seconds
@@ -27,6 +28,7 @@ from moldau.client.producer_record import ProducerInterceptor, SendOptions, reco
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer
+from moldau.client.world import ClientClosed
 from moldau.records import Headers
 from moldau.runtime import Runtime
 
@@ -94,9 +96,10 @@ class Producer(ProducerCalls):
         await self._client.drop()
 
     def finish(self) -> None:
-        """The program ends: what was accepted goes out."""
+        """The program ends: what was accepted goes out. Who closes it meanwhile sees to that."""
         if self._thread is not None:
-            self.flush()
+            with suppress(ClientClosed):
+                self.flush()
 
     def forked(self) -> None:
         """This is another process."""
