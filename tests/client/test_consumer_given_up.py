@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -45,11 +46,13 @@ class Deaf(ClientWorld):
     def __init__(self) -> None:
         super().__init__(3)
         self.unheard: set[str] = set()
+        self.is_unheard: Callable[[OffsetCommitRequest], bool] = lambda request: (
+            request.member_id in self.unheard
+        )
         handle = self.cluster.groups.handle
 
         def handled(node_id: int, request: Any, reply: Any) -> None:
-            is_commit = isinstance(request, OffsetCommitRequest)
-            if not (is_commit and request.member_id in self.unheard):
+            if not (isinstance(request, OffsetCommitRequest) and self.is_unheard(request)):
                 handle(node_id, request, reply)
 
         self.cluster.groups.handle = handled  # type: ignore[method-assign]
@@ -196,6 +199,141 @@ def test_a_poll_keeps_to_its_time_while_a_commit_of_what_goes_has_no_answer() ->
                 took.append(runtime.clock.monotonic() - began)
             assert max(took) < 0.25
             assert 4 < sum(took) < 12
+
+    with Deaf() as world:
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_what_a_listener_commits_as_partitions_come_does_not_undo_what_others_commit_later(
+    kind: str,
+) -> None:
+    """1. A's listener commits 3 as it is assigned both, and hears nothing. 2. One goes to B, which
+    reads it to its end and commits that. 3. The coordinator hears of A again."""
+
+    async def main(runtime: Runtime) -> None:
+        listener = Commits("assigned")
+        options = {"enable_auto_commit": False, "request_timeout_ms": 5_000}
+        async with member(runtime, kind, max_poll_records=5, **options) as first:
+            listener.reader = first
+            world.is_unheard = lambda request: _offsets(request) == {3}
+            await first.subscribe("t", listener=listener)
+            while not listener.commits:
+                await first.poll(0.1)
+            async with member(runtime, kind, **options) as second:
+                await second.subscribe("t")
+                await asyncio.gather(
+                    read_for(first, runtime.clock, 20.0), read_for(second, runtime.clock, 20.0)
+                )
+                await second.commit()
+                stored = dict(world.cluster.groups.offsets["g"])
+                assert set(stored.values()) == {COUNT}
+                world.is_unheard = lambda request: False
+                await asyncio.gather(
+                    read_for(first, runtime.clock, 40.0), read_for(second, runtime.clock, 40.0)
+                )
+            now = world.cluster.groups.offsets["g"]
+            assert {where: now[where] for where in stored} == stored
+
+    with Deaf() as world:
+        world.run_client(main)
+
+
+def _offsets(request: OffsetCommitRequest) -> set[int]:
+    return {each.committed_offset for topic in request.topics for each in topic.partitions}
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_poll_keeps_to_its_time_while_what_a_listener_commits_has_no_answer(kind: str) -> None:
+    """And counts as one: nobody is thrown out for not polling while he polls. An eager member may
+    be, as all others wait for it, and not for longer than `max.poll.interval.ms`."""
+
+    async def main(runtime: Runtime) -> None:
+        listener = Commits("revoked")
+        options = {"enable_auto_commit": False, "max_poll_interval_ms": 10_000}
+        async with member(runtime, kind, max_poll_records=5, **options) as first:
+            listener.reader = first
+            await first.subscribe("t", listener=listener)
+            await read_ten(first)
+            world.unheard.add(first.member_id)
+            async with member(runtime, kind, **options) as second:
+                await second.subscribe("t")
+                other = asyncio.create_task(read_for(second, runtime.clock, 25.0))
+                while not other.done():
+                    began = runtime.clock.monotonic()
+                    await first.poll(0.2)
+                    assert runtime.clock.monotonic() - began < 0.3
+                    assert first.member_id or kind == "eager"
+                assert listener.commits
+
+    with Deaf() as world:
+        world.run_client(main)
+
+
+class Ends(RebalanceListener):
+    """Begins a commit, and ends the consumer's part."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.commits: list[asyncio.Task[None]] = []
+        self.reader: Consumer
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.commits.append(self.reader.commit_soon(dict.fromkeys(partitions, 3)))
+        await getattr(self.reader, self.how)()
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("how", ["unsubscribe", "aclose"])
+def test_a_listener_may_begin_a_commit_and_end_it_all(kind: str, how: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        listener = Ends(how)
+        options = {"enable_auto_commit": False}
+        async with member(runtime, kind, max_poll_records=5, **options) as first:
+            listener.reader = first
+            await first.subscribe("t", listener=listener)
+            await read_ten(first)
+            async with member(runtime, kind, **options) as second:
+                await second.subscribe("t")
+                with suppress(RuntimeError, KafkaError):  # nothing is chosen any more, or closed
+                    while len(world.cluster.groups.offsets.get("g", {})) < 2:
+                        await asyncio.gather(first.poll(0.2), second.poll(0.2))
+            assert [each.exception() for each in listener.commits] == [None] * len(listener.commits)
+            assert set(world.cluster.groups.offsets["g"].values()) == {3}
+
+    with Deaf() as world:
+        world.cluster.delay_s = 0.05
+        world.run_client(main)
+
+
+class Slow(RebalanceListener):
+    """Takes its time."""
+
+    is_inside = False
+    calls = 0
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.is_inside = True
+        await asyncio.sleep(1.0)
+        self.is_inside = False
+        self.calls += 1
+
+    on_partitions_revoked = on_partitions_assigned
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_no_listener_is_at_work_between_two_polls(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        listener = Slow()
+        async with member(runtime, kind) as first:
+            await first.subscribe("t", listener=listener)
+            async with member(runtime, kind) as second:
+                await second.subscribe("t")
+                other = asyncio.create_task(read_for(second, runtime.clock, 25.0))
+                while not other.done():
+                    await first.poll(0.2)
+                    assert not listener.is_inside
+                assert listener.calls >= 2
 
     with Deaf() as world:
         world.run_client(main)

@@ -69,6 +69,45 @@ def test_what_is_paused_and_full_keeps_nobody_waiting() -> None:
         assert world.run_client(main) == {1: list(range(1_000))}
 
 
+@pytest.mark.parametrize("memory", [3_000, 4_000, 5_000])
+def test_one_that_has_nothing_new_does_not_take_what_little_room_there_is(memory: int) -> None:
+    """What is paused holds nearly all of it. The broker that is asked first has nothing new, and
+    would be asked first again."""
+
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime, buffer_memory=memory, max_poll_records=3) as reader:
+            reader.assign([("t", 0)])
+            await reader.seek_to_beginning()
+            await reader.poll(1.0)
+            await asyncio.sleep(2)
+            reader.pause([("t", 0)])
+            reader.assign([("t", index) for index in range(3)])
+            await reader.seek_to_beginning([("t", 1), ("t", 2)])
+            return await read_all(reader, 100)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 1, 2])
+        fill(logs[0], 300)
+        fill(logs[2], 100)
+        assert world.run_client(main) == {2: list(range(100))}
+
+
+def test_who_was_passed_over_comes_first() -> None:
+    room = FetchRoom(memory_bytes=1_000, fetch_bytes=800, partition_bytes=300)
+    assert room.ask(1, 9, 999, 2) == 1
+    assert room.ask(2, 9, 999, 2) == 0
+    room.answered(1)
+    assert room.in_turn([1, 2]) == [2, 1]
+    assert room.ask(2, 9, 999, 2) == 1
+    room.answered(2)
+    assert room.in_turn([1, 2]) == [1, 2]
+
+
+def test_what_little_is_left_is_shared() -> None:
+    room = FetchRoom(memory_bytes=1_000, fetch_bytes=800, partition_bytes=300)
+    assert [room.ask(each, 9, 910, 3) for each in (1, 2, 3)] == [30, 30, 30]
+
+
 def test_what_was_asked_for_is_kept_free() -> None:
     room = FetchRoom(memory_bytes=1_000, fetch_bytes=800, partition_bytes=300)
     assert room.ask(1, 1, 0, 2) == 300, "no more than its partition may have"

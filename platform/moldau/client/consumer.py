@@ -181,11 +181,12 @@ class Consumer(ConsumerPositions):
         self._is_closing = self._is_closed = False
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
-        """Commits, if that is to be done by itself, tells the listener, leaves the group, and
-        closes the connections; a poll that waits fails. May be called again.
+        """Commits, if that is to be done by itself, waits for commits that are under way, tells the
+        listener, leaves the group, and closes the connections; a poll that waits fails. May be
+        called again.
 
-        At the end of an `async with` that an exception ends nothing is committed any more: nobody
-        is done with what the last poll gave, so it is read again.
+        At the end of an `async with` that an exception ends nothing is committed by itself any
+        more: nobody is done with what the last poll gave, so it is read again.
 
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
@@ -550,6 +551,10 @@ class Consumer(ConsumerPositions):
     def member_id(self) -> str:
         """Under which id this is a member of its group; empty while it is none."""
         return "" if self._group is None else self._group.member_id
+
+    def _position_is_wanted(self) -> None:
+        if self._group is not None:
+            self._group.position_is_wanted()
 
     def _require_group(self, what: str) -> ConsumerGroup:
         self._check_open()

@@ -10,6 +10,7 @@ before it works on what the transaction covers once more.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, KeysView, Mapping
 from dataclasses import replace
 from functools import partial
@@ -99,7 +100,7 @@ class ConsumerGroup:
             cluster,
             self._coordinator,
             self._identity,
-            self._member.on_commit_refused,
+            self._commit_refused,
             self._may_retry,
         )
         self._is_subscribed = False
@@ -109,7 +110,6 @@ class ConsumerGroup:
         self._gone = set[Uuid]()
         """Topics that a commit of its own was refused for, as they are no more."""
         self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
-        self._last_commit: asyncio.Task[None] | None = None
         self._all_committed: asyncio.Future[None] | None = None
         """Ends with the last of the commits that were begun."""
         self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
@@ -173,6 +173,10 @@ class ConsumerGroup:
         if self._member.is_late(self._clock.monotonic()):
             return _POLL_INTERVAL
         return self._member.left_for
+
+    def _commit_refused(self, identity: Identity, code: ErrorCode) -> None:
+        self._member.on_commit_refused(identity, code)
+        self._session.poke()
 
     def _may_retry(self, identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
         member = self._member
@@ -255,6 +259,10 @@ class ConsumerGroup:
         """Nothing is given out until a poll has run it."""
         self._reader.change_begins()
 
+    def may_look_up(self) -> None:
+        """Where partitions are read from is not the listener's to decide any more."""
+        self._reader.may_look_up()
+
     def wake(self) -> None:
         """A poll has something to do."""
         self._reader.wake()
@@ -268,14 +276,12 @@ class ConsumerGroup:
         Commits that are begun meanwhile come behind it. It has as long as a rebalance may take. The
         user's own that are under way have as long as an answer may take: who gave up first would
         have them refused."""
-        if not self._commits_by_itself:
-            await self.commits_ended(change)
-            return
         gone = set(change.partitions)
-        consumed = self._reader.consumed()
+        consumed = self._reader.consumed() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
         offsets = self._without_the_gone(going)
         if not offsets:
+            await self.commits_ended(change)
             return
         ids = self._reader.topic_ids(offsets)
         task = self._spawn(offsets, ids, self._rebalance_s)
@@ -288,17 +294,17 @@ class ConsumerGroup:
             _tell_uncommitted(offsets)
             raise
 
-    async def commits_ended(self, change: Change) -> None:
+    async def commits_ended(self, change: Change, until: float = math.inf) -> None:
         """Waits for what is being committed of these partitions, each as long as an answer may
-        take."""
+        take, and not past this time."""
         now = self._clock.monotonic()
         waits = {
-            task: until - now
-            for task, (of, until) in self._under_way.items()
+            task: min(until, its_end) - now
+            for task, (of, its_end) in self._under_way.items()
             if not of.isdisjoint(change.partitions)
         }
         if waits:
-            await asyncio.wait(waits, timeout=max(waits.values()))
+            await asyncio.wait(waits, timeout=max(0.0, *waits.values()))
 
     # Offsets
 
@@ -346,13 +352,12 @@ class ConsumerGroup:
         )
         self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
         task.add_done_callback(self._ended)
-        self._last_commit = task
         self._all_committed = _both(self._all_committed, task)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._under_way[task]
-        self._reader.commit_ended()
+        self._reader.may_look_up()
         _look_at(task)
 
     async def _commit(
@@ -480,16 +485,22 @@ class ConsumerGroup:
     def being_committed(self, where: TopicPartition) -> float:
         """Until when nobody should look up what is committed of it: a commit of it is under way,
         and who begins before it reads again what the user is done with. It is waited for as long as
-        for an answer to the first of them, by the clock."""
+        for an answer to the first of them, by the clock. Or a listener may still commit it."""
+        if not self._session.is_decided(where):
+            return self._clock.monotonic() + self._request_s  # and then as long again
         return min((until for of, until in self._under_way.values() if where in of), default=0.0)
+
+    def position_is_wanted(self) -> None:
+        """A listener must not wait for what waits for it."""
+        self._session.decide()
 
     # The end
 
     async def aclose(
         self, timeout_s: float, *, leave_group: bool | None = None, commits: bool = True
     ) -> None:
-        """Commits if it may, says goodbye, leaves, unless it is to stay. All of it has this time,
-        but for what the user's listener does with it."""
+        """Commits if it may, waits for what the user commits, says goodbye, leaves, unless it is to
+        stay. All of it has this time, but for what the user's listener does with it."""
         self._commits_by_itself &= commits
         if self._timer is not None:
             self._timer.cancel()
@@ -499,19 +510,28 @@ class ConsumerGroup:
         try:
             await self._session.aclose(timeout_s, partial(self._say_goodbye, until))
         finally:
-            if self._last_commit is not None and not self._last_commit.done():
-                self._last_commit.cancel()
+            for task in list(self._under_way):
+                task.cancel()
             await self._coordinator.aclose()
+            if self._under_way:
+                await asyncio.wait(list(self._under_way))
 
     async def _say_goodbye(self, until: float) -> None:
         if self._commits_by_itself and not (
             self._is_subscribed and self._member.identity == NOBODY
         ):
             await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
+        await self._all_committed_by(until)
         owned = self._member.owned
         if self._is_subscribed and owned:
             kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
             await tell(self._session.listener, Change(kind, owned, ()))
+            await self._all_committed_by(until)  # what the listener has begun
+
+    async def _all_committed_by(self, until: float) -> None:
+        if self._under_way:
+            left_s = max(0.0, until - self._clock.monotonic())
+            await asyncio.wait(list(self._under_way), timeout=left_s)
 
     async def _commit_at_last(self, timeout_s: float) -> None:
         offsets = self._without_the_gone(self._reader.consumed())

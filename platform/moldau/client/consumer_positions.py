@@ -47,6 +47,9 @@ class ConsumerPositions:
     def _check_open(self) -> None:
         raise AssertionError("the consumer knows")
 
+    def _position_is_wanted(self) -> None:
+        raise AssertionError("the consumer knows")
+
     async def partitions(
         self, *topics: str, timeout_s: float | None = None
     ) -> list[TopicPartition]:
@@ -171,7 +174,10 @@ class ConsumerPositions:
         """The offset of the next record that a poll will give; None while it is not known."""
         where = partition_of((topic, partition))
         found = self._positions.require(where)
-        return None if found.position < 0 else self._out.consumed().get(where, found.position)
+        if found.position < 0:
+            self._position_is_wanted()
+            return None
+        return self._out.consumed().get(where, found.position)
 
     def lag(self, topic: str, partition: int) -> int | None:
         """How many offsets lie between what was given out and the end as of the last fetch; None

@@ -34,9 +34,9 @@ class GroupsReader:
         """A poll has something to do."""
         self._consumer._fetcher.news.set()
 
-    def commit_ended(self) -> None:
-        """Who waits for that may go on."""
-        self._consumer._fetcher.commit_ended()
+    def may_look_up(self) -> None:
+        """What a look-up of committed offsets was held back for has ended."""
+        self._consumer._fetcher.may_look_up()
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""

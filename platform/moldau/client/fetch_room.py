@@ -3,11 +3,13 @@
 Invariants: what lies here, and what was asked for and has not come, is `memory_bytes` at most,
 whatever the number of brokers; but a broker gives at least one batch however little it is asked
 for, so a batch a broker may come beyond. Brokers share the room evenly: one that has nothing new,
-and holds its fetch back, does not keep the others from being asked.
+and holds its fetch back, does not keep the others from being asked; and who got nothing comes first
+the next time, where there is not enough for all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 _LEAST: Final = 1
@@ -22,11 +24,16 @@ class FetchRoom:
         self._fetch_bytes = fetch_bytes
         self._partition_bytes = max(_LEAST, partition_bytes)
         self._asked: dict[int, int] = {}
+        self._passed_over: set[int] = set()
 
     @property
     def asked_bytes(self) -> int:
         """What may come at any moment."""
         return sum(self._asked.values())
+
+    def in_turn(self, nodes: Iterable[int]) -> list[int]:
+        """These brokers, in the order in which they are to be asked."""
+        return sorted(nodes, key=lambda each: each not in self._passed_over)
 
     def ask(self, node_id: int, partitions: int, buffered: int, brokers: int) -> int:
         """How much to ask a broker for, one of so many that there is something to fetch from,
@@ -34,9 +41,13 @@ class FetchRoom:
         Not to be asked while what lies here fills the room by itself (`Positions.to_fetch`)."""
         left = self._memory_bytes - buffered - self.asked_bytes
         if left <= 0 and self._asked:
+            self._passed_over.add(node_id)
             return 0
+        self._passed_over.discard(node_id)
         share = self._memory_bytes // max(1, brokers)
-        wanted = min(self._fetch_bytes, partitions * self._partition_bytes, share, left)
+        of_what_is_left = left // max(1, brokers - len(self._asked))
+        room = min(share, max(_LEAST, of_what_is_left))
+        wanted = min(self._fetch_bytes, partitions * self._partition_bytes, room)
         self._asked[node_id] = max(_LEAST, wanted)
         return self._asked[node_id]
 

@@ -62,7 +62,7 @@ class Fetcher:
         self.committed: Committed | None = None
         """How the group's offsets are asked for, where there is a group."""
         self.being_committed: Callable[[TopicPartition], float] = lambda _: 0.0
-        """Until when (by the clock) they are not to be asked for, unless `commit_ended` before."""
+        """Until when (by the clock) they are not to be asked for, unless `may_look_up` before."""
         self.is_committed_only = settings[rows.isolation_level] == "read_committed"
         self._runtime = runtime
         self._clock = runtime.clock
@@ -118,7 +118,7 @@ class Fetcher:
         if self._due is None and not self._is_closed:
             self._due = asyncio.get_running_loop().call_soon(self._fetch)
 
-    def commit_ended(self) -> None:
+    def may_look_up(self) -> None:
         """A partition may have waited for that."""
         if self._held_until is not None:
             self.soon()
@@ -150,7 +150,8 @@ class Fetcher:
         wanted = self._positions.to_fetch(now, metadata)
         awaited = self._positions.awaited_at(metadata)
         brokers = len(wanted.keys() - {NO_LEADER} | self._fetching | awaited)
-        for node_id, positions in wanted.items():
+        for node_id in self._room.in_turn(wanted):
+            positions = wanted[node_id]
             if node_id == NO_LEADER:
                 self._check_partitions(positions)
                 self._cluster.request_refresh()

@@ -128,15 +128,22 @@ class ClassicMember(Membership):
         self._shared: Topics = {}
         self._is_shared_out = False
         self._must_compare = False
+        self._departs = False
+        """Whether it is to leave once what it gives up is committed."""
         self._last_heartbeat = 0.0
 
     @property
     def identity(self) -> Identity:
         """Who commits: nobody in particular while the member is out, and before it has a share in
         a new generation the member in the one before. Else a cooperative member that was thrown
-        out, and let in again before it heard of it, could commit what is somebody else's."""
+        out, and let in again before it heard of it, could commit what is somebody else's. A
+        generation that ended before it had a share, and is next to the one before, has taken
+        nothing from it: the coordinator knows it in that one."""
         if self._settled_generation == NO_GENERATION:
             return NOBODY
+        waits = self.state is State.JOINING or (self.state is State.LEAVING and self._is_giving_up)
+        if waits and not self._has_missed:
+            return self._named()
         return Identity(self.member_id, self._settled_generation, self.terms.instance_id)
 
     @property
@@ -182,18 +189,46 @@ class ClassicMember(Membership):
         return True
 
     def leave(self, *, is_closing: bool) -> None:
-        """Leaves. What is owned then is the shell's business when it closes, else it is revoked."""
+        """Leaves. What is owned then is the shell's business when it closes, else it is revoked,
+        and committed, for which a generation that has begun is finished before."""
         self._give_everything_up(is_closing=is_closing)
-        self._depart("the consumer is closed" if is_closing else "nothing is subscribed to")
+        self._departs = not is_closing
+        if is_closing:
+            self._depart("the consumer is closed")
+        else:
+            self._depart_if_free()
+
+    def _depart_if_free(self) -> None:
+        if self._departs and not self._stays_until_given_up:
+            self._depart("nothing is subscribed to")
+
+    @property
+    def _stays_until_given_up(self) -> bool:
+        """Whether it is about to leave, and may not even say so yet. In the midst of a generation
+        nobody may commit: it has to end. And a static member is none any more once it has left."""
+        return (
+            self._departs and self._is_giving_up and (self._is_under_way or not self._tells_of_end)
+        )
+
+    @property
+    def _is_under_way(self) -> bool:
+        """To a share, whatever its user does."""
+        is_asked = self._asked is not None and self._asked.response is JoinGroupResponse
+        is_joining = self.state is State.JOINING and is_asked
+        return is_joining or self.state in (State.ASSIGNING, State.SYNCING)
+
+    @property
+    def _tells_of_end(self) -> bool:
+        """Whether the coordinator hears that it leaves."""
+        tells = self.terms.leaves_when_closed
+        return self.terms.instance_id is None if tells is None else tells
 
     def _depart(self, reason: str) -> None:
-        tells = self.terms.leaves_when_closed
-        if tells is None:
-            tells = self.terms.instance_id is None
+        self._departs = False
         if self.state in (State.OUT, State.LEAVING):
             return
         self._reason = reason
-        if tells and self.member_id:
+        if self._tells_of_end and self.member_id:
             self._go(State.LEAVING)
         else:
             self._forget_membership()
@@ -205,7 +240,7 @@ class ClassicMember(Membership):
         """What is to be done now."""
         if self._asked is not None or self.state is State.OUT:
             return Ready()
-        if self.state is not State.LEAVING and now >= self._poll_deadline():
+        if self._must_be_polled and now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
         if now < self._not_before:
@@ -219,9 +254,14 @@ class ClassicMember(Membership):
         wakes = []
         if self.generation != NO_GENERATION:
             wakes.append(self._last_heartbeat + self.terms.heartbeat_interval_s)
-        if self.state is not State.LEAVING:
+        if self._must_be_polled:
             wakes.append(self._poll_deadline())
         return Ready(wake=min(wakes, default=None))
+
+    @property
+    def _must_be_polled(self) -> bool:
+        """Not by who has unsubscribed."""
+        return self.state is not State.LEAVING and not self._departs
 
     def _expire(self) -> None:
         super()._expire()
@@ -300,6 +340,7 @@ class ClassicMember(Membership):
         else:
             assert isinstance(answer, HeartbeatResponse)
             self._on_heartbeat(answer, now)
+        self._depart_if_free()
 
     def _is_current(self, request: Request) -> bool:
         """Whether it was asked by who this is now: a static member may have left, and come back,
@@ -437,6 +478,10 @@ class ClassicMember(Membership):
         self._last_heartbeat = now
         self._go(State.STABLE)
         self._assignors[self._protocol].on_assignment(target, self.generation)
+        if self._departs:
+            if not self._has_missed:
+                self._settle()
+            return
         giving_up, taking = reassigned(self._owned_soon(), target)
         if giving_up is None:
             self._settle()
@@ -457,6 +502,7 @@ class ClassicMember(Membership):
         self._has_missed = False
 
     def _changed(self, now: float) -> None:
+        self._depart_if_free()
         is_losing = any(each.kind is Kind.LOST for each in self._changes)
         if self._has_missed and self.state is State.STABLE and not is_losing:
             self._settle()
@@ -480,7 +526,8 @@ class ClassicMember(Membership):
         if self.state is State.JOINING:
             return
         self._reason = reason
-        self._changes.clear()
+        if not self._departs:
+            self._changes.clear()
         self._go(State.JOINING)
 
     def _fall_out(self) -> None:
@@ -512,10 +559,11 @@ class ClassicMember(Membership):
     def _goes_on_by_itself(self) -> bool:
         """Whether its next share comes without its user. A change that is to be run before, and may
         wait for the very commit, is the user's."""
+        if self._departs:
+            return self._is_under_way
         if self._is_changing or not self.is_rebalancing:
             return False
-        is_asked = self._asked is not None and self._asked.response is JoinGroupResponse
-        return self.state is not State.JOINING or is_asked or not self._is_held
+        return self._is_under_way or not self._is_held
 
     def _forget_membership(self) -> None:
         self.member_id = ""

@@ -108,9 +108,18 @@ class ConsumerMember(Membership):
     @property
     def identity(self) -> Identity:
         """Who commits: nobody in particular while the member is out."""
-        if self.state in _IN_GROUP or (self.state is State.LEAVING and self._is_giving_up):
+        if self._may_commit:
             return Identity(self.member_id, self.epoch, self.terms.instance_id)
         return NOBODY
+
+    @property
+    def _may_commit(self) -> bool:
+        return self.state in _IN_GROUP or self._leaves_later
+
+    @property
+    def _leaves_later(self) -> bool:
+        """Whether it lives on until what it gives up is committed."""
+        return self.state is State.LEAVING and self._is_giving_up
 
     @property
     def is_out(self) -> bool:
@@ -255,8 +264,11 @@ class ConsumerMember(Membership):
         assert isinstance(asked.request, ConsumerGroupHeartbeatRequest)
         if asked.request.member_epoch < JOIN_EPOCH:
             self._go(State.OUT)
-        elif self.state in _WAITS_FOR_NOTHING or asked.request.member_epoch != self.epoch:
-            return  # also where a commit was refused since: the member joins anew, or is about to
+        elif asked.request.member_epoch != self.epoch:
+            return  # a commit was refused since: the member joins anew, or is about to
+        elif self.state in _WAITS_FOR_NOTHING:
+            if self._leaves_later:
+                self._hear_of_epoch(answer)
         elif isinstance(answer, KafkaError):
             self._told = {}
             self._put_off(now) if answer.retriable else self._fail(answer)
@@ -266,6 +278,11 @@ class ConsumerMember(Membership):
                 self._refused(ErrorCode(answer.error_code), answer.error_message or "", now)
             else:
                 self._accepted(answer, now)
+
+    def _hear_of_epoch(self, answer: Response | KafkaError) -> None:
+        """It is in another one by now, perhaps: that is who commits."""
+        if isinstance(answer, ConsumerGroupHeartbeatResponse) and not answer.error_code:
+            self.epoch = answer.member_epoch
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._worked()
@@ -384,16 +401,15 @@ class ConsumerMember(Membership):
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
         """A commit was told that the member is none any more."""
-        is_current = identity == self.identity and self.state in _IN_GROUP
-        if is_current and code is ErrorCode.UNKNOWN_MEMBER_ID:
+        is_current = identity == self.identity and self._may_commit
+        if is_current and code is ErrorCode.UNKNOWN_MEMBER_ID and not self._leaves_later:
             self._fence()
         elif is_current and code is ErrorCode.STALE_MEMBER_EPOCH:
             self._next_heartbeat = 0.0
 
     def may_commit_later(self, identity: Identity, where: TopicPartition) -> bool:
         """Its epoch may have moved on while the commit was under way."""
-        is_same = self.state in _IN_GROUP and identity.member_id == self.member_id
-        return is_same and self._has(where)
+        return self._may_commit and identity.member_id == self.member_id and self._has(where)
 
     def _fail(self, error: KafkaError) -> None:
         hint = _HINTS.get(error.code, "")

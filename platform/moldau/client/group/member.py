@@ -222,20 +222,25 @@ class Membership:
         if self._running is not None or not self._changes:
             return None
         self._running = self._changes.popleft()
+        if self._running.kind is Kind.ASSIGNED:
+            self._begin_tenures(self._running.owned)  # the listener may commit them
         return self._running
 
     def end_change(self, now: float) -> None:
         """It was run."""
         assert self._running is not None, "no change has begun"
         self.owned, self._running = self._running.owned, None
-        self._tenures_begun += 1
-        known, new = self._tenures, self._tenures_begun
-        self._tenures = {where: known.get(where, new) for where in self.owned}
+        self._begin_tenures(self.owned)
         self._changed(now)
 
+    def _begin_tenures(self, owned: Iterable[TopicPartition]) -> None:
+        self._tenures_begun += 1
+        known, new = self._tenures, self._tenures_begun
+        self._tenures = {where: known.get(where, new) for where in owned}
+
     def tenure(self, where: TopicPartition) -> int | None:
-        """The same as long as the partition is the user's without a break: another one when it went
-        away and came back, None while it is not his."""
+        """The same as long as the partition is the user's without a break, from the moment he is
+        told of it: another one when it went away and came back, None while it is not his."""
         return self._tenures.get(where)
 
     def _changed(self, now: float) -> None:

@@ -41,6 +41,8 @@ _NOT_A_MEMBER: Final = (
 _REASONS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: _NOT_A_MEMBER,
     ErrorCode.ILLEGAL_GENERATION: _NOT_A_MEMBER,
+    ErrorCode.STALE_MEMBER_EPOCH: "not committed: the group has rebalanced meanwhile. Poll, and "
+    "commit then what is still assigned",
     ErrorCode.FENCED_INSTANCE_ID: "not committed: another consumer has joined with this "
     "group.instance.id",
     ErrorCode.REBALANCE_IN_PROGRESS: "not committed: the group rebalances. Poll, which finishes "

@@ -2,9 +2,9 @@
 
 One task does what the core says (`ready`), so the member lives on while the user works on records.
 Changes of what is owned are run by `on_poll`, in a task of their own: a poll that is cancelled does
-not cut a listener short, and the next poll waits for it. What is committed before is the client's
-own doing: it goes on when the poll's time is over, and the rest of the change waits for a later
-poll, as no listener is called between two of them.
+not cut a listener short, and the next poll waits for it. What is committed before, and what the
+listener has begun to commit, is the client's own doing: it goes on when the poll's time is over,
+and the rest of the change waits for a later poll, as no listener is called between two of them.
 
 Invariants: one request of the member is under way at a time; a change commits, if offsets are
 committed by themselves, then tells the listener, then moves the positions, and is ended whatever
@@ -24,7 +24,7 @@ import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from moldau.client.assignors import Topics
 from moldau.client.cluster import Cluster
@@ -32,6 +32,7 @@ from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import Ask, Change, Kind, Member
 from moldau.client.group.missing import unheard_of
+from moldau.client.metadata import TopicPartition
 from moldau.client.notices import tell as tell_notices
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -69,8 +70,12 @@ class Owner(Protocol):
         """Partitions go: commits what was given out of them, if that is to be done by itself."""
         ...
 
-    async def commits_ended(self, change: Change) -> None:
+    async def commits_ended(self, change: Change, until: float = math.inf) -> None:
         """Partitions go: returns when nothing is being committed of them, or that takes long."""
+        ...
+
+    def may_look_up(self) -> None:
+        """Where partitions are read from is not the listener's to decide any more."""
         ...
 
     def wake(self) -> None:
@@ -80,6 +85,13 @@ class Owner(Protocol):
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
         """It has its share again, or is out of the group."""
         ...
+
+
+class _Running(NamedTuple):
+    """A change that is run, and whether the listener has returned."""
+
+    task: asyncio.Task[None]
+    has_told: asyncio.Event
 
 
 class GroupSession:
@@ -104,9 +116,11 @@ class GroupSession:
         self._task: asyncio.Task[None] | None = None
         self._begun: tuple[Change, asyncio.Task[None] | None] | None = None
         """A change that is to be run, and the commit that goes before it."""
-        self._changing: asyncio.Task[None] | None = None
+        self._changing: _Running | None = None
         self._unsettled: Change | None = None
         """The change that runs, until it is ended."""
+        self._deciding = frozenset[TopicPartition]()
+        """Partitions of which a listener is told that they come."""
         self._asking: Ask | None = None
         self._is_closing = False
         self._rebalancing_since: float | None = None
@@ -154,18 +168,20 @@ class GroupSession:
         self._has_happened.set()
 
     async def _change(self, until: float = math.inf) -> bool:
-        """Runs a change to its end; False when what is committed before it takes longer."""
-        task = await self._runs_by(until)
-        if task is None:
+        """Runs a change to its end; False when what is committed before it, or by the listener,
+        takes longer."""
+        running = await self._runs_by(until)
+        if running is None:
             return False
-        try:
-            await asyncio.shield(task)
-        finally:
-            if task.done() and self._changing is task:
-                self._changing = None
+        await running.has_told.wait()
+        if not await self._is_over(running.task, until):
+            return False
+        if self._changing is running:
+            self._changing = None
+        running.task.result()
         return True
 
-    async def _runs_by(self, until: float) -> asyncio.Task[None] | None:
+    async def _runs_by(self, until: float) -> _Running | None:
         """What runs the change; None while it waits for its commit."""
         while self._changing is None:
             if not self.is_attentive:
@@ -176,12 +192,16 @@ class GroupSession:
                 return None
             if self._begun is begun:  # and nobody has gone on with it meanwhile
                 self._begun = None
-                self._changing = self._runtime.spawn(
-                    self._run(change, commit),
-                    name=f"partitions {change.kind.value}",
-                    reported=False,
-                )
+                self._changing = self._start(change, commit)
         return self._changing
+
+    def _start(self, change: Change, commit: asyncio.Task[None] | None) -> _Running:
+        has_told = asyncio.Event()
+        name = f"partitions {change.kind.value}"
+        running = self._run(change, commit, has_told)
+        task = self._runtime.spawn(running, name=name, reported=False)
+        task.add_done_callback(lambda _: has_told.set())  # however it ends
+        return _Running(task, has_told)
 
     def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
         change = self.member.begin_change()
@@ -194,26 +214,30 @@ class GroupSession:
         )
         return change, commit
 
-    async def _is_over(self, commit: asyncio.Task[None], until: float) -> bool:
+    async def _is_over(self, task: asyncio.Task[None], until: float) -> bool:
         """Whether it has ended by then. A user who waits for it is there."""
-        while not commit.done():
+        while not task.done():
             now = self._clock.monotonic()
             self.member.on_poll(now)
             self.poke()
             left = min(until - now, self.member.terms.poll_interval_s / 2)
-            await asyncio.wait([commit], timeout=max(0.0, left))
+            await asyncio.wait([task], timeout=max(0.0, left))
             if self._clock.monotonic() >= until:
                 break
-        return commit.done()
+        return task.done()
 
-    async def _run(self, change: Change, commit: asyncio.Task[None] | None) -> None:
+    async def _run(
+        self, change: Change, commit: asyncio.Task[None] | None, has_told: asyncio.Event
+    ) -> None:
         self._unsettled = change
         try:
             if change.kind is Kind.ASSIGNED:
+                self._deciding = frozenset(change.partitions)
                 self._owner.take_over(change)
             if commit is not None and not commit.cancelled():
                 commit.result()
             await self._tell(change)
+            has_told.set()
             if change.kind is Kind.REVOKED:
                 await self._owner.commits_ended(change)  # that the listener has begun
         finally:
@@ -234,16 +258,33 @@ class GroupSession:
         if self._unsettled is not change:
             return
         self._unsettled = None
+        self.decide()
         if change.kind is not Kind.ASSIGNED:
             self._owner.take_over(change)
         self.member.end_change(self._clock.monotonic())
         self.poke()
 
-    def _settle_from_inside(self) -> None:
-        """If this is called by the listener."""
-        if self._unsettled is not None and _INSIDE.get() is self._unsettled:
+    def is_decided(self, where: TopicPartition) -> bool:
+        """Whether nobody is about to say where it is read from. A listener that is told of it may
+        commit another offset, or seek."""
+        return where not in self._deciding
+
+    def decide(self) -> None:
+        """It goes by what is committed now: the listener has returned, or wants to know."""
+        if self._deciding:
+            self._deciding = frozenset()
+            self._owner.may_look_up()
+
+    async def _settle_from_inside(self, until: float = math.inf) -> None:
+        """If this is called by the listener, which may have begun to commit what goes."""
+        change = self._unsettled
+        if change is None or _INSIDE.get() is not change:
+            return
+        if change.kind is Kind.REVOKED:
+            await self._owner.commits_ended(change, until)
+        if self._unsettled is change:
             self._changing = None
-            self._settle(self._unsettled)
+            self._settle(change)
 
     # The member's life
 
@@ -366,7 +407,7 @@ class GroupSession:
     async def run_changes(self) -> None:
         """Runs what is still to be run, as a poll would, without staying in the group for it. What
         kept the user out of it is over then."""
-        self._settle_from_inside()
+        await self._settle_from_inside()
         while self.is_attentive:
             await self._change()
         self.member.forgive()
@@ -375,7 +416,7 @@ class GroupSession:
         """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
         is left of the time then."""
         until = self._clock.monotonic() + timeout_s
-        self._settle_from_inside()
+        await self._settle_from_inside(until)
         if self._begun is not None or self._changing is not None:
             await self._end_change(until)
         self.member.hold()
@@ -395,12 +436,12 @@ class GroupSession:
             if commit is not None and not await self._is_over(commit, until):
                 commit.cancel()
                 self._begun = change, None
-        task = self._changing
+        running = self._changing
         if self._begun is not None:
-            task = await self._runs_by(math.inf)
-        if task is not None:
+            running = await self._runs_by(math.inf)
+        if running is not None:
             left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
-            await asyncio.wait([task], timeout=left_s)
+            await asyncio.wait([running.task], timeout=left_s)
         if self._unsettled is not None:
             self._settle(self._unsettled)
         self._changing = None

@@ -1,0 +1,219 @@
+"""A member whose user unsubscribes or closes: what he was given can be committed until he has given
+it up, whatever the member is doing in its group just then."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.client.group.classic import ClassicMember, State
+from moldau.client.group.consumer import State as ConsumerState
+from moldau.client.group.member import NOBODY, Change, Kind, Terms, Wanted
+from moldau.client.group.subscription_bytes import encode_assignment
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.leave_group import LeaveGroupRequest
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.client.group.test_commits_between import hears_of_a_rebalance
+from tests.client.group.test_members import (
+    STATIC,
+    T0,
+    T1,
+    TERMS,
+    asked,
+    change,
+    classic,
+    joined,
+    modern,
+    settle,
+    told,
+)
+
+REFUSED = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")
+
+
+def one(terms: Terms = TERMS) -> ClassicMember:
+    """It owns t-0 and t-1 since generation 1."""
+    member = classic(terms, "cooperative-sticky")
+    settle(member, protocol="cooperative-sticky")
+    return member
+
+
+def joins(member: ClassicMember, generation: int = 2) -> None:
+    """Into the next generation, as its leader: it is to share partitions out."""
+    hears_of_a_rebalance(member)
+    asked(member, 1.5)
+    member.on_answer(joined(generation, protocol="cooperative-sticky"), 1.5)
+    assert member.state is State.ASSIGNING
+
+
+def shares(member: ClassicMember, answer: SyncGroupResponse | None = None) -> None:
+    member.on_topics({"t": [frozenset()] * 2}, 1.5)
+    assert isinstance(asked(member, 1.5), SyncGroupRequest)
+    share = SyncGroupResponse(error_code=0, assignment=encode_assignment([T0]))
+    member.on_answer(share if answer is None else answer, 1.5)
+
+
+def begun(member: ClassicMember) -> Change:
+    found = member.begin_change()
+    assert found is not None
+    return found
+
+
+def test_a_generation_that_has_begun_is_finished_first() -> None:
+    member = one()
+    before = member.identity
+    joins(member)
+    member.subscribe(Wanted())
+    assert begun(member).partitions == (T0, T1)
+    assert member.is_rebalancing, "the others would wait for it"
+    assert member.may_commit_later(before, T0)
+    shares(member)
+    assert member.state is State.LEAVING
+    assert member.identity == before._replace(epoch=2)
+    assert member.may_commit_later(before, T0)
+    assert isinstance(asked(member, 3.0), HeartbeatRequest), "it lives on until that is committed"
+    member.on_answer(HeartbeatResponse(error_code=0), 3.0)
+    member.end_change(3.0)
+    assert isinstance(asked(member, 3.0), LeaveGroupRequest)
+
+
+def test_one_that_it_has_asked_for_too() -> None:
+    member = one()
+    hears_of_a_rebalance(member)
+    assert isinstance(asked(member, 1.5), JoinGroupRequest)
+    member.subscribe(Wanted())
+    assert (member.state, member.identity.epoch) == (State.JOINING, 1)
+    member.on_answer(joined(2, protocol="cooperative-sticky"), 1.5)
+    shares(member)
+    assert (member.state, member.identity.epoch) == (State.LEAVING, 2)
+    assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
+
+
+def test_but_not_one_that_it_has_not_asked_for() -> None:
+    member = one()
+    hears_of_a_rebalance(member)
+    member.subscribe(Wanted())
+    assert (member.state, member.identity.epoch) == (State.LEAVING, 1)
+
+
+def test_it_does_not_wait_for_a_generation_when_all_is_given_up() -> None:
+    member = one()
+    joins(member)
+    member.subscribe(Wanted())
+    assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
+    assert member.state is State.LEAVING
+    assert isinstance(asked(member, 1.6), LeaveGroupRequest)
+
+
+@pytest.mark.parametrize("how", ["unsubscribes", "closes"])
+def test_a_generation_that_ends_before_it_is_shared_out_is_the_one_to_commit_in(how: str) -> None:
+    """The coordinator has the member in that one, until all have joined the next."""
+    member = one()
+    before = member.identity
+    joins(member)
+    if how == "closes":
+        member.hold()
+    else:
+        member.subscribe(Wanted())
+    shares(member, REFUSED)
+    assert member.identity == before._replace(epoch=2)
+    assert member.may_commit_later(before, T0)
+    assert not member.may_commit_later(member.identity, T0), "there is no other to come"
+    if how == "unsubscribes":
+        assert member.state is State.LEAVING
+        assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
+
+
+@pytest.mark.parametrize("how", ["unsubscribes", "closes"])
+def test_who_has_missed_a_generation_commits_nothing(how: str) -> None:
+    """Others may have what it owns."""
+    member = one()
+    before = member.identity
+    joins(member, generation=3)
+    if how == "closes":
+        member.hold()
+    else:
+        member.subscribe(Wanted())
+    shares(member, REFUSED)
+    assert member.identity == before
+    assert not member.may_commit_later(before, T0)
+
+
+def test_nor_does_a_static_one_when_it_has_its_share_again() -> None:
+    member = one(STATIC)
+    before = member.identity
+    joins(member, generation=3)
+    member.subscribe(Wanted())
+    shares(member)
+    assert member.identity == before
+    assert not member.may_commit_later(before, T0)
+
+
+def test_who_is_thrown_out_meanwhile_leaves_at_once() -> None:
+    member = one()
+    joins(member)
+    member.subscribe(Wanted())
+    unknown = SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b"")
+    shares(member, unknown)
+    assert (member.is_out, member.identity) == (True, NOBODY)
+    assert change(member, 1.6) == (Kind.LOST, (T0, T1))
+
+
+def test_a_coordinator_that_gives_no_answer_is_asked_again() -> None:
+    member = one()
+    joins(member)
+    member.subscribe(Wanted())
+    member.on_topics({"t": [frozenset()] * 2}, 1.5)
+    asked(member, 1.5)
+    member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 1.5)
+    assert isinstance(asked(member, 3.0), SyncGroupRequest)
+
+
+def test_a_static_member_is_one_until_it_has_given_all_up() -> None:
+    """It does not tell when it leaves: from then on it would be nobody."""
+    member = classic(STATIC)
+    settle(member)
+    before = member.identity
+    member.subscribe(Wanted())
+    assert begun(member).kind is Kind.REVOKED
+    hears_of_a_rebalance(member)
+    assert member.identity == before
+    assert member.ready(1.5).ask is None, "it does not join any more"
+    late = member.ready(100.0)
+    assert (late.ask is None, late.wake) == (False, None), "nor does it have to be polled"
+    member.on_answer(HeartbeatResponse(error_code=0), 100.0)
+    member.end_change(100.0)
+    assert (member.is_out, member.identity) == (True, NOBODY)
+
+
+def test_who_subscribes_again_meanwhile_leaves_all_the_same_and_joins_anew() -> None:
+    member = one()
+    joins(member)
+    member.subscribe(Wanted())
+    member.subscribe(Wanted(frozenset(["another"])))
+    shares(member)
+    assert member.state is State.LEAVING
+    assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
+
+
+def test_by_the_newer_protocol_it_hears_of_the_epoch_that_it_is_in() -> None:
+    member = modern()
+    before = member.identity
+    asked(member, 1.0)
+    member.subscribe(Wanted())
+    assert member.state is ConsumerState.LEAVING
+    assert member.has_change()
+    member.on_answer(told(before.epoch + 1, None), 1.0)
+    assert member.identity == before._replace(epoch=before.epoch + 1)
+    assert member.may_commit_later(before, T0)
+    asked(member, 1.0)
+    member.on_answer(told(before.epoch + 1, None), 1.0)
+    assert member.ready(1.1).ask is None
+    member.on_commit_refused(member.identity, ErrorCode.STALE_MEMBER_EPOCH)
+    request = asked(member, 1.1)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.member_epoch == before.epoch + 1
+    member.on_commit_refused(member.identity, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert member.state is ConsumerState.LEAVING, "which it is about to do"
