@@ -66,8 +66,72 @@ def test_lines_go_in_and_come_out(shell: Shell) -> None:
     assert full.startswith("lines-0@0 ")
     assert shell.good("consume", "lines", "--from", "end").out == ""
     assert shell.good("consume", "lines", "--from", "2199-01-01").out == ""
-    bad = shell("produce", "lines", "--keys", source="a:b\nno key\n")
-    assert (bad.code, bad.err) == (2, "moldau: line 2 has no ':' for its key\n")
+
+
+@pytest.mark.real
+def test_lines_before_one_without_its_key_are_sent_and_counted(shell: Shell) -> None:
+    """More lines than one read or one batch has."""
+    shell.good("topic", "create", "keyed", "--partitions", "1")
+    count = 60_000
+    source = "".join(f"k:{number}\n" for number in range(count)) + "no key\nk:unsent\n"
+    bad = shell("produce", "keyed", "--keys", source=source)
+    told = f"moldau: line {count + 1} has no ':' for its key (acknowledged={count})\n"
+    assert (bad.code, bad.err) == (2, told)
+    (row,) = shell.good("offsets", "keyed").rows
+    assert row[3] == str(count)
+    first = shell("produce", "keyed", "--keys", "--acks", "0", source="no key\nk:v\n")
+    assert first.err == "moldau: line 1 has no ':' for its key (sent=0)\n"
+    assert shell.good("offsets", "keyed").rows == [row]
+
+
+@pytest.mark.real
+def test_headers_come_in_the_order_they_were_given_and_may_repeat(shell: Shell) -> None:
+    shell.good("topic", "create", "headed", "--partitions", "1")
+    given = [word for value in ("h=2", "a=", "h=1", "h=\udcff") for word in ("--header", value)]
+    shell.good("produce", "headed", *given, source="x\n")
+    headers = shell.good("consume", "headed", "--json").json["headers"]
+    assert [(each["name"], each["value"]) for each in headers] == [
+        ("h", "2"),
+        ("a", ""),
+        ("h", "1"),
+        ("h", {"base64": "/w=="}),
+    ]
+
+
+@pytest.mark.real
+def test_a_size_that_no_record_may_have_is_refused_before_one_is_made(shell: Shell) -> None:
+    load = ("produce", "sized", "--count", "1", "--size")
+    huge = shell(*load, "99999999")
+    assert (huge.code, huge.out) == (2, "")
+    assert "more than a record may have: 1048576 bytes, by max.request.size" in huge.err
+    shell.good("topic", "create", "sized", "--partitions", "1")
+    more = ("--set", "max.request.size=3000000", "--compression", "gzip")
+    assert shell(*load, "2000000", *more).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("topic", "create", "\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
+        (("produce", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
+        (("consume", "t", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
+        (("offsets", "t", "--at", "end"), "'end' is no place: earliest, latest, max-timestamp, "),
+        (("consume", "t", "--from", "now"), "'now' is no place: beginning, end, an offset, a time"),
+        (
+            ("group", "reset", "g", "--to-datetime", "end"),
+            "'end' is no time: a time like 2026-11-20T12:00:00Z, or @ and milliseconds",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(words: tuple[str, ...], told: str) -> None:
+    done = Shell("127.0.0.1:1")(*words)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+
+
+def test_a_header_has_a_name_that_is_text(shell: Shell) -> None:
+    done = shell("produce", "t", "--header", "\udcff=v")
+    assert (done.code, "no name of a header" in done.err) == (2, True)
 
 
 @pytest.mark.real

@@ -92,6 +92,25 @@ def test_a_closed_output_is_as_a_reader_that_has_left() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_no_event_loop_stands_where_a_stream_was_closed(streams: str) -> None:
+    code, out, err = closed(streams, "topic", "list", "--bootstrap", "127.0.0.1:1")
+    assert (code, out) == (1, "")
+    assert err.count("\n") == (0 if "2>" in streams else 1), err
+
+
+@pytest.mark.real
+def test_what_a_command_starts_has_the_streams_too() -> None:
+    code = (
+        "import os; from moldau.cli import main; main(['no-such-command']); "
+        "os.execvp('ls', ['ls', '/proc/self/fd/0', '/proc/self/fd/2'])"
+    )
+    words = ["/bin/sh", "-c", '"$@" <&- 2>&-', "sh", sys.executable, "-c", code]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, timeout=60)  # noqa: S603
+    assert (done.returncode, done.stdout) == (0, "/proc/self/fd/0\n/proc/self/fd/2\n")
+
+
+@pytest.mark.real
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full on this system")
 def test_an_output_that_is_full_is_told() -> None:
     with FULL.open("w") as full:

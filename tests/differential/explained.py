@@ -641,6 +641,13 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _NOT_YET,
     ),
     OnPurpose(
+        "The listeners of `controller.listener.names` are not opened: tools of Kafka that are "
+        "given `--bootstrap-controller` reach nobody. Give them `--bootstrap-server`.",
+        "The quorum has one voter, in the process of its only broker, which passes on what is for "
+        "controllers. Kafka's controllers listen for the others and for such tools.",
+        _NOT_YET,
+    ),
+    OnPurpose(
         "A `listener.security.protocol.map` with SSL or SASL is refused at run time, whether there "
         "is such a listener or not, unless it is a pair of Kafka's default that no listener uses.",
         "Kafka takes it. Nothing may be served in the clear that was to be protected.",

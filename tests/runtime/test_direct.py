@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.direct import open_direct, set_buffer_sizes
+from moldau.runtime.direct import open_direct, set_buffer_sizes, untaken_bytes
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 
 
@@ -35,12 +36,54 @@ def size_of(transport: asyncio.Transport, option: int) -> int:
         return same.getsockopt(socket.SOL_SOCKET, option)
 
 
+class Reluctant(asyncio.Protocol):
+    """Reads nothing until it is told to."""
+
+    transport: asyncio.Transport
+    is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(30):
+        while not reached():
+            turn = loop.create_future()
+            loop.call_soon(turn.set_result, None)
+            await turn
+
+
+@pytest.mark.parametrize("arena", REAL_ARENAS)
+def test_what_the_other_side_has_not_taken_is_counted(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        reader = Reluctant()
+        async with await runtime.network.listen(lambda: reader, HOST, 0) as listener:
+            transport, _ = await runtime.network.connect(asyncio.Protocol, HOST, listener.port)
+            assert untaken_bytes(transport) == 0
+            transport.write(bytes(16 << 20))
+            await until(lambda: untaken_bytes(transport) > 0)
+            reader.transport.resume_reading()
+            await until(lambda: untaken_bytes(transport) + transport.get_write_buffer_size() == 0)
+            transport.close()
+            await until(lambda: reader.is_lost)
+
+    play(arena, scenario)
+
+
 def test_a_simulated_connection_has_no_socket() -> None:
     async def scenario(runtime: Runtime) -> None:
         async with await runtime.network.listen(asyncio.Protocol, HOST, 0) as listener:
             transport, _ = await runtime.network.connect(asyncio.Protocol, HOST, listener.port)
             set_buffer_sizes(transport, 20_000, 20_000)
             assert open_direct(transport) is None
+            assert untaken_bytes(transport) == 0
             transport.close()
 
     play("simulated", scenario)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
 
 from moldau.config import BadSettings
+from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.declare import Response
 from moldau.runtime import Runtime
@@ -83,6 +86,57 @@ def test_bad_settings_leave_nothing_behind() -> None:
     threads = threading.active_count()
     with pytest.raises(BadSettings, match=r"num\.partitions"):
         SyncEmbeddedBroker({"num.partitions": 0}).start()
+    assert threading.active_count() == threads
+
+
+def take(port: int) -> socket.socket:
+    """Somebody else's now."""
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("127.0.0.1", port))
+    taken.listen()
+    return taken
+
+
+def test_a_restart_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody takes the port between the stop and the start."""
+
+    async def scenario(runtime: Runtime) -> None:
+        broker = await EmbeddedBroker().start()
+        port, directory = broker.port, broker.directory
+        with ExitStack() as others:
+            stop = broker._broker().aclose
+
+            async def aclose() -> None:
+                await stop()
+                others.enter_context(take(port))
+
+            monkeypatch.setattr(broker._broker(), "aclose", aclose)
+            with pytest.raises(MoldauError, match="cannot listen"):
+                await broker.restart()
+        assert not broker.is_running
+        assert not runtime.files.exists(directory)
+        assert not [each for each in threading.enumerate() if "embedded-broker" in each.name]
+        await broker.stop()
+        async with broker:  # a new life, with nothing of the old one
+            assert (broker.port, runtime.files.exists(broker.directory)) == (port, True)
+
+    run(scenario)
+
+
+def test_a_restart_in_a_thread_that_fails_ends_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = threading.active_count()
+    broker = SyncEmbeddedBroker().start()
+    directory = broker.directory
+
+    async def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(EmbeddedBroker, "_run", fail)
+    with pytest.raises(OSError, match="No space"):
+        broker.restart()
+    assert not broker.is_running
+    assert not os.path.exists(directory)
     assert threading.active_count() == threads
 
 

@@ -22,6 +22,7 @@ _BROKEN_PIPE = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `moldau`; answers the exit code."""
+    _fill_standard_descriptors()
     try:
         from dataclasses import replace
 
@@ -29,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from moldau.cli.command import Context
         from moldau.cli.output import closed_stream
 
-        # None stands for a stream that our caller has closed: `moldau plugins >&-`.
+        # None stands for a stream that our caller has closed: `moldau plugins >&-`. What stands
+        # on its descriptor since is not that stream.
         out = sys.stdout or closed_stream(BrokenPipeError)
         err = sys.stderr or closed_stream()
         reconfigure = getattr(out, "reconfigure", None)
@@ -53,6 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"moldau: the output cannot be written: {error.strerror}\n")
         return _FAILED
     return code
+
+
+def _fill_standard_descriptors() -> None:
+    """Has the null device stand where our caller has closed a standard stream. Else a file or the
+    event loop gets that number, and libuv aborts a process that closes one of its own there."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            filled = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.set_inheritable(filled, True)
 
 
 def _find_plugins() -> Plugins:

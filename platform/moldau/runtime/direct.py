@@ -1,5 +1,5 @@
-"""Past the transport: `sendfile`, send and options of a connection's socket, by a descriptor of
-our own.
+"""Past the transport: `sendfile`, send, options and fill of a connection's socket, by a descriptor
+of our own where it is written to.
 
 Invariants: the descriptor is our own, so closing it leaves the connection as it is; the socket
 never blocks, since both descriptors share what the event loop set; order is the caller's business,
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # Where the system has it: the kernel keeps a small packet back until what follows is there.
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
+_INT_BYTES: Final = 4
 
 
 class DirectSocket:
@@ -75,6 +77,21 @@ def set_buffer_sizes(
             same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
         if receive_bytes is not None:
             same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+
+
+def untaken_bytes(transport: asyncio.BaseTransport) -> int:
+    """What the kernel has of the connection, and the other side has not taken yet. 0 where there is
+    no socket, and where the system does not tell."""
+    fileno = _descriptor(transport)
+    if fileno is None:
+        return 0
+    try:
+        from fcntl import ioctl
+        from termios import TIOCOUTQ
+
+        return int.from_bytes(ioctl(fileno, TIOCOUTQ, bytes(_INT_BYTES)), sys.byteorder)
+    except (ImportError, OSError):
+        return 0
 
 
 def _descriptor(transport: asyncio.BaseTransport) -> int | None:

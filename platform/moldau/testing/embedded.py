@@ -1,8 +1,8 @@
 """A broker on the event loop of who starts it.
 
 Invariants: its files are in a temporary directory that goes with it, unless the caller names one;
-after `stop` no task, thread, port or lock of it is left; `restart` is a clean stop and a start with
-the same files on the same port.
+after `stop`, and after a `start` or `restart` that failed, no task, thread, port or lock of it is
+left; `restart` is a clean stop and a start with the same files on the same port.
 """
 
 from __future__ import annotations
@@ -142,12 +142,16 @@ class EmbeddedBroker:
             await self._clear_away(runtime)
 
     async def restart(self) -> None:
-        """A clean stop, and a start with the same files on the same port."""
+        """A clean stop, and a start with the same files on the same port. When that fails it is
+        stopped, and temporary files are gone."""
         running, self._running = self._broker(), None
-        await running.aclose()
         runtime = self._given_runtime or self._own_runtime
         assert runtime is not None
-        await self._run(runtime)
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(self._clear_away, runtime)
+            await running.aclose()
+            await self._run(runtime)
+            on_failure.pop_all()
 
     async def _clear_away(self, runtime: Runtime) -> None:
         own, self._own_runtime = self._own_runtime, None

@@ -84,10 +84,14 @@ class SyncEmbeddedBroker:
             threaded.close()
 
     def restart(self) -> None:
-        """A clean stop, and a start with the same files on the same port."""
+        """A clean stop, and a start with the same files on the same port. When that fails it is
+        stopped, and temporary files are gone."""
         broker, threaded = self._running(), self._threaded
         assert threaded is not None
-        threaded.run(lambda runtime: broker.restart())
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            threaded.run(lambda runtime: broker.restart())
+            on_failure.pop_all()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,15 +16,17 @@ END_SECONDS = 60
 BOOTSTRAP = re.compile(r"^\s*bootstrap\s+(\S+):(\d+)$", re.MULTILINE)
 
 
-def moldau(*arguments: str, home: Path, **environment: str) -> subprocess.Popen[str]:
-    """The command, with an environment that says nothing of settings."""
+def moldau(
+    *arguments: str, home: Path, by: Sequence[str] = (), **environment: str
+) -> subprocess.Popen[str]:
+    """The command, with an environment that says nothing of settings; started `by` another one."""
     clean = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("MOLDAU_", "KAFKA_"))
     }
     return subprocess.Popen(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "moldau.cli", *arguments],
+        [*by, sys.executable, "-m", "moldau.cli", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

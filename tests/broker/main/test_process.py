@@ -12,8 +12,17 @@ import pytest
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from tests.broker.main.processes import BrokerProcess, broker_process, finished
+from tests.broker.main.processes import (
+    END_SECONDS,
+    BrokerProcess,
+    broker_process,
+    finished,
+    moldau,
+)
 from tests.broker.server.wire import wired
+from tests.cli.shell import Shell
+from tests.peers.eventually import eventually
+from tests.peers.kafka_broker import free_ports
 
 pytestmark = pytest.mark.real
 
@@ -71,6 +80,34 @@ def test_a_terminal_that_is_closed_ends_it_in_order(tmp_path: Path) -> None:
     assert code == 0
     assert "broker is closed" in log
     assert (tmp_path / ".local/share/moldau/broker/.kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_it_serves_and_ends_in_order_whatever_streams_are_closed(
+    tmp_path: Path, streams: str
+) -> None:
+    (port,) = free_ports(1)
+    at, shell = f"127.0.0.1:{port}", ("/bin/sh", "-c", f'exec "$@" {streams}', "sh")
+    process = moldau("broker", "start", "--listen", at, home=tmp_path, by=shell)
+    try:
+        eventually(lambda: Shell(at)("topic", "create", "t").code == 0)
+        process.terminate()
+        _, log = process.communicate(timeout=END_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in log
+    assert (tmp_path / ".local/share/moldau/broker/.kafka_cleanshutdown").exists()
+
+
+def test_a_listener_that_is_open_to_others_is_told_once(tmp_path: Path) -> None:
+    words = "whoever reaches this machine can read, write and delete"
+    with broker_process(tmp_path) as broker:
+        assert words not in broker.stop()[1]
+    with broker_process(tmp_path, "--listen", ":0") as broker:
+        (line,) = (line for line in broker.stop()[1].splitlines() if words in line)
+    assert "WARN" in line
+    assert "PLAINTEXT on every address" in line
 
 
 def killed_under_load(broker: BrokerProcess, topic: str, there: list[bytes], life: int) -> None:

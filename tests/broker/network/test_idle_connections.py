@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.broker.network import NetworkOptions, Request
+import pytest
+
+from moldau.broker.network import NetworkOptions, Request, shell
 from moldau.runtime import Runtime
 from tests.broker.network.arena import ScriptedService, answer, ask, echo, serving
 from tests.runtime.arena import play
@@ -98,6 +100,70 @@ def test_a_reader_that_never_reads_is_cut_off() -> None:
             assert runtime.clock.monotonic() < 60
             assert server.count("connections.closed", "OUT", "slow_reader") == 1
             assert len(service.requests) < 100
+
+    play("simulated", scenario)
+
+
+def test_a_stop_waits_for_who_takes_answers_slowly_and_not_for_who_takes_none() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService(lambda request: request.answer(answer("x" * 30_000)))
+        async with serving(runtime, service) as server:
+            stuck, slow = await server.connect(), await server.connect()
+            for client in (stuck, slow):
+                client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                client.writer.write(client.frames(*["x"] * 100))
+            await after(1)
+            stopping = runtime.spawn(server.server.aclose(60.0), name="stop")
+            await after(1.9)
+            assert service.lost == []
+            slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            await after(0.5)
+            assert len(service.lost) == 1, "the one that takes nothing"
+            size = 0
+            while data := await slow.reader.read(300_000):
+                size += len(data)
+                await after(0.9)
+            await stopping
+            answered = [each for each in service.requests if each.connection is service.lost[1]]
+            assert size // 30_000 == len(answered) > 5
+            assert server.count("connections.closed", "OUT", "stopped") == 2
+            assert sum("client does not read its answers" in line for line in server.lines) == 1
+
+    play("simulated", scenario)
+
+
+def test_a_stop_waits_for_who_takes_what_the_kernel_has_before_it_asks_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        left = iter(range(100, 0, -1))
+        monkeypatch.setattr(shell, "untaken_bytes", lambda transport: next(left))
+        service = ScriptedService(lambda request: request.answer(answer("x" * 30_000)))
+        async with serving(runtime, service) as server:
+            client = await server.connect()
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.writer.write(client.frames(*["x"] * 100))
+            await after(1)
+            began = runtime.clock.monotonic()
+            await server.server.aclose(9.0)
+            assert 9 <= runtime.clock.monotonic() - began < 10
+            assert not any("does not read" in line for line in server.lines)
+
+    play("simulated", scenario)
+
+
+def test_a_stop_waits_for_an_answer_that_is_not_there_yet() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService(Request.keep)
+        async with serving(runtime, service) as server:
+            client = await server.connect()
+            client.send(ask("wait"))
+            await service.until(lambda: bool(service.requests))
+            stopping = runtime.spawn(server.server.aclose(60.0), name="stop")
+            await after(30)
+            service.requests[0].answer(answer("at last"))
+            assert await client.text() == "at last"
+            await stopping
 
     play("simulated", scenario)
 

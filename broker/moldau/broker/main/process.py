@@ -8,6 +8,7 @@ first SIGTERM, SIGINT or SIGHUP ends it in order, the second at once.
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import settings_given
@@ -16,7 +17,7 @@ from moldau.cli.command import Context, Exit
 if TYPE_CHECKING:
     from moldau.broker.server import Broker
     from moldau.config import Settings
-    from moldau.logging import Loggers
+    from moldau.logging import Logger, Loggers
     from moldau.runtime import Runtime
 
 
@@ -73,6 +74,7 @@ async def _serve(
     )
     try:
         tune_collector()
+        _warn_of_exposed(broker, log)
         _announce(broker, out, is_new=is_new)
         await broker.wait()
     finally:
@@ -86,19 +88,34 @@ def _format_if_empty(runtime: Runtime, settings: Settings) -> bool:
     return format_if_empty(runtime.files, settings, runtime.random, now_ms, "localhost")
 
 
+def _warn_of_exposed(broker: Broker, log: Logger) -> None:
+    from moldau.broker.main.exposure import exposed
+    from moldau.broker.settings import read_listeners
+
+    open_to_all = exposed(read_listeners(broker.node.settings).of_broker)
+    if open_to_all:
+        log.warn(
+            "whoever reaches this machine can read, write and delete: no login, no encryption",
+            listeners=", ".join(
+                f"{each.name} on {each.host or 'every address'}" for each in open_to_all
+            ),
+        )
+
+
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
-    """How to connect, and where the data lies."""
+    """How to connect, and where the data lies. A broker serves though nobody reads that."""
     from moldau.plugins.layers import platform_version
 
     directories = ", ".join(each.path for each in broker.node.directories.directories)
     cluster = broker.node.cluster_id + (" (new)" if is_new else "")
     bootstrap = ",".join(str(at) for at in broker.endpoints.values())
-    out.write(
-        f"moldau broker {platform_version()} is up\n"
-        f"  bootstrap  {bootstrap}\n"
-        f"  data       {directories}\n"
-        f"  cluster    {cluster}\n"
-        f"Try: moldau topic list --bootstrap {bootstrap}\n"
-        "Ctrl-C stops it.\n"
-    )
-    out.flush()
+    with suppress(BrokenPipeError):
+        out.write(
+            f"moldau broker {platform_version()} is up\n"
+            f"  bootstrap  {bootstrap}\n"
+            f"  data       {directories}\n"
+            f"  cluster    {cluster}\n"
+            f"Try: moldau topic list --bootstrap {bootstrap}\n"
+            "Ctrl-C stops it.\n"
+        )
+        out.flush()

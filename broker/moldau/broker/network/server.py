@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.network.acceptor import Acceptor, Entrance
 from moldau.broker.network.reactor import Reactor
@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from moldau.broker.network.metrics import NetworkMetrics
     from moldau.broker.network.options import ListenerOptions, NetworkOptions
     from moldau.broker.network.request import Service
+    from moldau.broker.network.shell import Connection
     from moldau.logging import Logger
     from moldau.runtime import Runtime
     from moldau.runtime.interface import Listener
+
+
+# Who takes nothing of its answers for so long, at the end, does not read them.
+UNREAD_SECONDS: Final = 2.0
 
 
 class SocketServer:
@@ -91,15 +96,28 @@ class SocketServer:
 
     async def aclose(self, grace_seconds: float = 10.0) -> None:
         """Stops listening and serving. Requests that are being served have some time to be
-        answered and their answers to be sent; what is left then is cut off."""
+        answered and their answers to be sent; what is left then is cut off, and earlier who takes
+        nothing of what is sent."""
         self.stop_listening()
         reactor = self._reactor
         for connection in list(reactor.connections):
             connection.drain()
-        await self._wait_until_empty(grace_seconds)
+        await self._wait_for_readers(grace_seconds)
         for connection in list(reactor.connections):
             connection.abort(Reason.STOPPED)
         await self._wait_until_empty(None)
+
+    async def _wait_for_readers(self, seconds: float) -> None:
+        reactor = self._reactor
+        end = reactor.precise_now() + seconds
+        before: dict[Connection, int] = {}
+        while reactor.connections and (left := end - reactor.precise_now()) > 0:
+            untaken = {each: each.untaken_bytes() for each in reactor.connections}
+            for connection, size in untaken.items():
+                if size and size == before.get(connection):
+                    connection.cut_off_unread()
+            before = untaken
+            await self._wait_until_empty(min(left, UNREAD_SECONDS))
 
     async def _wait_until_empty(self, seconds: float | None) -> None:
         reactor = self._reactor

@@ -29,6 +29,7 @@ from moldau.errors import MalformedMessage
 from moldau.protocol.connection import Arrival, Problem, ServerConnection
 from moldau.protocol.framing import FrameReader
 from moldau.protocol.headers import API_VERSIONS
+from moldau.runtime.direct import untaken_bytes
 
 if TYPE_CHECKING:
     from moldau.broker.network.acceptor import Acceptor
@@ -172,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._in_turn:
             return
         if outbox.held_bytes > self._reactor.options.unsent_bytes_max:
-            self._cut_off("client does not read its answers", Reason.SLOW_READER)
+            self.cut_off_unread()
         elif not self._is_woken:
             self._wake()
 
@@ -293,12 +294,24 @@ class Connection(asyncio.BufferedProtocol):
     def end_idle(self) -> None:
         """Closes it; what was not sent in all that time will not be."""
         if self._sender.unsent_bytes:
-            self._cut_off("client does not read its answers", Reason.SLOW_READER)
+            self.cut_off_unread()
         elif self.is_ending:
             self.abort(Reason.IDLE)
         else:
             self._reactor.log.debug("closes idle connection", **self._facts())
             self.close(Reason.IDLE)
+
+    def untaken_bytes(self) -> int:
+        """Of answers that we hold, and the other side has not taken yet; 0 when we hold none."""
+        unsent = self._sender.unsent_bytes
+        if not unsent or self._transport is None:
+            return unsent
+        # A socket's buffer is large, and asks for more seldom: a slow reader empties it for long.
+        return unsent + untaken_bytes(self._transport)
+
+    def cut_off_unread(self) -> None:
+        """Ends it at once, since nobody takes what is sent."""
+        self._cut_off("client does not read its answers", Reason.SLOW_READER)
 
     def on_memory(self) -> None:
         """There is room for the rest of its request."""

@@ -112,14 +112,20 @@ def assignments(words: Iterable[str]) -> dict[str, str]:
     """`name=value` words as a mapping. A name that stands there twice is refused: one of the values
     would be dropped without a word."""
     found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{word!r} is not NAME=VALUE")
+    for name, value in named_values(words):
         if name in found:
             raise UsageError(f"{name} is given twice")
         found[name] = value
     return found
+
+
+def named_values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The names and values of `name=value` words, in their order."""
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{word!r} is not NAME=VALUE")
+        yield name, value
 
 
 class Opened(Generic[C]):

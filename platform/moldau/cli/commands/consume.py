@@ -20,6 +20,7 @@ from moldau.cli.commands.cluster_connection import (
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import Place, parse_place
+from moldau.cli.names import topic_name
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.progress import Progress
 
@@ -59,7 +60,7 @@ class ConsumeCommand:
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)
-        parser.add_argument("topics", nargs="+", metavar="TOPIC")
+        parser.add_argument("topics", nargs="+", metavar="TOPIC", type=topic_name)
         parser.add_argument(
             "--group",
             metavar="GROUP",

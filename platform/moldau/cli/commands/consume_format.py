@@ -1,4 +1,9 @@
-"""Records as lines: the value, key and value, everything, or a JSON document."""
+"""Records as lines: the value, key and value, everything, or a JSON document.
+
+Lines are for people: bytes that are no UTF-8 are escaped there, and look as text might that has the
+same signs. JSON is for programs, which can tell them apart: text is a string, other bytes are an
+object, null is null.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +60,19 @@ def _document(part: PartitionRecords, record: Record) -> dict[str, Any]:
         "partition": part.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _json_text(record.key),
-        "value": _json_text(record.value),
-        "headers": [{"name": name, "value": _json_text(value)} for name, value in record.headers],
+        "key": _json_value(record.key),
+        "value": _json_value(record.value),
+        "headers": [{"name": name, "value": _json_value(value)} for name, value in record.headers],
     }
 
 
-def _json_text(data: bytes | None) -> str | None:
-    return None if data is None else text(data)
+def _json_value(data: bytes | None) -> str | dict[str, str] | None:
+    """The text, or `{"base64": ...}` where it is none."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {"base64": b64encode(data).decode()}

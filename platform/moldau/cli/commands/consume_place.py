@@ -32,11 +32,12 @@ def parse_place(text: str) -> Place:
         return Place(is_end=True)
     if is_int64(text):
         return Place(offset=int(text))
-    return Place(timestamp_ms=parse_time_ms(text))
+    return Place(timestamp_ms=parse_time_ms(text, "beginning, end, an offset, "))
 
 
-def parse_time_ms(text: str) -> int:
-    """`2026-11-20T12:00:00Z` (UTC unless it says otherwise) or `@` and milliseconds since 1970."""
+def parse_time_ms(text: str, or_else: str = "") -> int:
+    """`2026-11-20T12:00:00Z` (UTC unless it says otherwise) or `@` and milliseconds since 1970.
+    `or_else`: what the error names beside them, since the caller takes that too."""
     from datetime import UTC, datetime
 
     if text.startswith("@") and is_int64(text[1:]):
@@ -45,8 +46,8 @@ def parse_time_ms(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"{text!r} is no place: beginning, end, an offset, a time like 2026-11-20T12:00:00Z, "
-            "or @ and milliseconds"
+            f"{text!r} is no {'place' if or_else else 'time'}: {or_else}a time like "
+            "2026-11-20T12:00:00Z, or @ and milliseconds"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.commands.consume_place import parse_time_ms
+from moldau.cli.names import topic_name
 from moldau.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class OffsetsCommand:
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)
-        parser.add_argument("topics", nargs="+", metavar="TOPIC")
+        parser.add_argument("topics", nargs="+", metavar="TOPIC", type=topic_name)
         parser.add_argument(
             "--at",
             metavar="WHEN",
@@ -51,7 +52,7 @@ def _timestamp(text: str) -> int:
 
     if text in _ENDS:
         return int(getattr(offsets, text.upper().replace("-", "_")))
-    return parse_time_ms(text)
+    return parse_time_ms(text, f"{', '.join(_ENDS)}, ")
 
 
 async def _ends(client: Admin, arguments: Namespace) -> Ends:

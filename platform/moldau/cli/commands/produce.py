@@ -5,18 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
     Opened,
     add_connection_arguments,
-    assignments,
     check_not_set,
     client_settings,
+    named_values,
     opened,
 )
 from moldau.cli.commands.produce_trouble import PATIENCE_S, Trouble
+from moldau.cli.names import topic_name, typed_bytes, typed_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from moldau.client import Producer
     from moldau.records import Headers
+    from moldau.runtime import Runtime
 
 _READ_BYTES: Final = 256 << 10
 _CHUNK_RECORDS: Final = 10_000
@@ -43,7 +46,7 @@ class ProduceCommand:
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)
-        parser.add_argument("topic", metavar="TOPIC")
+        parser.add_argument("topic", metavar="TOPIC", type=topic_name)
         parser.add_argument("--keys", action="store_true", help="lines are key:value")
         parser.add_argument(
             "--separator", default=":", metavar="TEXT", help="between key and value (:)"
@@ -52,7 +55,13 @@ class ProduceCommand:
             "--null", metavar="TEXT", help="a value that reads so is null: a tombstone"
         )
         parser.add_argument("--partition", type=int, help="send all to this partition")
-        parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE")
+        parser.add_argument(
+            "--header",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="of every record; again for more of them, in that order, of one name too",
+        )
         parser.add_argument("--acks", choices=("0", "1", "all"), default="all")
         parser.add_argument(
             "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none"
@@ -63,7 +72,6 @@ class ProduceCommand:
         )
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.client.producer import Producer
         from moldau.client.settings import OF_CONSUMERS_ALONE
 
         is_load = arguments.count is not None
@@ -85,7 +93,7 @@ class ProduceCommand:
             from moldau.runtime.process import tune_allocator
 
             tune_allocator()
-        with opened(lambda runtime: Producer(settings, runtime=runtime)) as producer:
+        with opened(lambda runtime: _producer(arguments, settings, runtime)) as producer:
             progress = Progress(context, "sent", arguments.count, producer.runtime.clock.monotonic)
             out = _Out(arguments, producer, Trouble(context, producer.client))
             with progress, out:
@@ -100,6 +108,21 @@ class ProduceCommand:
         return Exit.DONE
 
 
+def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) -> Producer:
+    """UsageError where records of that size cannot be: better than to make them up first."""
+    from moldau.client.producer import Producer
+    from moldau.client.settings import max_request_size
+
+    client = Producer(settings, runtime=runtime)
+    bound = client.settings[max_request_size]
+    if arguments.size is not None and arguments.size > bound:
+        raise UsageError(
+            f"--size {arguments.size} is more than a record may have: {bound} bytes, by "
+            "max.request.size"
+        )
+    return client
+
+
 class _Out(AbstractContextManager["_Out"]):
     """Where records go; tells what keeps them from being acknowledged. Ctrl-C gives up what is not
     acknowledged yet: who presses it does not wait any longer."""
@@ -108,8 +131,10 @@ class _Out(AbstractContextManager["_Out"]):
         self.random = producer.runtime.random
         self._topic = arguments.topic
         self._partition = arguments.partition
-        given = assignments(arguments.header)
-        self._headers: Headers = tuple((name, value.encode()) for name, value in given.items())
+        self._headers: Headers = tuple(
+            (typed_name(name, "header"), typed_bytes(value))
+            for name, value in named_values(arguments.header)
+        )
         self._producer = producer
         self._trouble = trouble
 
@@ -134,6 +159,13 @@ class _Out(AbstractContextManager["_Out"]):
     def flush(self) -> None:
         """Waits until everything is acknowledged."""
         self._run(lambda client: client.flush())
+
+    @property
+    def flushed(self) -> str:
+        """What one can say of records after a flush: with acks=0 nobody acknowledges them."""
+        from moldau.client.settings import acks
+
+        return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"
 
     def _run(self, action: Callable[[Producer], Coroutine[Any, Any, None]]) -> None:
         from moldau.cli.shell import patiently
@@ -176,24 +208,25 @@ def _made_up(random: Random, size: int) -> list[bytes | None]:
 
 
 def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Progress) -> None:
-    null = None if arguments.null is None else arguments.null.encode()
-    separator = arguments.separator.encode()
-    number = 0
+    """Of a line without its separator nothing is sent, nor of what is behind it."""
+    null = None if arguments.null is None else typed_bytes(arguments.null)
+    separator = typed_bytes(arguments.separator)
     for lines in read_lines(context.source):
-        values: list[bytes | None] = []
-        keys: list[bytes | None] = []
-        for line in lines:
-            number += 1
-            value: bytes | None = line
-            if arguments.keys:
-                key, found, rest = line.partition(separator)
-                if not found:
-                    raise UsageError(f"line {number} has no {arguments.separator!r} for its key")
-                keys.append(key)
-                value = rest
-            values.append(None if value == null else value)
-        out.send(values, keys if arguments.keys else None)
-        progress.add(len(values), sum(map(len, lines)))
+        good = lines
+        keys: list[bytes | None] | None = None
+        values: list[bytes | None] = [*lines]
+        if arguments.keys:
+            good = list(takewhile(lambda line: separator in line, lines))
+            keyed = [line.partition(separator) for line in good]
+            keys = [key for key, _, _ in keyed]
+            values = [value for _, _, value in keyed]
+        if good:
+            out.send([None if value == null else value for value in values], keys)
+            progress.add(len(good), sum(map(len, good)))
+        if len(good) < len(lines):
+            out.flush()
+            reason = f"line {progress.records + 1} has no {arguments.separator!r} for its key"
+            raise UsageError(reason, **{out.flushed: progress.records})
     out.flush()
 
 

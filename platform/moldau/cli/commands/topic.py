@@ -10,6 +10,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import assignments, opened_admin
 from moldau.cli.commands.topic_alter import add_alter, alter
 from moldau.cli.commands.topic_trim import add_trim, trim
+from moldau.cli.names import topic_name
 from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
 from moldau.cli.output import write_json, write_table
 
@@ -60,7 +61,7 @@ def _summary(topic: Topic) -> dict[str, Any]:
 
 
 def _add_describe(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="TOPIC")
+    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name)
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
@@ -137,7 +138,7 @@ def _brokers(ids: tuple[int, ...]) -> str:
 
 
 def _add_create(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="TOPIC")
+    parser.add_argument("name", metavar="TOPIC", type=topic_name)
     count, replicas = whole(1, INT32_MAX), whole(1, INT16_MAX)
     parser.add_argument("--partitions", type=count, default=-1, help="else the cluster's default")
     parser.add_argument("--replicas", type=replicas, default=-1, help="else the cluster's default")
@@ -181,7 +182,7 @@ def _tell(context: Context, arguments: Namespace, text: str, facts: dict[str, An
 
 
 def _add_delete(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="TOPIC")
+    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name)
 
 
 def _delete(arguments: Namespace, context: Context) -> int:

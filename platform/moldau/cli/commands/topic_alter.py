@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import assignments, opened_admin
 from moldau.cli.commands.setting_names import check_known
+from moldau.cli.names import topic_name
 from moldau.cli.numbers import INT32_MAX, whole
 from moldau.cli.output import write_json
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_alter(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="TOPIC")
+    parser.add_argument("name", metavar="TOPIC", type=topic_name)
     parser.add_argument(
         "--partitions", type=whole(1, INT32_MAX), help="how many it shall have in all"
     )

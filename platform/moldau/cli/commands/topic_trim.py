@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.names import topic_name
 from moldau.cli.numbers import is_int64
 from moldau.cli.output import write_json, write_table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_trim(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="TOPIC")
+    parser.add_argument("name", metavar="TOPIC", type=topic_name)
     parser.add_argument("--partition", type=int, help="only this one")
     parser.add_argument(
         "--before", required=True, metavar="OFFSET", help="the first offset to keep, or: end"

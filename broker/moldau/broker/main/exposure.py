@@ -1,0 +1,31 @@
+"""Which listeners everybody can use who reaches this machine: that is never kept from its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from moldau.broker.settings import Listener
+
+_LOCAL: Final = "localhost"
+
+
+def exposed(listeners: Iterable[Listener]) -> list[Listener]:
+    """Those without logins and encryption whose address is not this machine's own alone. Of a name
+    nobody knows whose address it has tomorrow."""
+    return [
+        each
+        for each in listeners
+        if each.security_protocol == "PLAINTEXT" and not _is_local(each.host)
+    ]
+
+
+def _is_local(host: str) -> bool:
+    if host.lower() == _LOCAL:
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

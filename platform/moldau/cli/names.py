@@ -1,0 +1,39 @@
+"""Words of a command line as names and as bytes; a word may hold any bytes, and need not be text.
+
+Python has what is no UTF-8 in a word as lone surrogates, which no message has place for.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+from moldau.cli.command import UsageError
+
+
+def topic_name(text: str) -> str:
+    """For `add_argument(type=...)`. What else is no name of a topic is for the cluster to say."""
+    if not _is_text(text):
+        raise ArgumentTypeError(
+            f"{text!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
+        )
+    return text
+
+
+def typed_name(text: str, what: str) -> str:
+    """UsageError unless it is text."""
+    if not _is_text(text):
+        raise UsageError(f"{text!r} is no name of a {what}: it is no text in UTF-8")
+    return text
+
+
+def typed_bytes(text: str) -> bytes:
+    """What was typed, whatever it is."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
