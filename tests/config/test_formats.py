@@ -421,14 +421,24 @@ def test_a_name_that_says_no_format_may_stand_for_one() -> None:
 
 def test_a_file_that_cannot_be_read_is_named() -> None:
     bad = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
-    files = Shelf({"latin.properties": bad, "a.ini": AssertionError("must not be read")})
+    files = Shelf({"latin.toml": bad, "a.ini": AssertionError("must not be read")})
     with pytest.raises(ConfigError, match="No such file or directory") as caught:
         load_file(files, "missing.properties")
     assert caught.value.context["file"] == "missing.properties"
     with pytest.raises(ConfigError, match="not UTF-8"):
-        load_file(files, "latin.properties")
+        load_file(files, "latin.toml")
     with pytest.raises(ConfigError, match="ends in its format"):
         load_file(files, "a.ini")
+
+
+@pytest.mark.parametrize("name", ["latin.properties", "client.conf"])
+def test_properties_that_are_not_utf8_are_latin_1_as_in_java(name: str) -> None:
+    class Bytes:
+        def read_text(self, path: str, /) -> str:
+            return b"# gr\xf6\xdfe\na=gr\xf6\xdfe\n".decode()
+
+    layer = load_file(Bytes(), name, otherwise=".properties")
+    assert values(layer) == {"a": "gr\u00f6\u00dfe"}
 
 
 def test_a_mark_of_byte_order_does_not_hide_how_deep_a_key_is() -> None:

@@ -26,6 +26,7 @@ from tests.differential.comparison import (
 )
 from tests.differential.orders import ORDERS
 from tests.differential.plain import WORDS
+from tests.differential.requests import THEN
 from tests.differential.talk import CLOSED, SILENCE
 
 _ANYWHERE: Final = "every API"
@@ -40,6 +41,10 @@ _TAIL_WHY: Final = (
     "Kafka drops a short tail in silence and calls a long one corrupt; neither tells a client "
     "that it has a bug."
 )
+_BELOW_START: Final = (
+    "ListOffsets for the greatest time (-3) never gives an offset below the log's start."
+)
+_BELOW_START_WHY: Final = "Kafka does after DeleteRecords, and a fetch of it fails."
 _MESSAGE: Final = "error_message"
 _NO_WORDS: Final = (None, "")
 _WITHOUT_WORDS: Final = (
@@ -321,6 +326,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _PRODUCE,
     ),
     OnPurpose(
+        "A batch that decompresses to more than 128 MiB: MESSAGE_TOO_LARGE, at which Java's "
+        "producer sends smaller ones.",
+        "Kafka takes what its memory holds, and a few kilobytes can ask for all of it.",
+        _PRODUCE,
+    ),
+    OnPurpose(
         "The first InitProducerId waits until the controller has given a block of ids.",
         "Kafka answers COORDINATOR_LOAD_IN_PROGRESS, and the client has to come again.",
         _PRODUCE,
@@ -372,12 +383,38 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=42,
     ),
     OnPurpose(
-        "ListOffsets for the greatest time (-3) never gives an offset below the log's start.",
-        "Kafka does after DeleteRecords, and a fetch of it fails.",
+        _BELOW_START,
+        _BELOW_START_WHY,
         _READING,
         cases=("list_offsets/max timestamp with nothing left",),
         paths=("*.timestamp", "*.offset", "*.leader_epoch"),
         ours=-1,
+    ),
+    *_rows(
+        _BELOW_START,
+        _BELOW_START_WHY,
+        _READING,
+        ("list_offsets_times/untimed after a cut at -3",),
+        ("*.offset", 0, 1),
+    ),
+    *_rows(
+        _BELOW_START,
+        _BELOW_START_WHY,
+        _READING,
+        ("list_offsets_times/nothing left of untimed at -3",),
+        ("*.offset", 0, -1),
+        ("*.leader_epoch", 0, -1),
+    ),
+    *_rows(
+        "After DeleteRecords ListOffsets finds the first record that is left and new enough, also "
+        "where times are out of order.",
+        "Kafka looks into the first segment that has such a time, and no further if it was "
+        "deleted there.",
+        _READING,
+        ("list_offsets_times/*after the cut", "list_offsets_times/*after a restart"),
+        ("*.timestamp", -1, lambda each: each.ours in (THEN + 90, THEN + 203)),
+        ("*.offset", -1, lambda each: each.ours in (10, 15)),
+        ("*.leader_epoch", -1, 0),
     ),
     OnPurpose(
         "Aborted transactions in a fetch answer are sorted by their first offset.",
@@ -465,9 +502,47 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "Kafka takes those that it can load. No class of Java can be loaded here.",
         _ADMIN,
     ),
-    OnPurpose(
-        'AlterConfigs on broker "01" is refused.',
+    *_rows(
+        'Settings of broker "01" or "+1" are refused.',
         "A broker's number has one spelling, or its settings would have two places.",
+        _ADMIN,
+        ("settings_refused/broker '01'", "settings_refused/broker '+1'"),
+        ("*.error_code", 0, 42),
+        ("*.error_message", None, WORDS),
+    ),
+    *_rows(
+        "`metrics` and `match` of client metrics can be appended to and subtracted from.",
+        "They are lists. Kafka's controller takes them for none and refuses it.",
+        _ADMIN,
+        ("settings_refused/metrics with*", "settings_refused/match with*"),
+        ("*.error_code", 40, 0),
+        ("*.error_message", WORDS, None),
+    ),
+    *_rows(
+        "NaN is refused where a setting is a number.",
+        "Kafka takes it where a bound is not asked in the right way, and whatever is compared with "
+        "it is neither more nor less.",
+        _ADMIN,
+        ("settings_refused/*NaN*",),
+        ("*.error_code", 0, lambda each: each.ours in (40, 42)),
+        ("*.error_message", None, WORDS),
+    ),
+    *_rows(
+        "`log.cleaner.max.compaction.lag.ms` below `log.cleaner.min.compaction.lag.ms` is refused.",
+        "Kafka refuses that of a topic, and takes it of brokers, whose topics then have it.",
+        _ADMIN,
+        ("settings_refused/lags of *",),
+        ("*.error_code", 0, 42),
+        ("*.error_message", None, WORDS),
+    ),
+    OnPurpose(
+        "A value for all brokers is judged also where each broker has one of its own.",
+        "Kafka does not look at what is hidden, and it counts when the other one is deleted.",
+        _ADMIN,
+    ),
+    OnPurpose(
+        "Items that are appended to a list, or subtracted from it, are trimmed.",
+        "To Kafka `compact` and ` compact` are two, until the list is read.",
         _ADMIN,
     ),
     OnPurpose(
@@ -607,6 +682,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
         "A batch holds at most 1,000,000 records and headers.",
         "More are a way to make a broker run out of memory with few bytes.",
+        _FILES,
+    ),
+    OnPurpose(
+        "A batch that Kafka wrote and that decompresses to more than 128 MiB is fetched as it is; "
+        "ListOffsets by a time in it and compaction of its log fail.",
+        "What is decompressed is always bounded, see Produce.",
         _FILES,
     ),
     OnPurpose(

@@ -92,7 +92,7 @@ def test_empty_batches_are_for_logs_only(records: Any) -> None:
 def test_bombs_are_refused(records: Any, codec: int) -> None:
     batch = records.encode_batch([(NOW, None, bytes(8 << 20), ())], codec=records.Codec(codec))
     assert records.validate(batch)
-    with pytest.raises(records.InvalidRecord, match="more than the limit"):
+    with pytest.raises(records.OversizedRecords, match="more than the limit"):
         records.validate(batch, records.Rules(decompressed_bytes_max=1 << 20))
     with pytest.raises(CorruptRecord, match="more than the limit"):
         records.decode_batch(batch, 1 << 20)

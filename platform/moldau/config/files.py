@@ -52,15 +52,18 @@ def _format_of(file: str, otherwise: str | None) -> str:
 
 
 def load_file(files: TextFiles, path: str, *, otherwise: str | None = None) -> Layer:
-    """Reads `path` and gives its settings, as `load_text` does."""
-    _format_of(path, otherwise)  # a name that says none is refused unread
+    """Reads `path` and gives its settings, as `load_text` does. Properties that are not UTF-8 are
+    Latin-1, as Java writes and reads them."""
+    ending = _format_of(path, otherwise)  # a name that says none is refused unread
     try:
         text = files.read_text(path)
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError("the settings file cannot be read", file=path, why=why) from error
     except UnicodeDecodeError as error:
-        at = {"position": error.start, "why": error.reason}
-        # Without its cause, which carries the whole content, passwords and all.
-        raise ConfigError("the settings file is not UTF-8", file=path, **at) from None
+        if ending != ".properties":
+            at = {"position": error.start, "why": error.reason}
+            # Without its cause, which carries the whole content, passwords and all.
+            raise ConfigError("the settings file is not UTF-8", file=path, **at) from None
+        text = error.object.decode("latin-1")
     return load_text(text, path, otherwise=otherwise)

@@ -9,8 +9,8 @@ r"""Java's `.properties` text, read and written exactly as `java.util.Properties
 Kept from Java, surprising as it is: the last of two equal keys wins, blanks before a value vanish
 but those after it stay, an unknown escape is the character itself, and a comment line is never
 continued. Two differences, both refusals: half of a surrogate pair, which has no UTF-8 form, and
-the place of an error is told. Text comes in as `str`; Kafka reads its files as Latin-1, we read
-UTF-8, and ASCII files are the same in both.
+the place of an error is told. Text comes in as `str`: Kafka reads its files as Latin-1, we as UTF-8
+if they are that and as Latin-1 otherwise (`load_file`); ASCII files are the same in both.
 """
 
 from __future__ import annotations

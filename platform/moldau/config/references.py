@@ -2,9 +2,10 @@
 
 A reference is `${provider:key}` or `${provider:path:key}`, as Kafka's config providers have it, and
 may stand inside other text. Invariants: what was written stays with the value (`Given.reference`),
-and only that is ever shown; a provider gives nothing that its allowlist does not name, and the
-lists are empty unless somebody fills them (CVE-2024-31141: clients read any file through providers
-that were there for others); what comes out of a provider is not searched for references again; a
+and only that is ever shown; a provider gives nothing that its allowlist does not name. A provider
+that is made without one gives nothing at all (CVE-2024-31141: clients read any file through
+providers that were there for others): whoever wants everything says so, as Kafka's broker does for
+providers of its own file. What comes out of a provider is not searched for references again; a
 reference that cannot be resolved is a problem, never a password that begins with `${`.
 """
 
@@ -111,7 +112,10 @@ class EnvironmentProvider:
 
     def __init__(self, environment: Mapping[str, str], allowed: str = "") -> None:
         self._environment = environment
-        self._allowed = re.compile(allowed)
+        try:
+            self._allowed = re.compile(allowed)
+        except re.error as error:
+            raise ConfigError("no pattern", allowlist=allowed, why=str(error)) from error
 
     def lookup(self, path: str, key: str, /) -> str:
         if path:
@@ -129,7 +133,9 @@ class _AllowedPaths:
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = tuple(normpath(path) for path in allowed)
-        assert all(map(isabs, self._allowed)), "allowed paths are absolute"
+        for path in self._allowed:
+            if not isabs(path):
+                raise ConfigError("an allowed path must be absolute", path=path)
 
     def check(self, path: str) -> str:
         plain = normpath(path)

@@ -29,7 +29,13 @@ from moldau.records.builder import (
     encode_batch,
     stamp_producer,
 )
-from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
+from moldau.records.codecs import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    OversizedRecords,
+    compress,
+    decompress,
+)
 from moldau.records.compaction import retain
 from moldau.records.control import (
     ControlRecord,
@@ -70,6 +76,7 @@ __all__ = [
     "Headers",
     "InvalidRecord",
     "InvalidTimestamp",
+    "OversizedRecords",
     "Producer",
     "Record",
     "Row",

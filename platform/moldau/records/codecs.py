@@ -5,7 +5,8 @@ Invariants:
   the input is too short to keep; a bomb ends at the limit.
 - The work is in proportion to the bytes that go in and come out: input is given in slices and never
   copied as a rest, and pieces (members, frames, blocks) that hold next to nothing are counted.
-- Bad input is CorruptRecord, whatever the library underneath makes of it.
+- Bad input is CorruptRecord, whatever the library underneath makes of it; too much of it is
+  OversizedRecords.
 - What `compress` writes, Java's clients read: xerial snappy, lz4 frames of independent blocks.
 
 Clients nearly always send one frame of one block or of few, which is opened by a single call of its
@@ -73,6 +74,10 @@ _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind a first byte of 0x50 to 0x5f
 _ZSTD_CONTEXTS_MAX: Final = 8  # kept for reuse: making one costs more than a small batch
 
 
+class OversizedRecords(CorruptRecord):
+    """Compressed records that hold more than is opened. There need be nothing wrong with them."""
+
+
 class Codec(IntEnum):
     """The number in a batch's attributes; the name, in lower case, is that of the settings."""
 
@@ -111,8 +116,8 @@ def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) 
     return _DECOMPRESSORS[codec](data, limit)
 
 
-def _too_large(codec: Codec, limit: int) -> CorruptRecord:
-    return CorruptRecord("decompresses to more than the limit", codec=codec.name, limit=limit)
+def _too_large(codec: Codec, limit: int) -> OversizedRecords:
+    return OversizedRecords("decompresses to more than the limit", codec=codec.name, limit=limit)
 
 
 def _corrupt(codec: Codec, why: object) -> CorruptRecord:

@@ -5,7 +5,9 @@ it; what it found out about timestamps is returned, so that the caller can judge
 
 The order is that of trust: length, format, checksum, then the header's claims, then the records
 behind them. A wrong checksum is damage on the way (CorruptRecord, error 2); what is wrong under a
-right checksum was written so (InvalidRecord, error 87, or InvalidTimestamp, error 32).
+right checksum was written so (InvalidRecord, error 87, or InvalidTimestamp, error 32), unless it is
+only more than is opened here (OversizedRecords, error 10, at which a producer sends smaller
+batches).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from moldau.errors import CorruptRecord
 from moldau.records.batch import Batch, open_batch
-from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, OversizedRecords
 from moldau.records.diagnosis import DENSE, KEYED
 from moldau.records.header import NO_TIMESTAMP, BatchHeader, Buffer
 
@@ -81,6 +83,8 @@ def validate(buffer: Buffer, rules: Rules = PRODUCED) -> Validated:
     asked = (DENSE if rules.from_client else 0) | (KEYED if rules.needs_keys else 0)
     try:
         oldest, newest, newest_delta = batch.scan(asked, rules.decompressed_bytes_max)
+    except OversizedRecords:
+        raise
     except CorruptRecord as error:
         raise InvalidRecord(
             error.reason, base_offset=header.base_offset, **error.context

@@ -142,6 +142,8 @@ def test_all_settings_are_replaced_by_the_controller(broker: Administered, versi
         ((BROKER, "1", [("log.dirs", SET, "5")]), 42),
         ((BROKER, "", [("a.plugins", SET, "5")]), 0),
         ((BROKER, "", [("log.retention.ms", SET, "x")]), 42),
+        ((BROKER, "", [("max.connections", SET, "0")]), 42),
+        ((BROKER, "1", [("max.connection.creation.rate", SET, "0")]), 42),
         ((BROKER, "1", [("log.retention.ms", SET, None)]), 42),
         ((BROKER, "1", [("log.cleaner.threads", APPEND, "1")]), 40),
         ((LOGGER, "1", [(LOG, SET, "DEBUG")]), 0),

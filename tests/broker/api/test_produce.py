@@ -8,7 +8,14 @@ from typing import Any
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
-from moldau.records import Codec, ControlType, Producer, encode_batch, encode_control_batch
+from moldau.records import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    ControlType,
+    Producer,
+    encode_batch,
+    encode_control_batch,
+)
 from tests.broker.api.requests import NOW, batch, produce, produce_all
 from tests.broker.api.serving import Sent, Serving, serving
 from tests.broker.controller.cluster import topic as new_topic
@@ -193,6 +200,18 @@ async def test_a_batch_that_is_too_large_is_refused(at: Serving) -> None:
     assert (await one(at, "t", batch(size=400))).error_code == 0
     row = await one(at, "t", batch(size=500))
     assert (row.error_code, row.log_start_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+
+
+@serving()
+async def test_a_batch_that_decompresses_to_too_much_is_to_be_sent_in_smaller_ones(
+    at: Serving,
+) -> None:
+    at.create("t")
+    most = DECOMPRESSED_BYTES_MAX
+    row = await one(at, "t", batch(size=most + 1, codec=Codec.ZSTD))
+    assert (row.error_code, row.log_start_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+    assert f"decompresses to more than {most} bytes" in (row.error_message or "")
+    assert (await one(at, "t", batch(size=most >> 4, codec=Codec.ZSTD))).base_offset == 0
 
 
 @serving()

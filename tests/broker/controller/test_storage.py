@@ -16,7 +16,7 @@ from moldau.broker.controller.storage import (
 )
 from moldau.broker.raft.quorum import Membership, Quorum
 from moldau.broker.raft.voters import DYNAMIC
-from moldau.errors import ConfigError
+from moldau.errors import ConfigError, CorruptLog
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.controller.cluster import CLUSTER_ID
 from tests.broker.log.simulated_node import SimulatedNode
@@ -84,6 +84,23 @@ def test_info_says_what_is_wrong() -> None:
         for each in storage_info(node.files, ["/p/one", "/p/none", "/p/empty", "/p/bad"])
     ]
     assert problems == [False, True, True, True]
+
+
+@pytest.mark.parametrize("content", ["", "abc\n", "version=1\nnode.id=1\n", "node.id=abc\n"])
+def test_a_damaged_directory_is_told_with_the_way_out(content: str) -> None:
+    node = SimulatedNode()
+    formatted(node)
+    whole = node.files.read_text("/p/one/meta.properties")
+    node.files.write_text_atomic("/p/one/meta.properties", content)
+    (found,) = storage_info(node.files, ["/p/one"])
+    assert found.meta is None
+    assert found.problem is not None
+    assert "put it back from a copy, or write its lines anew" in found.problem
+    with pytest.raises((ConfigError, CorruptLog), match="write its lines anew"):
+        formatted(node, ignore_formatted=True)
+
+    node.files.write_text_atomic("/p/one/meta.properties", whole)
+    assert storage_info(node.files, ["/p/one"])[0].problem is None
 
 
 def test_formatting_cut_short_can_be_done_again() -> None:

@@ -332,6 +332,18 @@ def test_timestamps_find_their_records() -> None:
     assert log.find_offset(NOW + 100, 30) is None
 
 
+def test_the_greatest_time_of_records_without_one_is_that_of_the_first() -> None:
+    log = Machine().open()
+    assert log.find_offset(-3) is None
+    for number in range(3):
+        append(log, 1, epoch=number, timestamp=-1)
+    assert log.find_offset(-3) == OffsetAt(-1, 0, 0)
+    log.increment_log_start_offset(1)
+    assert log.find_offset(-3) == OffsetAt(-1, 1, 1)
+    append(log, 1, epoch=3, timestamp=NOW)
+    assert log.find_offset(-3) == OffsetAt(NOW, 3, 3)
+
+
 def test_the_special_timestamps() -> None:
     log = Machine().open()
     for number in range(10):

@@ -11,10 +11,11 @@ from shutil import rmtree
 import pytest
 
 from moldau.broker.main.given import default_data_directory, settings_given
+from moldau.broker.settings import notices
 from moldau.broker.settings.creation import num_partitions
-from moldau.broker.settings.log import log_dirs
+from moldau.broker.settings.log import cordoned_log_dirs, log_dirs, log_retention_hours
 from moldau.broker.settings.network import listeners
-from moldau.broker.settings.node import node_id
+from moldau.broker.settings.node import broker_rack, node_id
 from moldau.cli.application import run
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.config import BadSettings, Settings
@@ -187,6 +188,53 @@ def test_references_are_looked_up_where_the_provider_may_look(tmp_path: Path) ->
         given(file(tmp_path, reference))
     with pytest.raises(ConfigError, match="no such config provider"):
         given(file(tmp_path, "config.providers=x\nconfig.providers.x.class=org.other.Vault\n"))
+
+
+def test_a_provider_without_an_allowlist_gives_everything(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.properties"
+    secret.write_text("partitions=6\n")
+    (tmp_path / "rack").write_text("r1")
+    package = "org.apache.kafka.common.config.provider"
+    lines = (
+        "config.providers=file,env,dir\n"
+        f"config.providers.file.class={package}.FileConfigProvider\n"
+        f"config.providers.env.class={package}.EnvVarConfigProvider\n"
+        f"config.providers.dir.class={package}.DirectoryConfigProvider\n"
+        f"num.partitions=${{file:{secret}:partitions}}\n"
+        f"broker.rack=${{dir:{tmp_path}:rack}}\n"
+        "log.retention.hours=${env:HRS}\n"
+    )
+    settings = given(file(tmp_path, lines), environment={"HOME": "/h", "HRS": "7"})
+
+    assert settings[num_partitions] == 6
+    assert settings[broker_rack] == "r1"
+    assert settings[log_retention_hours] == 7
+    assert not [each for each in notices(settings) if "config.providers" in each]
+    closed = "config.providers.env.param.allowlist.pattern=\n"
+    with pytest.raises(BadSettings, match="allowlist"):
+        given(file(tmp_path, lines + closed), environment={"HRS": "7"})
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [("EnvVarConfigProvider", "allowlist.pattern=("), ("FileConfigProvider", "allowed.paths=a/b")],
+)
+def test_an_allowlist_that_says_nothing_is_told(tmp_path: Path, name: str, parameter: str) -> None:
+    lines = (
+        f"config.providers=x\nconfig.providers.x.class={name}\nconfig.providers.x.param.{parameter}"
+    )
+    with pytest.raises(ConfigError, match=r"no pattern|must be absolute"):
+        given(file(tmp_path, lines))
+
+
+def test_cordoned_directories_become_absolute_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    some = given(None, "log.dirs=a,b", "cordoned.log.dirs=b")
+    assert some[cordoned_log_dirs] == (f"{tmp_path}/b",)
+    assert given(None, "log.dirs=a,b", "cordoned.log.dirs=*")[cordoned_log_dirs] == ("*",)
 
 
 def command(*arguments: str, home: Path) -> tuple[int, str, str]:

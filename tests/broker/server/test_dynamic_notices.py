@@ -1,16 +1,21 @@
-"""A dynamic setting that does nothing is told: when it is set, and at each start after it."""
+"""What is stored and does nothing is told: a dynamic setting when it is set, and at each start."""
 
 from __future__ import annotations
 
 import pytest
 
+from moldau.broker.controller.bootstrap import bootstrap_records
+from moldau.broker.controller.storage import format_storage
+from moldau.broker.server.storage import plan_of
 from moldau.errors.codes import ErrorCode
+from moldau.ids import format_uuid
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
 from tests.broker.server.wire import Wire
@@ -40,6 +45,7 @@ async def alter(wire: Wire, name: str, value: str | None, broker: str = "1") -> 
         ("listener.name.clients.num.network.threads", "4"),
         ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"),
         ("a.plugins.own", "4"),
+        ("config.providers", "env"),
     ],
 )
 def test_what_does_nothing_is_told_when_it_is_set_and_when_the_broker_starts(
@@ -60,6 +66,39 @@ def test_what_does_nothing_is_told_when_it_is_set_and_when_the_broker_starts(
                 assert len(at.complaints()) == 1
                 assert await alter(wire, name, value) == ErrorCode.NONE
                 assert len(at.complaints()) == 2, "it was gone meanwhile"
+
+    play("simulated", scenario)
+
+
+@pytest.mark.parametrize("entities", [0, 2])
+def test_quotas_that_are_stored_and_not_applied_are_told_once_at_the_start(entities: int) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        async with house(runtime) as at:
+            quotas = [
+                ClientQuotaRecord(
+                    entity=[EntityData(entity_type="user", entity_name=f"u{each}")],
+                    key=key,
+                    value=1.0,
+                    remove=False,
+                )
+                for each in range(entities)
+                for key in ("producer_byte_rate", "consumer_byte_rate")
+            ]
+            plan = plan_of(
+                at.settings(),
+                format_uuid(b"c" * 16),
+                [*bootstrap_records(), *quotas],
+                is_standalone=True,
+                host_name=at.host,
+            )
+            format_storage(runtime.files, plan, runtime.random, runtime.clock.wall_ms())
+            for _ in range(2):
+                at.lines.clear()
+                async with at.open():
+                    found = [line for line in at.complaints() if "quotas" in line]
+                assert len(found) == min(entities, 1)
+                assert all("no effect yet" in line for line in found)
+                assert all(f"entities={entities}" in line for line in found)
 
     play("simulated", scenario)
 

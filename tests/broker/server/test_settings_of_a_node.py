@@ -6,6 +6,7 @@ import pytest
 
 from moldau.broker.controller.storage import format_storage
 from moldau.broker.network import NO_LIMIT
+from moldau.broker.server import Broker
 from moldau.broker.server.channel import charter_of
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.standalone import parse_listen, standalone_layer
@@ -159,6 +160,20 @@ def test_formatting_that_was_cut_short_is_done_again() -> None:
         other = settings(node_id="2", controller_quorum_bootstrap_servers="localhost:9093")
         with pytest.raises(ConfigError, match="another node"):
             cluster_of(files, other)
+
+    play("simulated", scenario)
+
+
+@pytest.mark.parametrize("paths", ["/a", "/b,/a"])
+def test_a_node_with_a_damaged_directory_is_not_told_to_format_it(paths: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        files, given = runtime.files, settings(log_dirs=paths)
+        assert format_if_empty(files, given, runtime.random, 0, "here")
+        files.write_text_atomic("/a/meta.properties", "")
+        with pytest.raises(ConfigError, match=r"is damaged.*write its lines anew") as refused:
+            await Broker.start(runtime, given)
+        assert refused.value.context["directory"] == "/a"
+        assert refused.value.context["missing"] == "cluster.id, node.id"
 
     play("simulated", scenario)
 

@@ -7,6 +7,7 @@ import pytest
 from moldau.broker.settings import (
     BROKER_SETTINGS,
     broker_settings,
+    connection_refusals,
     dynamic_layers,
     dynamic_notices,
     dynamic_refusals,
@@ -164,3 +165,33 @@ def test_numbers_of_threads_are_halved_or_doubled_at_once(
 
     for settings in (started, now):
         assert bool(thread_refusals(settings, ({}, before), ({}, after))) is is_refused
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
+@pytest.mark.parametrize(
+    ("file", "before", "after", "is_refused"),
+    [
+        ({}, {}, {"": "0"}, True),
+        ({}, {}, {"": "1"}, False),
+        ({}, {}, {"listener.name.plaintext.": "0"}, True),
+        ({}, {}, {"listener.name.elsewhere.": "0"}, False),
+        ({}, {}, {"listener.name.plaintext.": "1", "": "0"}, False),
+        ({}, {"listener.name.plaintext.": "1", "": "0"}, {"": "0"}, True),
+        ({"": "0"}, {}, {}, False),
+        ({"": "0"}, {"": "1"}, {}, True),
+    ],
+)
+def test_a_limit_that_lets_nobody_in_is_refused_where_it_is_in_force(
+    name: str,
+    file: dict[str, str],
+    before: dict[str, str],
+    after: dict[str, str],
+    is_refused: bool,
+) -> None:
+    file, before, after = (
+        {f"{prefix}{name}": value for prefix, value in given.items()}
+        for given in (file, before, after)
+    )
+    started = broker_settings(file_layer({**BASE, **file}))
+    for settings in (started, started.overlaid(*dynamic_layers({}, before))):
+        assert bool(connection_refusals(settings, ({}, before), ({}, after))) is is_refused

@@ -12,7 +12,17 @@ from typing import Final
 import pytest
 
 import moldau.broker.settings as settings_package
-from moldau.broker.settings import BROKER_SETTINGS, broker_settings, network, node, notices, unbuilt
+from moldau.broker.settings import (
+    BROKER_SETTINGS,
+    broker_settings,
+    controller,
+    group,
+    network,
+    node,
+    notices,
+    topic,
+    unbuilt,
+)
 from moldau.broker.settings.meaning import FORGOTTEN, IGNORED, REMOVED
 from moldau.broker.settings.unbuilt import UNBUILT
 from moldau.broker.settings.waiting import WAITING, waits_for
@@ -24,16 +34,17 @@ from tests.broker.settings.ours import file_layer
 ROOT: Final = Path(__file__).parents[3]
 DECLARATIONS: Final = "/settings/"
 JUDGES: Final = {
-    "rules",
     "syntax",
     "dynamic",
     "resource",
-    "topic",
-    "group",
     "listener",
     "description",
 }
-"""Modules beside the declarations that make something of rows."""
+"""Modules beside the declarations that make something of rows. Those that compare values with each
+other are not among them: `rules`, and `topic` and `group`, which name what stands behind theirs."""
+ALONE: Final = {controller.controller_quorum_bootstrap_servers, node.config_providers}
+"""What a node that is its own controller must say like any other, and what is asked for by its name
+before there are settings."""
 
 
 def with_file(**values: str) -> Settings:
@@ -70,10 +81,12 @@ def test_what_waits_is_a_row() -> None:
 def test_every_row_is_read_or_told_of() -> None:
     """A row that no code names, but for where it is declared, must say that it does nothing."""
     read = words_of(lambda path: DECLARATIONS not in path.as_posix() or path.stem in JUDGES)
+    known = ALONE | behind_resources(read)
     silent = sorted(
         row.name
         for name, row in declared_rows()
         if name not in read
+        and row not in known
         and row.name not in IGNORED
         and waits_for(row.name) is None
         and all(row is not each for each, _ in UNBUILT)
@@ -84,6 +97,20 @@ def test_every_row_is_read_or_told_of() -> None:
 def test_what_is_told_to_wait_is_not_read() -> None:
     read = words_of(lambda path: DECLARATIONS not in path.as_posix())
     assert [name for name, row in declared_rows() if name in read and waits_for(row.name)] == []
+
+
+def behind_resources(read: set[str]) -> set[Row]:
+    """The broker's rows that stand behind what is read of a topic or a group, or bound it."""
+    rows = {
+        row
+        for module in (topic, group)
+        for name, row in vars(module).items()
+        if isinstance(row, Setting) and name in read
+    }
+    defaults = {**topic.BROKER_DEFAULTS, **group.BROKER_DEFAULTS}
+    behind = {default.setting for row, default in defaults.items() if row in rows}
+    bounds = {each for row, pair in group.BOUNDS.items() if row in rows for each in pair if each}
+    return behind | bounds
 
 
 def words_of(is_asked: Callable[[Path], bool]) -> set[str]:

@@ -33,7 +33,7 @@ from moldau.broker.controller.config_changes import (
     wanted_of,
 )
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
-from moldau.broker.settings import network, thread_refusals
+from moldau.broker.settings import connection_refusals, network, thread_refusals
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
@@ -117,8 +117,9 @@ def _invalid(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _judge_threads(node: Node, alteration: Alteration, *, replaces: bool) -> None:
-    """What is in force only this broker knows: the numbers of threads that it may change to."""
+def _judge_in_force(node: Node, alteration: Alteration, *, replaces: bool) -> None:
+    """What is in force only this broker knows: the numbers of threads that it may change to, and
+    the listeners that must stay open."""
     before = node.image.configs.of_broker(node.node_id)
     for resource, changes in alteration.wanted:
         is_open = resource not in alteration.verdicts
@@ -133,6 +134,7 @@ def _judge_threads(node: Node, alteration: Alteration, *, replaces: bool) -> Non
         is_all = resource == ALL_BROKERS
         after = (stored, before.one_broker) if is_all else (before.all_brokers, stored)
         refusals = thread_refusals(node.settings, before, after)
+        refusals += connection_refusals(node.settings, before, after)
         if refusals:
             alteration.verdicts[resource] = Verdict.of(_invalid("; ".join(refusals)))
 
@@ -147,7 +149,7 @@ def serve_incremental_alter(node: Node, request: ApiRequest) -> None:
     """Changes the levels of loggers, and passes the rest on."""
     message = cast(changing.IncrementalAlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
-    _judge_threads(node, alteration, replaces=False)
+    _judge_in_force(node, alteration, replaces=False)
     _alter_loggers(node, alteration, validate_only=message.validate_only)
     message.resources = [
         each
@@ -161,7 +163,7 @@ def serve_alter(node: Node, request: ApiRequest) -> None:
     """Passes it on. Levels of loggers are changed one by one only: they are no resources here."""
     message = cast(replacing.AlterConfigsRequest, request.decode())
     alteration = judge(wanted_of(message), node.node_id)
-    _judge_threads(node, alteration, replaces=True)
+    _judge_in_force(node, alteration, replaces=True)
     message.resources = [
         each
         for each in message.resources

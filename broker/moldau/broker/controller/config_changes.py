@@ -2,10 +2,10 @@
 
 Each resource of a request succeeds or fails as a whole; only what would make more records than
 enter the log at once is refused all together. Deleting a setting that is not there succeeds,
-whatever its name. Setting one to the value that it has changes nothing and makes no record, except
-for brokers, who then look again at what the value names, such as a file (KAFKA-14136). When the
-smallest ISR of a topic changes, its eligible leader replicas no longer mean what they did, so they
-are cleared (KIP-966).
+whatever its name, but for the smallest ISR of one broker (KIP-966). Setting one to the value that
+it has changes nothing and makes no record, except for brokers, who then look again at what the
+value names, such as a file (KAFKA-14136). When the smallest ISR of a topic changes, its eligible
+leader replicas no longer mean what they did, so they are cleared (KIP-966).
 """
 
 from __future__ import annotations
@@ -191,6 +191,8 @@ def _alter_all(
             if len(set(names)) != len(names):
                 raise _invalid("a setting is named twice")
             _check_resource(image, resource)
+            if image.features.is_elr_enabled and MIN_ISR in names and _is_one_broker(resource):
+                raise _fixed_min_isr()
             again = _said_again(resource, changes)
             records += _records(image, rules, resource, result_of(resource, changes), again)
         except KafkaError as error:
@@ -324,12 +326,19 @@ def _check_min_isr(resource: Resource, before: Mapping[str, str], after: Mapping
             ErrorCode.INVALID_CONFIG,
             f"{MIN_ISR} of all brokers stays while eligible leader replicas are in use",
         )
-    of_broker = resource.resource_type == ResourceType.BROKER and resource != ALL_BROKERS
-    if of_broker and before.get(MIN_ISR) != after.get(MIN_ISR):
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"{MIN_ISR} of one broker cannot change while eligible leader replicas are in use",
-        )
+    if _is_one_broker(resource) and before.get(MIN_ISR) != after.get(MIN_ISR):
+        raise _fixed_min_isr()
+
+
+def _is_one_broker(resource: Resource) -> bool:
+    return resource.resource_type == ResourceType.BROKER and resource != ALL_BROKERS
+
+
+def _fixed_min_isr() -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_CONFIG,
+        f"{MIN_ISR} of one broker cannot change while eligible leader replicas are in use",
+    )
 
 
 def _invalid(reason: str) -> KafkaError:

@@ -61,6 +61,9 @@ def place(
     known = list(candidates)
     if replication_factor < 1:
         raise _refusal("the replication factor is not positive", replication_factor, known)
+    if not known:
+        reason = "no broker takes new replicas: are all log directories cordoned off?"
+        raise _refusal(reason, replication_factor, known)
     if replication_factor > len(known):
         raise _refusal("there are fewer brokers than replicas", replication_factor, known)
     if all(each.is_fenced for each in known):

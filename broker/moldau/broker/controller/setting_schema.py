@@ -18,6 +18,7 @@ from moldau.broker.settings import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     TOPIC_SETTINGS,
+    client_metrics,
     client_metrics_settings,
     describe_resource,
     dynamic_layers,
@@ -119,7 +120,11 @@ def _refusing(code: ErrorCode) -> Iterator[None]:
     try:
         yield
     except BadSettings as error:
-        raise KafkaError(code, "; ".join(map(str, error.problems))) from error
+        raise _refusal(code, error) from error
+
+
+def _refusal(code: ErrorCode, error: BadSettings) -> KafkaError:
+    return KafkaError(code, "; ".join(map(str, error.problems)))
 
 
 def _refuse_conflicts(conflicts: tuple[str, ...]) -> None:
@@ -147,8 +152,12 @@ def _check_group(
 def _check_client_metrics(
     broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
 ) -> None:
-    with _refusing(ErrorCode.INVALID_REQUEST):
+    try:
         client_metrics_settings(resource.name, configs)
+    except BadSettings as error:
+        is_selector_bad = {each.name for each in error.problems} == {client_metrics.match.name}
+        code = ErrorCode.INVALID_CONFIG if is_selector_bad else ErrorCode.INVALID_REQUEST
+        raise _refusal(code, error) from error
 
 
 _Check: TypeAlias = "Callable[[Settings, Resource, Mapping[str, str], Mapping[str, str]], None]"

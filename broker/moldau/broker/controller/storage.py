@@ -18,6 +18,7 @@ from typing import Final
 from moldau.broker.controller.metadata_batches import batches_of, decode_records
 from moldau.broker.log.meta_properties import (
     MetaProperties,
+    check_whole,
     read_meta_properties,
     write_meta_properties,
 )
@@ -80,6 +81,7 @@ def format_storage(
         if meta is None:
             todo.append(path)
             continue
+        check_whole(meta, path)
         if meta.cluster_id != plan.cluster_id or meta.node_id != plan.node_id:
             raise ConfigError(
                 "the directory belongs to another cluster or node",
@@ -134,7 +136,9 @@ def storage_info(files: Files, directories: Sequence[str]) -> list[DirectoryInfo
             continue
         try:
             meta = read_meta_properties(files, path)
-        except CorruptLog as error:
+            if meta is not None:
+                check_whole(meta, path)
+        except (CorruptLog, ConfigError) as error:
             found.append(DirectoryInfo(path, None, str(error)))
             continue
         problem = None

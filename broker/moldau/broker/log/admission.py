@@ -21,6 +21,7 @@ from moldau.records import (
     Buffer,
     InvalidRecord,
     InvalidTimestamp,
+    OversizedRecords,
     Rules,
     Validated,
     compress,
@@ -86,7 +87,13 @@ def rules_of(config: LogConfig) -> Rules:
 
 
 def as_kafka_error(error: CorruptRecord) -> KafkaError:
-    """What a client is told about bad bytes."""
+    """What a client is told about bad bytes, or too many."""
+    if isinstance(error, OversizedRecords):
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch decompresses to more than {error.context['limit']} bytes, which is the "
+            "most that is opened here; send less in a batch",
+        )
     code = ErrorCode.CORRUPT_MESSAGE
     if isinstance(error, InvalidTimestamp):
         code = ErrorCode.INVALID_TIMESTAMP

@@ -1,8 +1,8 @@
 """All log directories of a broker (JBOD): where each partition lies, and what is out of service.
 
 Invariants: a partition is in one directory; a new one goes where the fewest are, among those that
-work; the failure of one directory touches no other. A broker without any directory in service
-cannot go on, which its owner decides.
+work and are not cordoned off (KIP-1066); the failure of one directory touches no other. A broker
+without any directory in service cannot go on, which its owner decides.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class LogDirectories:
         self.directories = list(directories)
         self.unopened: dict[str, Exception] = {}
         """Directories that could not even be opened, and why."""
+        self.cordoned: frozenset[Uuid] = frozenset()
+        """Directories that take a new log only where its place is decided, or no other is left."""
 
     @classmethod
     def open(
@@ -137,7 +139,8 @@ class LogDirectories:
         found = [each for each in found if partition not in each.arriving]
         if not found:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is in service")
-        target = min(found, key=lambda each: len(each.logs))
+        open_ones = [each for each in found if each.directory_id not in self.cordoned]
+        target = min(open_ones or found[:1], key=lambda each: len(each.logs))
         return target.create(partition, topic_id, config, now_ms)
 
     # Everything at once.

@@ -17,6 +17,11 @@ from moldau.ids import Uuid, format_uuid, parse_uuid
 from moldau.runtime.files import Files
 
 VERSION: Final = 1
+_WAY_OUT: Final = (
+    "put it back from a copy, or write its lines anew: version=1, cluster.id, node.id and "
+    "directory.id, which the last RegisterBrokerRecord of the metadata log names (`moldau log dump "
+    "--records` shows it); if the data may go, remove the directory and format it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +64,25 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
             version,
         )
     except (ValueError, ConfigError) as error:
-        raise CorruptLog("meta.properties is malformed", path=path) from error
+        raise CorruptLog(f"meta.properties is malformed: {_WAY_OUT}", path=path) from error
     if version not in (0, VERSION):
         raise CorruptLog("meta.properties has another version", path=path, version=version)
     return meta
 
 
+def check_whole(meta: MetaProperties, path: str) -> None:
+    """ConfigError when the file is there and does not say whose the directory is."""
+    said = {"cluster.id": meta.cluster_id, "node.id": meta.node_id}
+    missing = [name for name, value in said.items() if value is None]
+    if missing:
+        raise ConfigError(
+            f"meta.properties is damaged: {_WAY_OUT}", directory=path, missing=", ".join(missing)
+        )
+
+
 def check_meta_properties(meta: MetaProperties, cluster_id: str, node_id: int, path: str) -> None:
-    """ConfigError when the directory belongs to somebody else."""
+    """ConfigError when the directory belongs to somebody else, or does not say to whom."""
+    check_whole(meta, path)
     if meta.version != VERSION:
         raise ConfigError(
             "the directory was formatted for ZooKeeper mode; format it anew", directory=path

@@ -76,7 +76,7 @@ def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | N
 
 
 def _newest_record(log: PartitionLog) -> OffsetAt | None:
-    """The record with the greatest timestamp, the first one when there are several."""
+    """The record with the greatest timestamp, the first one when there are several: where no record
+    has a time, the first of all."""
     newest = max(log.segments, key=lambda segment: segment.max_timestamp)
-    timestamp = newest.max_timestamp
-    return None if timestamp < 0 else _search(newest, timestamp, log.log_start_offset)
+    return _search(newest, newest.max_timestamp, log.log_start_offset)

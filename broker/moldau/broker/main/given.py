@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _DIRECTORY: Final = "log.dir"
 _DIRECTORIES: Final = "log.dirs"
-_PATHS: Final = frozenset((_DIRECTORY, _DIRECTORIES, "metadata.log.dir"))
+_CORDONED: Final = "cordoned.log.dirs"
+_PATHS: Final = frozenset((_DIRECTORY, _DIRECTORIES, "metadata.log.dir", _CORDONED))
 _PROVIDERS: Final = "config.providers"
 _OF_DATA: Final = (_DIRECTORY, _DIRECTORIES)
 _OF_LISTEN: Final = ("listeners", "controller.quorum.bootstrap.servers")
@@ -142,6 +143,8 @@ def _prepared(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:
 def _rooted(given: Given) -> Given:
     if given.name not in _PATHS or not given.value:
         return given
+    if given.name == _CORDONED and "".join(given.value).strip() == "*":
+        return given
     return replace(given, value=_absolute(given.value))
 
 
@@ -172,14 +175,15 @@ def _providers(
 def _provider(
     name: str, values: Mapping[str, str], environment: Mapping[str, str], files: Files
 ) -> ConfigProvider:
+    """Without an allowlist it gives everything, as in Kafka: who writes the file runs the node."""
     from moldau.config import DirectoryProvider, EnvironmentProvider, FileProvider
     from moldau.errors import ConfigError
 
     kind = values.get(f"{_PROVIDERS}.{name}.class", "").rpartition(".")[2]
     paths = values.get(f"{_PROVIDERS}.{name}.param.allowed.paths", "")
-    allowed = [path.strip() for path in paths.split(",") if path.strip()]
+    allowed = [path.strip() for path in paths.split(",") if path.strip()] or ["/"]
     if kind == "EnvVarConfigProvider":
-        pattern = values.get(f"{_PROVIDERS}.{name}.param.allowlist.pattern", "")
+        pattern = values.get(f"{_PROVIDERS}.{name}.param.allowlist.pattern", ".*")
         return EnvironmentProvider(environment, pattern)
     if kind == "FileConfigProvider":
         return FileProvider(files, allowed)

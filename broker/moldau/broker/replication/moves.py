@@ -144,7 +144,8 @@ class Moves:
 
     def target_of(self, topic: str, index: int, path: str) -> LogDirectory:
         """The directory of that path. LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when it is out of
-        service; INVALID_TOPIC_EXCEPTION when the topic's name leaves no room for an ending."""
+        service; INVALID_REPLICA_ASSIGNMENT when it is cordoned off (KIP-1066);
+        INVALID_TOPIC_EXCEPTION when the topic's name leaves no room for an ending."""
         directories = self._directories
         target = next((each for each in directories.directories if each.path == path), None)
         if target is None:
@@ -154,6 +155,8 @@ class Moves:
             raise KafkaError(code, directory=path)
         if target.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, directory=path)
+        if target.directory_id in directories.cordoned:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "cordoned off", directory=path)
         place = TopicPartition(topic, index)
         name = names.marked_dir_name(place, bytes(_UNIQUE_BYTES), names.FUTURE_DIR)
         if len(name) > names.NAME_BYTES_MAX:

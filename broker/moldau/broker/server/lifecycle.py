@@ -9,7 +9,7 @@ core: the shell carries requests and answers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -154,7 +154,7 @@ class Lifecycle:
             self._move(BrokerState.FENCED)
 
     def heartbeat(
-        self, metadata_offset: int, offline: Collection[Uuid] = (), cordoned: Sequence[Uuid] = ()
+        self, metadata_offset: int, offline: Collection[Uuid] = (), cordoned: Collection[Uuid] = ()
     ) -> BrokerHeartbeatRequest:
         """Tell the controller that we are there, how far we are, and what we want.
 
@@ -168,7 +168,7 @@ class Lifecycle:
             want_fence=False,
             want_shut_down=self.state is BrokerState.STOPPING,
             offline_log_dirs=sorted(offline),
-            cordoned_log_dirs=list(cordoned),
+            cordoned_log_dirs=sorted(cordoned),
         )
 
     def on_heartbeat(self, answer: BrokerHeartbeatResponse) -> None:

@@ -17,6 +17,7 @@ from moldau.broker.server.lifecycle import (
     BrokerState,
     Lifecycle,
 )
+from moldau.broker.server.storage import cordoned_directories
 from moldau.broker.settings.node import broker_heartbeat_interval_ms
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
@@ -122,7 +123,9 @@ class Membership:
         self._node.broker_epoch = self.lifecycle.broker_epoch
 
     async def _beat(self) -> None:
-        request = self.lifecycle.heartbeat(self._node.metadata_offset, self.offline)
+        node = self._node
+        cordoned = cordoned_directories(node.settings, node.directories)
+        request = self.lifecycle.heartbeat(node.metadata_offset, self.offline, cordoned)
         answer = await self._ask(request, HEARTBEAT_VERSION)
         assert isinstance(answer, BrokerHeartbeatResponse)
         self.lifecycle.on_heartbeat(answer)

@@ -1,11 +1,12 @@
 """What was committed becomes this node's: its image, its settings, its replicas, its groups.
 
 Order of one publication: the records change the image; broker settings are laid over anew if theirs
-changed; replicas of topics that are gone go; new and changed partitions are led or given up; logs
-are told of changed topic settings; then the offset; then the group coordinator is told which
-partitions it has to load or to leave, and which topics changed. All of it within one turn of the
-event loop, between two requests, so nobody sees half of it. A whole image (at the start, and after
-the controller was opened anew) is published as if every partition had changed.
+changed; it is noted which log directories are cordoned off; replicas of topics that are gone go;
+new and changed partitions are led or given up; logs are told of changed topic settings; then the
+offset; then the group coordinator is told which partitions it has to load or to leave, and which
+topics changed. All of it within one turn of the event loop, between two requests, so nobody sees
+half of it. A whole image (at the start, and after the controller was opened anew) is published as
+if every partition had changed.
 
 A replica that cannot be led, because its directory failed, is no reason to stop: the others are
 published, and the log says which one was not.
@@ -97,13 +98,17 @@ class Publisher:
     def begin(self, node: Node, log: Logger) -> None:
         """The logs are loaded: make all of the image this node's, and from now on each change.
 
-        Logs that the cluster does not know are set aside.
+        Logs that the cluster does not know are set aside; what is stored for parts of Kafka that
+        are not built is told.
         """
         self._node, self._log = node, log
         node.image = self.image
         self._pending = Changes()
         self._apply(node, _everything(self.image))
         node.replicas.set_aside_strays()
+        limited = len(self.image.client_quotas.by_entity)
+        if limited:
+            log.warn("client quotas that are stored have no effect yet", entities=limited)
 
     def config_of(self, settings: Settings, topic: str) -> TopicConfig:
         """What the topic's settings say, before there is a node to ask."""
@@ -124,6 +129,8 @@ class Publisher:
 
     def _apply(self, node: Node, changes: Changes) -> None:
         are_defaults_new = self._update_settings(node, changes)
+        broker = node.image.brokers.by_id.get(node.node_id)
+        node.directories.cordoned = frozenset((broker and broker.cordoned_log_dirs) or ())
         for gone in changes.removed:
             self._remove(node, gone)
         for (topic_id, index), is_new in changes.partitions.items():
@@ -165,9 +172,9 @@ class Publisher:
             return False
         self._tell_notices(dynamic_notices(*node.image.configs.of_broker(node.node_id)))
         settings = with_dynamic(self._started_with, node.image, node.node_id)
-        if settings.others == node.settings.others and not settings.differences(node.settings):
-            return False
-        node.settings = settings
+        before, node.settings = node.settings, settings
+        if settings.others == before.others and not settings.differences(before):
+            return False  # what is told of them may be new all the same
         self._on_settings(settings)
         return True
 

@@ -412,13 +412,18 @@ class Broker:
         """Dynamic settings changed: the node has them, the rest is told."""
         if self._sockets is None or self._is_closed:
             return
-        self._runtime.spawn(self._apply_limits(settings), name="broker-limits")
+        limits = limited_hosts(settings)
+        self._runtime.spawn(self._apply_limits(limits), name="broker-limits")
         self.node.replicas.reconfigure(settings)
+        if self._membership is not None:
+            self._membership.stay()  # which directories are cordoned off
 
-    async def _apply_limits(self, settings: Settings) -> None:
-        limits = await self._resolved(limited_hosts(settings))
-        if settings is self.node.settings and not self._is_closed:
-            self._address_limits = limits
+    async def _apply_limits(self, limits: Mapping[str, int]) -> None:
+        """Unless others were set while the hosts were looked up: those have their own turn."""
+        found = await self._resolved(limits)
+        settings = self.node.settings
+        if limits == limited_hosts(settings) and not self._is_closed:
+            self._address_limits = found
             self._let_in(settings)
 
     async def _resolved(self, limits: Mapping[str, int]) -> Mapping[str, int]:

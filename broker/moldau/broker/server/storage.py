@@ -14,17 +14,18 @@ from dataclasses import dataclass
 
 from moldau.broker.controller.bootstrap import bootstrap_records
 from moldau.broker.controller.storage import Plan, format_storage
-from moldau.broker.log.meta_properties import read_meta_properties
+from moldau.broker.log.directories import LogDirectories
+from moldau.broker.log.meta_properties import check_whole, read_meta_properties
 from moldau.broker.log.names import LOCK, META_PROPERTIES
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import BOOTSTRAP, SnapshotId
 from moldau.broker.settings import read_listeners
 from moldau.broker.settings.controller import metadata_log_dir
-from moldau.broker.settings.log import log_dirs
+from moldau.broker.settings.log import cordoned_log_dirs, log_dirs
 from moldau.broker.settings.node import node_id
 from moldau.config import Settings
 from moldau.errors import ConfigError
-from moldau.ids import RandomBytes, format_uuid, new_uuid
+from moldau.ids import RandomBytes, Uuid, format_uuid, new_uuid
 from moldau.protocol.declare import MetadataRecord
 from moldau.runtime.files import Files
 
@@ -50,6 +51,16 @@ def places_of(settings: Settings) -> Places:
     return Places(logs, logs[0] if metadata is None else metadata)
 
 
+def cordoned_directories(settings: Settings, directories: LogDirectories) -> list[Uuid]:
+    """Those that are to take no new replicas (KIP-1066); the controller has to hear of them."""
+    named = settings[cordoned_log_dirs]
+    return [
+        each.directory_id
+        for each in directories.directories
+        if each.path in named or named == ("*",)
+    ]
+
+
 def cluster_of(files: Files, settings: Settings) -> str:
     """The id of the cluster that the node belongs to, as its metadata directory says.
 
@@ -57,10 +68,12 @@ def cluster_of(files: Files, settings: Settings) -> str:
     """
     path = places_of(settings).metadata
     meta = read_meta_properties(files, path)
-    if meta is None or meta.cluster_id is None:
+    if meta is None:
         raise ConfigError(
             "the directory is not formatted; `moldau storage format` does it", directory=path
         )
+    check_whole(meta, path)
+    assert meta.cluster_id is not None
     if meta.node_id != settings[node_id]:
         raise ConfigError(
             "the directory belongs to another node",

@@ -12,6 +12,7 @@ values are allowed, when it may change, what it falls back to.
 
 from __future__ import annotations
 
+from moldau.broker.settings.connections import connection_refusals
 from moldau.broker.settings.description import (
     ConfigEntry,
     EntrySynonym,
@@ -52,6 +53,7 @@ __all__ = [
     "bounded",
     "broker_settings",
     "client_metrics_settings",
+    "connection_refusals",
     "describe_all_brokers",
     "describe_broker",
     "describe_client_metrics",

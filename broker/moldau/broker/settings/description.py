@@ -75,15 +75,16 @@ def describe_broker(settings: Settings) -> Iterator[ConfigEntry]:
     for row in settings.table:
         if row.name not in _TOLD_IF_GIVEN or settings.is_given(row):
             yield _broker_entry(settings, row)
-    for given in settings.others.values():
-        yield _listener_entry(settings, given)
+    for name in settings.others:
+        yield _listener_entry(settings, name)
 
 
 def describe_all_brokers(settings: Settings) -> Iterator[ConfigEntry]:
-    """The dynamic settings that all brokers share."""
+    """The dynamic settings that all brokers share: those that were set by the very name, not those
+    that would count in place of it."""
     for entry in describe_broker(settings):
         shared = tuple(each for each in entry.synonyms if each.source == _DYNAMIC_DEFAULT)
-        if shared:
+        if shared and shared[0].name == entry.name:
             yield ConfigEntry(
                 entry.name,
                 shared[0].value,
@@ -155,24 +156,30 @@ def _entry(
     )
 
 
-def _listener_entry(settings: Settings, given: Given) -> ConfigEntry:
+def _listener_entry(settings: Settings, name: str) -> ConfigEntry:
     """A name that no table lists: what its value is we know only if its row is known."""
-    row = listener_row(given.name)
+    row = listener_row(name)
     is_sensitive = row is None or row.secret
-    shown = given.showable
-    text = ",".join(shown) if isinstance(shown, tuple) else shown
-    own = EntrySynonym(given.name, None if is_sensitive else text, given.source.kind.code)
+    own = [
+        EntrySynonym(name, None if is_sensitive else _shown(given), given.source.kind.code)
+        for given in reversed(settings.given_for(name))
+    ]
     behind = () if row is None else _synonyms(settings, row)
     return ConfigEntry(
-        name=given.name,
-        value=own.value,
-        source=own.source,
+        name=name,
+        value=own[0].value,
+        source=own[0].source,
         kind=_UNKNOWN_KIND if row is None else row.kind.code,
         is_read_only=True,
         is_sensitive=is_sensitive,
-        synonyms=tuple(_by_source((own, *behind))),
+        synonyms=tuple(_by_source((*own, *behind))),
         doc=None if row is None else row.doc,
     )
+
+
+def _shown(given: Given) -> str | None:
+    shown = given.showable
+    return ",".join(shown) if isinstance(shown, tuple) else shown
 
 
 def _synonyms(settings: Settings, row: Row) -> tuple[EntrySynonym, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from moldau.broker.settings import network, sasl, security, telemetry, tls
+from moldau.broker.settings import network, node, sasl, security, telemetry, tls
 from moldau.broker.settings.meaning import without_effect
 from moldau.broker.settings.resource import is_usable
 from moldau.broker.settings.tables import BROKER_SETTINGS, LISTENER_PREFIX
@@ -126,6 +126,8 @@ def dynamic_notices(
                 found.append(f"{name} {why} ({kind.label})")
             elif row is network.listeners:
                 found.append(f"{name} takes effect only when the broker starts ({kind.label})")
+            elif row is node.config_providers:
+                found.append(f"{name} has an effect only in the broker's file ({kind.label})")
     if unknown:
         names = ", ".join(list(unknown)[:_UNKNOWN_SHOWN])
         more = ", ..." if len(unknown) > _UNKNOWN_SHOWN else ""

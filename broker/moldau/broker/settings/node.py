@@ -108,7 +108,8 @@ config_providers = Setting(
     "config.providers",
     LIST,
     (),
-    "Names of the providers that may resolve `${...}` references in this file.",
+    "Names of the providers that resolve `${...}` references in this file. One without "
+    "`param.allowlist.pattern` or `param.allowed.paths` reads all that the broker may.",
     check=list_of(),
     dynamic=UpdateMode.CLUSTER_WIDE,
     importance=Importance.LOW,

@@ -53,8 +53,8 @@ def thread_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> tupl
     was started with; values that are no numbers of threads at all are others' to refuse."""
     found = []
     for name, own_name, row in _threads(settings):
-        now = _in_force(settings, before, own_name, row)
-        wanted = _in_force(settings, after, own_name, row)
+        now = in_force(settings, before, own_name, row)
+        wanted = in_force(settings, after, own_name, row)
         least, most = max(1, now // 2), now * 2
         if wanted != now and not least <= wanted <= most:
             found.append(
@@ -74,7 +74,7 @@ def _threads(settings: Settings) -> Iterator[tuple[str, str, Setting[int]]]:
         yield name, own_name, num_network_threads
 
 
-def _in_force(settings: Settings, dynamic: Dynamic, own_name: str, row: Setting[int]) -> int:
+def in_force(settings: Settings, dynamic: Dynamic, own_name: str, row: Setting[int]) -> int:
     """The value that wins: that of one broker, of all, and then what it was started with."""
     of_all, of_one = dynamic
     for name in dict.fromkeys((own_name, row.name)):

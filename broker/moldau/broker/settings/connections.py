@@ -1,0 +1,31 @@
+"""Limits on connections that would let nobody in, which nobody may set at run time.
+
+A start takes them, as in Kafka: there a file can be changed again. Set at run time they would lock
+out whoever wants to take them back. What counts is what is in force for a listener that there is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.broker.settings.listener import read_listeners
+from moldau.broker.settings.network import max_connection_creation_rate, max_connections
+from moldau.broker.settings.tables import LISTENER_PREFIX
+from moldau.broker.settings.threads import Dynamic, in_force
+from moldau.config import Settings
+
+_LIMITS: Final = (max_connections, max_connection_creation_rate)
+
+
+def connection_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> tuple[str, ...]:
+    """Why dynamic settings cannot change in this way; see `thread_refusals`."""
+    found = []
+    for row in _LIMITS:
+        for listener in read_listeners(settings).of_broker:
+            own_name = f"{LISTENER_PREFIX}{listener.name.lower()}.{row.name}"
+            now = in_force(settings, before, own_name, row)
+            wanted = in_force(settings, after, own_name, row)
+            if wanted != now and wanted <= 0:
+                name = f"{row.name} of listener {listener.name}"
+                found.append(f"{name}: {wanted} lets nobody in; allowed: 1 or more")
+    return tuple(found)

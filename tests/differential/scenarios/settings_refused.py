@@ -1,0 +1,81 @@
+"""Settings at the edge of what may be set: where a value is bad only in force, or only for some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moldau.protocol.messages import incremental_alter_configs as changing
+from tests.differential.scenarios.dynamic_settings import APPEND, BROKER, DELETE, SET
+from tests.differential.talk import Talk
+
+TOPIC, CLIENT_METRICS, SUBTRACT = 2, 16, 3
+_MAX_LAG = "log.cleaner.max.compaction.lag.ms"
+Change = tuple[str, int, str | None]
+OF_BROKERS: tuple[Change, ...] = (
+    ("max.connections", SET, "0"),
+    ("max.connection.creation.rate", SET, "0"),
+    ("max.connection.creation.rate", SET, "1"),
+    ("listener.name.plaintext.max.connections", SET, "0"),
+    ("listener.name.plaintext.max.connection.creation.rate", SET, "0"),
+    ("listener.name.elsewhere.max.connections", SET, "0"),
+    ("listener.name.elsewhere.max.connection.creation.rate", SET, "0"),
+    ("max.connections.per.ip.overrides", SET, "foo"),
+    ("max.connections.per.ip.overrides", SET, "127.0.0.1:5"),
+    ("log.roll.ms", SET, "0"),
+    ("log.roll.ms", SET, "1"),
+    (_MAX_LAG, SET, "5"),
+    ("log.cleaner.min.cleanable.ratio", SET, "NaN"),
+    ("min.insync.replicas", DELETE, None),
+    ("min.insync.replicas", SET, "1"),
+    ("min.insync.replicas", SET, "2"),
+)
+OF_SUBSCRIPTIONS: tuple[Change, ...] = (
+    ("interval.ms", SET, "99"),
+    ("metrics", APPEND, "c"),
+    ("metrics", SUBTRACT, "a"),
+    ("metrics", SET, ""),
+    ("match", SET, "client_id=x"),
+    ("match", SET, "nope=x"),
+    ("match", SET, "client_id"),
+    ("match", SET, "client_id=["),
+    ("match", APPEND, "client_software_name=x"),
+    ("nope", SET, "1"),
+)
+
+
+async def scenario(talk: Talk) -> None:
+    await talk.topic("t")
+    for broker in ("1", ""):
+        for change in OF_BROKERS:
+            label = f"{_shown(change)} of {broker or 'all'}"
+            await talk.ask(label, changed(BROKER, broker, change), 1)
+        lags = (("log.cleaner.min.compaction.lag.ms", SET, "10"), (_MAX_LAG, SET, "9"))
+        await talk.ask(f"lags of {broker or 'all'}", changed(BROKER, broker, *lags), 1)
+    for name in ("01", "+1", "-1", " 1", "1.0", "x", "2"):
+        await talk.ask(f"broker {name!r}", changed(BROKER, name, ("log.roll.ms", SET, "7")), 1)
+    for change in OF_SUBSCRIPTIONS:
+        await talk.ask(f"{_shown(change)}", changed(CLIENT_METRICS, "m", change), 1)
+    bad_twice = changed(CLIENT_METRICS, "m", ("match", SET, "x"), ("interval.ms", SET, "9"))
+    await talk.ask("two bad ones", bad_twice, 1)
+    ratio = "min.cleanable.dirty.ratio"
+    for value in ("NaN", "0", "1", "1.1", "-0.1", "Infinity"):
+        await talk.ask(f"{ratio}={value}", changed(TOPIC, "t", (ratio, SET, value)), 1)
+
+
+def changed(
+    resource_type: int, name: str, *changes: Change
+) -> changing.IncrementalAlterConfigsRequest:
+    """To be judged only: what one case sets, the next one does not see."""
+    configs: Iterable[changing.AlterableConfig] = (
+        changing.AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    )
+    resource = changing.AlterConfigsResource(
+        resource_type=resource_type, resource_name=name, configs=list(configs)
+    )
+    return changing.IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+
+
+def _shown(change: Change) -> str:
+    name, operation, value = change
+    return f"{name} {('set to', 'deleted', 'with', 'without')[operation]} {value}"
