@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
@@ -12,7 +12,10 @@ from typing import Any, Literal
 import pytest
 
 from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.client.assignors import Assignment, Subscription, Topics
+from moldau.client.assignors.sticky import CooperativeStickyAssignor
 from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import fill
 from tests.client.test_consumer_given_up import Commits, Deaf, read_for, read_ten
@@ -131,6 +134,42 @@ async def _other(runtime: Runtime, kind: str, at_s: float, often: dict[str, Any]
             await reader.poll(0.02, max_records=1)
 
 
+class Fails(CooperativeStickyAssignor):
+    """Whatever is to be shared out."""
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("how", ["aclose", "unsubscribe"])
+@pytest.mark.parametrize("hears_of_it", [True, False])
+def test_who_cannot_share_partitions_out_ends_all_the_same(how: How, hears_of_it: bool) -> None:
+    """Also when the user has heard of it, and polls no more: the group would wait for the member,
+    and the member's last commit for the group."""
+
+    async def main(runtime: Runtime) -> None:
+        often = {"heartbeat_interval_ms": 200}
+        async with member(runtime, "cooperative", max_poll_records=5, **often) as reader:
+            await reader.subscribe("t")
+            await read_ten(reader)
+            reader._group._session.member._assignors = {"cooperative-sticky": Fails()}
+            reader.enforce_rebalance()
+            with suppress(ZeroDivisionError):
+                await read_for(reader, runtime.clock, 5.0 if hears_of_it else 0.25)
+            began = runtime.clock.monotonic()
+            await getattr(reader, how)()
+            assert runtime.clock.monotonic() - began < 5.0
+            await asyncio.sleep(1.0)
+            left = [
+                each for _, each in world.cluster.requests if isinstance(each, LeaveGroupRequest)
+            ]
+            assert len(left) == 1
+
+    with Deaf() as world:
+        world.cluster.delay_s = 0.05
+        world.run_client(main)
+
+
 class Decides(RebalanceListener):
     """Where reading begins, by a commit, when it has looked that up."""
 
@@ -151,17 +190,27 @@ class Decides(RebalanceListener):
 @pytest.mark.parametrize("kind", PROTOCOLS)
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_listener_decides_by_a_commit_where_reading_begins(kind: str, asks: bool) -> None:
-    """As in Java, where positions are looked up when it has returned. Unless it wants to know them
-    before: nothing waits for itself."""
+    """As in Java, where positions are looked up when it has returned, whoever wants to know them
+    before. Unless it is the listener: nothing waits for itself."""
 
     async def main(runtime: Runtime) -> None:
         listener = Decides(asks)
         async with member(runtime, kind, enable_auto_commit=False) as reader:
             listener.reader = reader
             await reader.subscribe("t", listener=listener)
+            watching = asyncio.create_task(_watch(reader))
             seen = await read_for(reader, runtime.clock, 3.0)
+            watching.cancel()
             assert min(offset for _, offset in seen) == (0 if asks else 30)
             assert set(world.cluster.groups.offsets["g"].values()) == {30}
 
     with Deaf() as world:
         world.run_client(main)
+
+
+async def _watch(reader: Consumer) -> None:
+    """As a program does that shows where it is."""
+    while True:
+        for where in reader.assignment:
+            reader.position(*where)
+        await asyncio.sleep(0.1)

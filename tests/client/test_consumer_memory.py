@@ -103,6 +103,16 @@ def test_who_was_passed_over_comes_first() -> None:
     assert room.in_turn([1, 2]) == [1, 2]
 
 
+def test_all_come_in_turn_however_many_there_are() -> None:
+    room = FetchRoom(memory_bytes=1_000, fetch_bytes=800, partition_bytes=300)
+    served = []
+    for _ in range(6):
+        asked = {each: room.ask(each, 9, 999, 3) for each in room.in_turn([1, 2, 3])}
+        served += [each for each, size in asked.items() if size]
+        room.answered(served[-1])
+    assert served == [1, 2, 3, 1, 2, 3]
+
+
 def test_what_little_is_left_is_shared() -> None:
     room = FetchRoom(memory_bytes=1_000, fetch_bytes=800, partition_bytes=300)
     assert [room.ask(each, 9, 910, 3) for each in (1, 2, 3)] == [30, 30, 30]

@@ -552,9 +552,9 @@ class Consumer(ConsumerPositions):
         """Under which id this is a member of its group; empty while it is none."""
         return "" if self._group is None else self._group.member_id
 
-    def _position_is_wanted(self) -> None:
+    def _position_is_wanted(self, where: TopicPartition) -> None:
         if self._group is not None:
-            self._group.position_is_wanted()
+            self._group.position_is_wanted(where)
 
     def _require_group(self, what: str) -> ConsumerGroup:
         self._check_open()

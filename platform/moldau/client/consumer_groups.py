@@ -486,13 +486,14 @@ class ConsumerGroup:
         """Until when nobody should look up what is committed of it: a commit of it is under way,
         and who begins before it reads again what the user is done with. It is waited for as long as
         for an answer to the first of them, by the clock. Or a listener may still commit it."""
-        if not self._session.is_decided(where):
-            return self._clock.monotonic() + self._request_s  # and then as long again
+        undecided_until = self._session.undecided_until(where)
+        if undecided_until > self._clock.monotonic():
+            return undecided_until
         return min((until for of, until in self._under_way.values() if where in of), default=0.0)
 
-    def position_is_wanted(self) -> None:
+    def position_is_wanted(self, where: TopicPartition) -> None:
         """A listener must not wait for what waits for it."""
-        self._session.decide()
+        self._session.listener_wants(where)
 
     # The end
 

@@ -47,7 +47,7 @@ class ConsumerPositions:
     def _check_open(self) -> None:
         raise AssertionError("the consumer knows")
 
-    def _position_is_wanted(self) -> None:
+    def _position_is_wanted(self, where: TopicPartition) -> None:
         raise AssertionError("the consumer knows")
 
     async def partitions(
@@ -175,7 +175,7 @@ class ConsumerPositions:
         where = partition_of((topic, partition))
         found = self._positions.require(where)
         if found.position < 0:
-            self._position_is_wanted()
+            self._position_is_wanted(where)
             return None
         return self._out.consumed().get(where, found.position)
 

@@ -24,7 +24,8 @@ class FetchRoom:
         self._fetch_bytes = fetch_bytes
         self._partition_bytes = max(_LEAST, partition_bytes)
         self._asked: dict[int, int] = {}
-        self._passed_over: set[int] = set()
+        self._passed_over: dict[int, None] = {}
+        """Brokers that got nothing, in the order in which they came first for that."""
 
     @property
     def asked_bytes(self) -> int:
@@ -33,7 +34,8 @@ class FetchRoom:
 
     def in_turn(self, nodes: Iterable[int]) -> list[int]:
         """These brokers, in the order in which they are to be asked."""
-        return sorted(nodes, key=lambda each: each not in self._passed_over)
+        places = {each: place for place, each in enumerate(self._passed_over)}
+        return sorted(nodes, key=lambda each: places.get(each, len(places)))
 
     def ask(self, node_id: int, partitions: int, buffered: int, brokers: int) -> int:
         """How much to ask a broker for, one of so many that there is something to fetch from,
@@ -41,9 +43,9 @@ class FetchRoom:
         Not to be asked while what lies here fills the room by itself (`Positions.to_fetch`)."""
         left = self._memory_bytes - buffered - self.asked_bytes
         if left <= 0 and self._asked:
-            self._passed_over.add(node_id)
+            self._passed_over.setdefault(node_id)
             return 0
-        self._passed_over.discard(node_id)
+        self._passed_over.pop(node_id, None)
         share = self._memory_bytes // max(1, brokers)
         of_what_is_left = left // max(1, brokers - len(self._asked))
         room = min(share, max(_LEAST, of_what_is_left))

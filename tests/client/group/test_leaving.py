@@ -3,11 +3,15 @@ it up, whatever the member is doing in its group just then."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from moldau.client.assignors import Assignment, Subscription, Topics
+from moldau.client.assignors.sticky import CooperativeStickyAssignor
 from moldau.client.group.classic import ClassicMember, State
 from moldau.client.group.consumer import State as ConsumerState
-from moldau.client.group.member import NOBODY, Change, Kind, Terms, Wanted
+from moldau.client.group.member import NOBODY, Change, Kind, Member, Terms, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -55,7 +59,7 @@ def shares(member: ClassicMember, answer: SyncGroupResponse | None = None) -> No
     member.on_answer(share if answer is None else answer, 1.5)
 
 
-def begun(member: ClassicMember) -> Change:
+def begun(member: Member) -> Change:
     found = member.begin_change()
     assert found is not None
     return found
@@ -181,11 +185,56 @@ def test_a_static_member_is_one_until_it_has_given_all_up() -> None:
     hears_of_a_rebalance(member)
     assert member.identity == before
     assert member.ready(1.5).ask is None, "it does not join any more"
-    late = member.ready(100.0)
-    assert (late.ask is None, late.wake) == (False, None), "nor does it have to be polled"
-    member.on_answer(HeartbeatResponse(error_code=0), 100.0)
-    member.end_change(100.0)
+    member.end_change(1.5)
     assert (member.is_out, member.identity) == (True, NOBODY)
+
+
+def test_but_no_longer_than_somebody_waits_for_that() -> None:
+    member = classic(STATIC)
+    settle(member)
+    member.subscribe(Wanted())
+    assert begun(member).kind is Kind.REVOKED
+    member.ready(100.0)
+    assert (member.is_out, member.identity) == (True, NOBODY)
+
+
+class Fails(CooperativeStickyAssignor):
+    """Whatever is to be shared out."""
+
+    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("how", ["unsubscribes", "closes"])
+def test_who_cannot_share_partitions_out_leaves_all_the_same(how: str) -> None:
+    """Somebody else may be able to: nobody waits until a session ends."""
+    member = one()
+    before = member.identity
+    joins(member)
+    member._assignors["cooperative-sticky"] = Fails()
+    with pytest.raises(ZeroDivisionError):  # which the user hears of
+        member.on_topics({"t": [frozenset()] * 2}, 1.5)
+    if how == "closes":
+        member.hold()
+    else:
+        member.subscribe(Wanted())
+    member.on_topics({"t": [frozenset()] * 2}, 1.6)
+    assert "ZeroDivisionError" in str(member.notices[-1])
+    assert not member.may_commit_later(before._replace(epoch=2), T0), "no share will come"
+    if how == "closes":
+        member.leave(is_closing=True)
+    else:
+        assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
+    assert isinstance(asked(member, 1.6), LeaveGroupRequest)
+
+
+def test_what_is_lost_already_is_not_revoked() -> None:
+    member = one()
+    member.ready(100.0)
+    assert member.has_change()
+    member.subscribe(Wanted())
+    assert change(member, 100.0) == (Kind.LOST, (T0, T1))
+    assert not member.has_change()
 
 
 def test_who_subscribes_again_meanwhile_leaves_all_the_same_and_joins_anew() -> None:
@@ -217,3 +266,33 @@ def test_by_the_newer_protocol_it_hears_of_the_epoch_that_it_is_in() -> None:
     assert request.member_epoch == before.epoch + 1
     member.on_commit_refused(member.identity, ErrorCode.UNKNOWN_MEMBER_ID)
     assert member.state is ConsumerState.LEAVING, "which it is about to do"
+
+
+def test_by_the_newer_protocol_its_signs_of_life_tell_what_it_owns() -> None:
+    """An answer was lost: it is in the epoch before, where the coordinator wants to know that."""
+    member = modern()
+    member.subscribe(Wanted())
+    assert begun(member).kind is Kind.REVOKED
+    request = asked(member, 1.0)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.topic_partitions is not None
+    assert [each.partitions for each in request.topic_partitions] == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ],
+)
+def test_and_when_it_is_thrown_out_meanwhile_it_is_nobody(code: ErrorCode) -> None:
+    member = modern()
+    before = member.identity
+    member.subscribe(Wanted())
+    assert begun(member).kind is Kind.REVOKED
+    asked(member, 1.0)
+    member.on_answer(told(0, error=code), 1.0)
+    assert (member.is_out, member.identity) == (True, NOBODY)
+    assert not member.may_commit_later(before, T0)

@@ -59,7 +59,7 @@ from moldau.client.group.subscription_bytes import (
     encode_subscription,
 )
 from moldau.client.metadata import TopicPartition
-from moldau.errors import BadData
+from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.declare import Request, Response
@@ -240,7 +240,7 @@ class ClassicMember(Membership):
         """What is to be done now."""
         if self._asked is not None or self.state is State.OUT:
             return Ready()
-        if self._must_be_polled and now >= self._poll_deadline():
+        if self.state is not State.LEAVING and now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
         if now < self._not_before:
@@ -254,14 +254,9 @@ class ClassicMember(Membership):
         wakes = []
         if self.generation != NO_GENERATION:
             wakes.append(self._last_heartbeat + self.terms.heartbeat_interval_s)
-        if self._must_be_polled:
+        if self.state is not State.LEAVING:
             wakes.append(self._poll_deadline())
         return Ready(wake=min(wakes, default=None))
-
-    @property
-    def _must_be_polled(self) -> bool:
-        """Not by who has unsubscribed."""
-        return self.state is not State.LEAVING and not self._departs
 
     def _expire(self) -> None:
         super()._expire()
@@ -411,10 +406,23 @@ class ClassicMember(Membership):
             return
         self._shared = topics
         if not self._is_shared_out:
-            shares: Assignment = self._assignors[self._protocol].assign(topics, self._members)
+            try:
+                shares: Assignment = self._assignors[self._protocol].assign(topics, self._members)
+            except Exception as error:
+                if not (self._departs or self._is_held):
+                    raise
+                self._cannot_share(error)
+                return
             self._shares = {member: encode_assignment(each) for member, each in shares.items()}
         self._members = {}
         self._go(State.SYNCING)
+
+    def _cannot_share(self, error: Exception) -> None:
+        """It is about to leave, and does that now: another one may be able to."""
+        reason = f"the assignor failed, and the member leaves without having shared: {error!r}"
+        self.notices.append(MoldauError(reason, group=self.terms.group_id, assignor=self._protocol))
+        self._join_again("partitions could not be shared out")
+        self._depart_if_free()
 
     def on_metadata(self, topics: Topics) -> None:
         """The leader shares anew when partitions came or went of what it has shared."""

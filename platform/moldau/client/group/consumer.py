@@ -208,7 +208,9 @@ class ConsumerMember(Membership):
         if now < self._next_heartbeat:
             return Ready(wake=self._next_heartbeat)
         self._next_heartbeat = now + self._interval_s
-        return self._ask(_request(self.terms, self.member_id, self.epoch, {}))
+        # With what is owned the coordinator knows the member, if it has moved it on unheard.
+        owned = {"topic_partitions": self._owned_by_id()}
+        return self._ask(_request(self.terms, self.member_id, self.epoch, owned))
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest) -> Ready:
         self._asked = Ask(request, ConsumerGroupHeartbeatResponse)
@@ -267,8 +269,8 @@ class ConsumerMember(Membership):
         elif asked.request.member_epoch != self.epoch:
             return  # a commit was refused since: the member joins anew, or is about to
         elif self.state in _WAITS_FOR_NOTHING:
-            if self._leaves_later:
-                self._hear_of_epoch(answer)
+            if self._leaves_later and isinstance(answer, ConsumerGroupHeartbeatResponse):
+                self._leaves_on(answer)
         elif isinstance(answer, KafkaError):
             self._told = {}
             self._put_off(now) if answer.retriable else self._fail(answer)
@@ -279,10 +281,13 @@ class ConsumerMember(Membership):
             else:
                 self._accepted(answer, now)
 
-    def _hear_of_epoch(self, answer: Response | KafkaError) -> None:
-        """It is in another one by now, perhaps: that is who commits."""
-        if isinstance(answer, ConsumerGroupHeartbeatResponse) and not answer.error_code:
+    def _leaves_on(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        """It is in another epoch by now, perhaps: that is who commits. Or it is no member any more,
+        and nobody commits."""
+        if not answer.error_code:
             self.epoch = answer.member_epoch
+        elif answer.error_code in _FENCED or answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            self._go(State.OUT)
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._worked()

@@ -274,9 +274,16 @@ class Membership:
         return where in self.owned and not is_lost
 
     def _give_everything_up(self, *, is_closing: bool) -> None:
+        """Revokes it, but for what is lost already and not told yet."""
         self._is_closing |= is_closing
         owned = () if is_closing else self._owned_soon()
-        self._plan(*[Change(Kind.REVOKED, owned, ())] if owned else [])
+        gone = {
+            where for each in self._changes if each.kind is Kind.LOST for where in each.partitions
+        }
+        lost = tuple(each for each in owned if each in gone)
+        revoked = tuple(each for each in owned if each not in gone)
+        planned = (Change(Kind.LOST, lost, revoked), Change(Kind.REVOKED, revoked, ()))
+        self._plan(*(each for each in planned if each.partitions))
 
     def _lose_everything(self) -> None:
         owned = self._owned_soon()

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
@@ -119,8 +119,8 @@ class GroupSession:
         self._changing: _Running | None = None
         self._unsettled: Change | None = None
         """The change that runs, until it is ended."""
-        self._deciding = frozenset[TopicPartition]()
-        """Partitions of which a listener is told that they come."""
+        self._deciding: dict[TopicPartition, float] = {}
+        """Partitions of which a listener is told that they come, and until when that counts."""
         self._asking: Ask | None = None
         self._is_closing = False
         self._rebalancing_since: float | None = None
@@ -139,9 +139,7 @@ class GroupSession:
             )
         self.member.on_poll(self._clock.monotonic())
         if self._task is None:
-            self._task = self._runtime.spawn(
-                self._live(), name=f"member of {self.member.terms.group_id}", reported=False
-            )
+            self._begin_to_live()
         elif self._task.done():
             # Whatever ended it, an assignor's error for one, is the user's; the next poll tries on.
             ended, self._task = self._task, None
@@ -232,7 +230,8 @@ class GroupSession:
         self._unsettled = change
         try:
             if change.kind is Kind.ASSIGNED:
-                self._deciding = frozenset(change.partitions)
+                until = self._clock.monotonic() + self.member.terms.request_timeout_s
+                self._deciding = dict.fromkeys(change.partitions, until)
                 self._owner.take_over(change)
             if commit is not None and not commit.cancelled():
                 commit.result()
@@ -258,21 +257,26 @@ class GroupSession:
         if self._unsettled is not change:
             return
         self._unsettled = None
-        self.decide()
+        self._decided(list(self._deciding))
         if change.kind is not Kind.ASSIGNED:
             self._owner.take_over(change)
         self.member.end_change(self._clock.monotonic())
         self.poke()
 
-    def is_decided(self, where: TopicPartition) -> bool:
-        """Whether nobody is about to say where it is read from. A listener that is told of it may
-        commit another offset, or seek."""
-        return where not in self._deciding
+    def undecided_until(self, where: TopicPartition) -> float:
+        """Until when a listener that is told of it may say where it is read from, by a commit or a
+        seek: until it returns, but not for ever, as it may wait for somebody who wants to know."""
+        return self._deciding.get(where, 0.0)
 
-    def decide(self) -> None:
-        """It goes by what is committed now: the listener has returned, or wants to know."""
-        if self._deciding:
-            self._deciding = frozenset()
+    def listener_wants(self, where: TopicPartition) -> None:
+        """If it is the listener who asks: it goes by what is committed now. Nothing must wait for
+        itself."""
+        if where in self._deciding and _INSIDE.get() is self._unsettled:
+            self._decided([where])
+
+    def _decided(self, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            del self._deciding[where]
             self._owner.may_look_up()
 
     async def _settle_from_inside(self, until: float = math.inf) -> None:
@@ -287,6 +291,21 @@ class GroupSession:
             self._settle(change)
 
     # The member's life
+
+    def _begin_to_live(self) -> None:
+        self._task = self._runtime.spawn(
+            self._live(), name=f"member of {self.member.terms.group_id}", reported=False
+        )
+
+    def _live_on(self) -> None:
+        """What is left is to be done whatever ended it before, an assignor's error for one: else
+        the coordinator, and who commits, would wait for it."""
+        if self._task is not None and self._task.done():
+            if not self._task.cancelled():
+                self._task.exception()
+            self._task = None
+        if self._task is None and not self.member.is_out:
+            self._begin_to_live()
 
     async def _live(self) -> None:
         while not (self._is_closing and self.member.is_out):
@@ -408,6 +427,7 @@ class GroupSession:
         """Runs what is still to be run, as a poll would, without staying in the group for it. What
         kept the user out of it is over then."""
         await self._settle_from_inside()
+        self._live_on()
         while self.is_attentive:
             await self._change()
         self.member.forgive()
@@ -420,6 +440,7 @@ class GroupSession:
         if self._begun is not None or self._changing is not None:
             await self._end_change(until)
         self.member.hold()
+        self._live_on()
         try:
             await say_goodbye()
         finally:
