@@ -21,6 +21,7 @@ from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.client.group.test_commits_between import hears_of_a_rebalance
 from tests.client.group.test_members import (
+    OLD,
     STATIC,
     T0,
     T1,
@@ -291,8 +292,24 @@ def test_and_when_it_is_thrown_out_meanwhile_it_is_nobody(code: ErrorCode) -> No
     member = modern()
     before = member.identity
     member.subscribe(Wanted())
-    assert begun(member).kind is Kind.REVOKED
     asked(member, 1.0)
     member.on_answer(told(0, error=code), 1.0)
     assert (member.is_out, member.identity) == (True, NOBODY)
     assert not member.may_commit_later(before, T0)
+    assert change(member, 1.0) == (Kind.LOST, (T0, T1)), "others may have them"
+
+
+def test_but_not_while_something_comes_which_they_would_leave_out() -> None:
+    """The coordinator would believe that nobody has it, and give it to another member at once."""
+    member = modern()
+    asked(member, 1.0)
+    member.on_answer(told(4, {OLD: [0]}), 1.0)
+    assert change(member, 1.0) == (Kind.REVOKED, (T1,))
+    assert change(member, 1.0) == (Kind.ASSIGNED, ())
+    asked(member, 1.0)
+    member.on_answer(told(5, {OLD: [0, 1]}), 1.0)
+    assert begun(member).partitions == (T1,)
+    member.subscribe(Wanted())
+    request = asked(member, 2.5)
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert request.topic_partitions is None

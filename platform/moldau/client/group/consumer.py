@@ -208,9 +208,11 @@ class ConsumerMember(Membership):
         if now < self._next_heartbeat:
             return Ready(wake=self._next_heartbeat)
         self._next_heartbeat = now + self._interval_s
-        # With what is owned the coordinator knows the member, if it has moved it on unheard.
-        owned = {"topic_partitions": self._owned_by_id()}
-        return self._ask(_request(self.terms, self.member_id, self.epoch, owned))
+        told: dict[str, object] = {}
+        if self._running is None or self._running.kind is Kind.REVOKED:  # and nothing comes just now
+            # With what is owned the coordinator knows the member, if it has moved it on unheard.
+            told["topic_partitions"] = self._owned_by_id()
+        return self._ask(_request(self.terms, self.member_id, self.epoch, told))
 
     def _ask(self, request: ConsumerGroupHeartbeatRequest) -> Ready:
         self._asked = Ask(request, ConsumerGroupHeartbeatResponse)
@@ -287,6 +289,7 @@ class ConsumerMember(Membership):
         if not answer.error_code:
             self.epoch = answer.member_epoch
         elif answer.error_code in _FENCED or answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            self._lose_everything()
             self._go(State.OUT)
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
