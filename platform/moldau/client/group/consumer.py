@@ -209,8 +209,9 @@ class ConsumerMember(Membership):
             return Ready(wake=self._next_heartbeat)
         self._next_heartbeat = now + self._interval_s
         told: dict[str, object] = {}
-        if self._running is None or self._running.kind is Kind.REVOKED:  # and nothing comes just now
-            # With what is owned the coordinator knows the member, if it has moved it on unheard.
+        if self._running is None or self._running.kind is Kind.REVOKED:
+            # Nothing comes just now. With what is owned the coordinator knows the member, if it has
+            # moved it on unheard.
             told["topic_partitions"] = self._owned_by_id()
         return self._ask(_request(self.terms, self.member_id, self.epoch, told))
 
