@@ -78,7 +78,7 @@ async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[R
 def test_every_codec_goes_there_and_back(broker: Broker, codec: str) -> None:
     async def main() -> list[Record]:
         topic = f"codec-{codec}"
-        await make_topic(broker, topic, 2)
+        await make_topic(broker, topic, 2, retention_ms="-1")  # the records are years old
         async with Producer(
             bootstrap_servers=broker.bootstrap_servers, compression_type=codec
         ) as producer:
@@ -142,7 +142,7 @@ def test_offsets_and_times(broker: Broker) -> None:
     where = TopicPartition("times", 0)
 
     async def main() -> dict[int, int]:
-        await make_topic(broker, "times")
+        await make_topic(broker, "times", retention_ms="-1")  # the records are years old
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number in range(10):
                 at = 1_700_000_000_000 + number * 1000

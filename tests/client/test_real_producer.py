@@ -114,7 +114,7 @@ def test_others_read_what_an_arrow_table_said(broker: Broker) -> None:
     )
 
     async def main() -> None:
-        await make_topic(broker, "table")
+        await make_topic(broker, "table", retention_ms="-1")  # its times are years ago
         async with Producer(
             bootstrap_servers=broker.bootstrap_servers, compression_type="zstd"
         ) as producer:
