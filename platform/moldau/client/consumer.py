@@ -177,7 +177,7 @@ class Consumer(ConsumerPositions):
             self._cluster.awaits_topics = True
             self._group = ConsumerGroup(runtime, self._cluster, settings, GroupsReader(self))
             self._fetcher.committed = self._group.look_up
-            self._fetcher.being_committed = self._group.being_committed
+            self._fetcher.held_until = self._group.held_until
         self._is_closing = self._is_closed = False
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:

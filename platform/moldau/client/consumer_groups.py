@@ -482,7 +482,7 @@ class ConsumerGroup:
         """As `committed`, asked once; what the coordinator refuses is that partition's alone."""
         return await self._offsets.look_up(partitions, require_stable=True)
 
-    def being_committed(self, where: TopicPartition) -> float:
+    def held_until(self, where: TopicPartition) -> float:
         """Until when nobody should look up what is committed of it: a commit of it is under way,
         and who begins before it reads again what the user is done with. It is waited for as long as
         for an answer to the first of them, by the clock. Or a listener may still commit it."""

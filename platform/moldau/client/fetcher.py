@@ -61,7 +61,7 @@ class Fetcher:
         """Set when a poll may have something to give."""
         self.committed: Committed | None = None
         """How the group's offsets are asked for, where there is a group."""
-        self.being_committed: Callable[[TopicPartition], float] = lambda _: 0.0
+        self.held_until: Callable[[TopicPartition], float] = lambda _: 0.0
         """Until when (by the clock) they are not to be asked for, unless `may_look_up` before."""
         self.is_committed_only = settings[rows.isolation_level] == "read_committed"
         self._runtime = runtime
@@ -74,7 +74,7 @@ class Fetcher:
         # Brokers that had nothing new of the partitions which had room for more.
         self._had_nothing: set[int] = set()
         self._looking: dict[tuple[State, int], asyncio.Task[None]] = {}
-        self._held_until: float | None = None
+        self._released_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due: asyncio.Handle | None = None
         self._is_awaited = False
@@ -120,7 +120,7 @@ class Fetcher:
 
     def may_look_up(self) -> None:
         """A partition may have waited for that."""
-        if self._held_until is not None:
+        if self._released_at is not None:
             self.soon()
 
     def catch_up(self) -> bool:
@@ -182,7 +182,7 @@ class Fetcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        wakes = (self._positions.next_wake(now), self._held_until)
+        wakes = (self._positions.next_wake(now), self._released_at)
         wake = min((each for each in wakes if each is not None), default=None)
         if wake is not None:
             delay = max(_SHORTEST_WAIT_S, wake - now)
@@ -298,10 +298,12 @@ class Fetcher:
         )
 
     def _without_held(self, waiting: list[Position], now: float) -> list[Position]:
-        """Those of which nothing is being committed."""
-        held = [until for each in waiting if (until := self.being_committed(each.where)) > now]
-        self._held_until = min(held, default=None)
-        return [each for each in waiting if self.being_committed(each.where) <= now]
+        """Those whose committed offset is not about to change."""
+        held = {
+            each.where: until for each in waiting if (until := self.held_until(each.where)) > now
+        }
+        self._released_at = min(held.values(), default=None)
+        return [each for each in waiting if each.where not in held]
 
     def _look_at_leaders(
         self, state: State, waiting: list[Position], at: Callable[[int], Find]

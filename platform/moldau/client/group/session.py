@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
@@ -257,7 +257,7 @@ class GroupSession:
         if self._unsettled is not change:
             return
         self._unsettled = None
-        self._decided(list(self._deciding))
+        self._decided(tuple(self._deciding))
         if change.kind is not Kind.ASSIGNED:
             self._owner.take_over(change)
         self.member.end_change(self._clock.monotonic())
@@ -274,9 +274,10 @@ class GroupSession:
         if where in self._deciding and _INSIDE.get() is self._unsettled:
             self._decided([where])
 
-    def _decided(self, partitions: Iterable[TopicPartition]) -> None:
+    def _decided(self, partitions: Collection[TopicPartition]) -> None:
         for where in partitions:
             del self._deciding[where]
+        if partitions:
             self._owner.may_look_up()
 
     async def _settle_from_inside(self, until: float = math.inf) -> None:
