@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.client import ClientClosed, Consumer, RebalanceListener, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 from tests.client.group.test_simulated_groups import OPTIONS
@@ -280,3 +280,64 @@ def test_a_listener_that_unsubscribes_while_its_consumer_is_closed_hears_of_it_o
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         assert world.run_client(main) == ["revoked"]
+
+
+class Slow(RebalanceListener):
+    """Takes its time when partitions come."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.is_told = asyncio.Event()
+
+    async def on_partitions_assigned(self, partitions: Any) -> None:
+        self.heard.append("assigned")
+        self.is_told.set()
+        await asyncio.sleep(3.0)
+
+    async def on_partitions_revoked(self, partitions: Any) -> None:
+        self.heard.append("revoked")
+        await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_who_closes_beside_an_unsubscribe_makes_nobody_hear_of_it_twice(kind: str) -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        listener = Slow()
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t", listener=listener)
+            polling = asyncio.create_task(reader.poll(60.0))
+            await listener.is_told.wait()
+            leaving = asyncio.create_task(reader.unsubscribe())
+            await asyncio.sleep(0.1)
+        await leaving
+        with pytest.raises(ClientClosed):
+            await polling
+        return listener.heard
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert world.run_client(main) == ["assigned", "revoked"]
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_what_a_cancelled_unsubscribe_has_not_told_is_told_by_the_close(kind: str) -> None:
+    """Also to who assigned partitions himself since."""
+
+    async def main(runtime: Runtime) -> list[str]:
+        listener = Slow()
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t", listener=listener)
+            polling = asyncio.create_task(reader.poll(60.0))
+            await listener.is_told.wait()
+            leaving = asyncio.create_task(reader.unsubscribe())
+            await asyncio.sleep(0.1)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            reader.assign([("t", 0)])
+        with pytest.raises(ClientClosed):
+            await polling
+        return listener.heard
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        assert world.run_client(main) == ["assigned", "revoked"]

@@ -232,8 +232,8 @@ class ConsumerGroup:
         `is_wanted` tells if not."""
         self._member.subscribe(Wanted())
         self._session.poke()
-        await self._session.run_changes()
-        if is_wanted():
+        has_run = await self._session.run_changes()
+        if has_run and is_wanted():
             self._is_subscribed = False
 
     def on_metadata(self) -> None:
@@ -524,7 +524,7 @@ class ConsumerGroup:
             await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
         await self._all_committed_by(until)
         owned = self._member.owned
-        if self._is_subscribed and owned:
+        if owned:
             kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
             await tell(self._session.listener, Change(kind, owned, ()))
             await self._all_committed_by(until)  # what the listener has begun

@@ -10,6 +10,7 @@ import pytest
 from moldau.client.assignors import Assignment, Subscription, Topics
 from moldau.client.assignors.sticky import CooperativeStickyAssignor
 from moldau.client.group.classic import ClassicMember, State
+from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import State as ConsumerState
 from moldau.client.group.member import NOBODY, Change, Kind, Member, Terms, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
@@ -313,3 +314,61 @@ def test_but_not_while_something_comes_which_they_would_leave_out() -> None:
     request = asked(member, 2.5)
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     assert request.topic_partitions is None
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_a_user_who_never_comes_back_keeps_no_member(kind: str, has_begun: bool) -> None:
+    """He gave up to unsubscribe: what he was about to commit is not waited for any longer than for
+    a poll."""
+    member: ClassicMember | ConsumerMember = one() if kind == "classic" else modern()
+    member.subscribe(Wanted())
+    if has_begun:
+        begun(member)
+    assert not is_parting(member, 1.0)
+    assert not is_parting(member, 59.9)
+    assert is_parting(member, 60.0)
+    if has_begun:
+        assert not member.has_change()
+        member.end_change(61.0)
+    else:
+        assert change(member, 61.0) == (Kind.LOST, (T0, T1))
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_nor_does_one_who_has_waited_that_long_and_comes_back(kind: str) -> None:
+    """What he gives up the next time is waited for again."""
+    member: ClassicMember | ConsumerMember = one() if kind == "classic" else modern()
+    member.subscribe(Wanted())
+    assert is_parting(member, 60.0)
+    member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 60.0)
+    change(member, 61.0)
+    member.subscribe(Wanted(frozenset(["t"])))
+    member.on_poll(61.0)
+    assert isinstance(asked(member, 61.0), JoinGroupRequest | ConsumerGroupHeartbeatRequest)
+    if isinstance(member, ClassicMember):
+        member.on_answer(joined(5, protocol="cooperative-sticky"), 61.0)
+        shares(member)
+    else:
+        member.on_answer(told(7, {OLD: [0]}), 61.0)
+    assert change(member, 61.0)[0] is Kind.ASSIGNED
+    if isinstance(member, ConsumerMember):
+        asked(member, 61.0)
+        member.on_answer(told(7), 61.0)
+    member.subscribe(Wanted())
+    assert not is_parting(member, 62.0)
+
+
+def is_parting(member: ClassicMember | ConsumerMember, now: float) -> bool:
+    """Whether it leaves now; a heartbeat is answered."""
+    ask = member.ready(now).ask
+    if ask is None:
+        return False
+    request = ask.request
+    if isinstance(request, HeartbeatRequest):
+        member.on_answer(HeartbeatResponse(error_code=0), now)
+        return False
+    if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch >= 0:
+        member.on_answer(told(request.member_epoch), now)
+        return False
+    return True

@@ -180,6 +180,7 @@ class ClassicMember(Membership):
         """The user is there: joins if it is time to."""
         super().on_poll(now)
         if self.state is State.OUT and self.wanted and self._error is None:
+            self._waits_no_more = False
             self._go(State.JOINING)
 
     def enforce_rebalance(self, reason: str) -> bool:
@@ -240,7 +241,7 @@ class ClassicMember(Membership):
         """What is to be done now."""
         if self._asked is not None or self.state is State.OUT:
             return Ready()
-        if self.state is not State.LEAVING and now >= self._poll_deadline():
+        if self._waits_for_user and now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
         if now < self._not_before:
@@ -254,9 +255,13 @@ class ClassicMember(Membership):
         wakes = []
         if self.generation != NO_GENERATION:
             wakes.append(self._last_heartbeat + self.terms.heartbeat_interval_s)
-        if self.state is not State.LEAVING:
+        if self._waits_for_user:
             wakes.append(self._poll_deadline())
         return Ready(wake=min(wakes, default=None))
+
+    @property
+    def _waits_for_user(self) -> bool:
+        return self.state is not State.LEAVING or self._is_giving_up
 
     def _expire(self) -> None:
         super()._expire()

@@ -171,6 +171,7 @@ class ConsumerMember(Membership):
         self._go(State.LEAVING if is_known and tells else State.OUT)
 
     def _join(self) -> None:
+        self._waits_no_more = False
         self.epoch = JOIN_EPOCH
         self._target = {}
         self._unknown = frozenset()
@@ -200,13 +201,15 @@ class ConsumerMember(Membership):
         return Ready(wake=min(self._next_heartbeat, self._poll_deadline()))
 
     def _ready_to_leave(self, now: float) -> Ready:
-        """What is given up can be committed as long as the member lives."""
+        """What is given up can be committed as long as the member lives, and its user polls."""
+        if self._is_giving_up and now >= self._poll_deadline():
+            self._expire()
         if not self._is_giving_up:
             return self._ask(self._parting())
         if self.epoch <= JOIN_EPOCH:
-            return Ready()
+            return Ready(wake=self._poll_deadline())
         if now < self._next_heartbeat:
-            return Ready(wake=self._next_heartbeat)
+            return Ready(wake=min(self._next_heartbeat, self._poll_deadline()))
         self._next_heartbeat = now + self._interval_s
         told: dict[str, object] = {}
         if self._running is None or self._running.kind is Kind.REVOKED:

@@ -200,6 +200,8 @@ class Membership:
         self._asked: Ask | None = None
         self._is_closing = False
         self._is_held = False
+        self._waits_no_more = False
+        """Whether its user did not poll in the time in which to commit what is revoked."""
         self._last_poll: float | None = None
         self._failures = 0
         self._not_before = 0.0
@@ -260,7 +262,7 @@ class Membership:
         """Whether the member must not leave yet: what is revoked can be committed as long as it is
         a member. Who closes has done that already."""
         is_revoking = any(each.kind is Kind.REVOKED for each in self._unfinished)
-        return is_revoking and not self._is_closing
+        return is_revoking and not (self._is_closing or self._waits_no_more)
 
     @property
     def _unfinished(self) -> tuple[Change, ...]:
@@ -307,6 +309,7 @@ class Membership:
             "faster, max.poll.records smaller or max.poll.interval.ms larger",
             "max.poll.interval.ms",
         )
+        self._waits_no_more = True
 
     @property
     def _is_changing(self) -> bool:

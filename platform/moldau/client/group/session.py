@@ -122,6 +122,8 @@ class GroupSession:
         self._deciding: dict[TopicPartition, float] = {}
         """Partitions of which a listener is told that they come, and until when that counts."""
         self._asking: Ask | None = None
+        self._is_ending = False
+        """Whether it is being closed: who does that tells of what is left."""
         self._is_closing = False
         self._rebalancing_since: float | None = None
         self._unreached_since: float | None = None
@@ -145,7 +147,7 @@ class GroupSession:
             ended, self._task = self._task, None
             ended.result()
         self.poke()
-        while self.is_attentive:
+        while self._runs_on:
             if not await self._change(until):
                 return False
             self.member.on_poll(self._clock.monotonic())
@@ -158,8 +160,16 @@ class GroupSession:
     @property
     def is_attentive(self) -> bool:
         """Whether a poll has something to run."""
-        is_under_way = self._begun is not None or self._changing is not None
-        return is_under_way or self.member.has_change()
+        return self._is_running or self.member.has_change()
+
+    @property
+    def _is_running(self) -> bool:
+        return self._begun is not None or self._changing is not None
+
+    @property
+    def _runs_on(self) -> bool:
+        """Whether there is more to run, and who closes has not taken it upon him to tell of it."""
+        return self._is_running or (self.member.has_change() and not self._is_ending)
 
     def poke(self) -> None:
         """Something has happened that the member may want to act upon."""
@@ -182,7 +192,7 @@ class GroupSession:
     async def _runs_by(self, until: float) -> _Running | None:
         """What runs the change; None while it waits for its commit."""
         while self._changing is None:
-            if not self.is_attentive:
+            if not self._runs_on:
                 return None  # who closes has run it
             begun = self._begun = self._begun or self._begin_change()
             change, commit = begun
@@ -424,21 +434,23 @@ class GroupSession:
 
     # The end
 
-    async def run_changes(self) -> None:
+    async def run_changes(self) -> bool:
         """Runs what is still to be run, as a poll would, without staying in the group for it. What
-        kept the user out of it is over then."""
+        kept the user out of it is over then. False if it is left to who has begun to close."""
         await self._settle_from_inside()
         self._live_on()
-        while self.is_attentive:
+        while self._runs_on:
             await self._change()
         self.member.forgive()
+        return not self._is_ending
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
         """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
         is left of the time then."""
         until = self._clock.monotonic() + timeout_s
+        self._is_ending = True
         await self._settle_from_inside(until)
-        if self._begun is not None or self._changing is not None:
+        if self._is_running:
             await self._end_change(until)
         self.member.hold()
         self._live_on()
