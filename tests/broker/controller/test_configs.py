@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.controller.configs import ALL_BROKERS, DynamicConfigs, Resource, ResourceType
+from moldau.broker.controller.levels import METADATA_VERSION
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
@@ -12,7 +13,11 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from moldau.protocol.schemas.metadata_log import ClearElrRecord, ConfigRecord
+from moldau.protocol.schemas.metadata_log import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
 from tests.broker.controller.cluster import Cluster, topic
 
 Changes = list[tuple[str, int, str | None]]
@@ -63,6 +68,10 @@ def of_topic(cluster: Cluster) -> dict[str, str]:
         (2, "def", [("retention.ms", 2, "5")], 40),
         (2, "def", [("retention.ms", 0, "abc")], 40),
         (2, "def", [("cleanup.policy", 2, None)], 42),
+        (2, "def", [("cleanup.policy", 2, "")], 40),
+        (2, "def", [("cleanup.policy", 2, ",")], 0),
+        (2, "def", [("cleanup.policy", 2, ",compact")], 40),
+        (2, "def", [("cleanup.policy", 2, "compact,")], 0),
         (2, "def", [], 0),
         (2, "def", [("retention.ms", 0, "1"), ("retention.ms", 1, None)], 42),
         (2, "", [("retention.ms", 0, "1")], 42),
@@ -122,6 +131,15 @@ def test_settings_of_all_brokers_and_of_one_must_fit_each_other(
     undo: Changes = [(first[2][0][0], 1, None)]
     assert alter(cluster, (first[0], first[1], undo)) == [0]
     assert alter(cluster, second) == [0]
+
+
+def test_directories_are_cordoned_off_where_that_can_be_recorded(cluster: Cluster) -> None:
+    wanted: Changes = [("cordoned.log.dirs", 0, "*")]
+    cluster.append([FeatureLevelRecord(name=METADATA_VERSION, feature_level=29)])
+    assert alter(cluster, (4, "1", wanted)) == [42]
+    assert alter(cluster, (4, "1", [("cordoned.log.dirs", 0, "")])) == [0]
+    cluster.append([FeatureLevelRecord(name=METADATA_VERSION, feature_level=30)])
+    assert alter(cluster, (4, "1", wanted)) == [0]
 
 
 def test_lists_grow_and_shrink(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from moldau.protocol.messages import incremental_alter_configs as changing
 from tests.differential.scenarios.dynamic_settings import APPEND, BROKER, DELETE, SET
 from tests.differential.talk import Talk
 
-TOPIC, CLIENT_METRICS, SUBTRACT = 2, 16, 3
+TOPIC, CLIENT_METRICS, GROUP, SUBTRACT = 2, 16, 32, 3
 _MAX_LAG = "log.cleaner.max.compaction.lag.ms"
 Change = tuple[str, int, str | None]
 OF_BROKERS: tuple[Change, ...] = (
@@ -41,6 +41,18 @@ OF_SUBSCRIPTIONS: tuple[Change, ...] = (
     ("match", APPEND, "client_software_name=x"),
     ("nope", SET, "1"),
 )
+LISTS = {TOPIC: ("cleanup.policy",), BROKER: ("log.cleanup.policy", "metric.reporters")}
+IN_PLACES: tuple[tuple[int, str], ...] = (
+    (APPEND, ""),
+    (APPEND, ","),
+    (APPEND, "compact,"),
+    (APPEND, ",compact"),
+    (APPEND, " compact "),
+    (APPEND, "delete,delete"),
+    (SUBTRACT, ""),
+    (SUBTRACT, "delete"),
+    (SUBTRACT, "nope"),
+)
 
 
 async def scenario(talk: Talk) -> None:
@@ -57,6 +69,13 @@ async def scenario(talk: Talk) -> None:
         await talk.ask(f"{_shown(change)}", changed(CLIENT_METRICS, "m", change), 1)
     bad_twice = changed(CLIENT_METRICS, "m", ("match", SET, "x"), ("interval.ms", SET, "9"))
     await talk.ask("two bad ones", bad_twice, 1)
+    for kind, names in LISTS.items():
+        for each in [(name, *how) for name in names for how in IN_PLACES]:
+            resource = "t" if kind == TOPIC else "1"
+            await talk.ask(f"{_shown(each)!r}", changed(kind, resource, each), 1)
+    for group in ("", "g"):
+        session = ("consumer.session.timeout.ms", APPEND, "")
+        await talk.ask(f"no list of group {group!r}", changed(GROUP, group, session), 1)
     ratio = "min.cleanable.dirty.ratio"
     for value in ("NaN", "0", "1", "1.1", "-0.1", "Infinity"):
         await talk.ask(f"{ratio}={value}", changed(TOPIC, "t", (ratio, SET, value)), 1)

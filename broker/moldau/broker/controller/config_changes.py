@@ -18,9 +18,11 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.elections import MIN_ISR
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.levels import METADATA_VERSION, supports_cordoned_directories
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import check_topic_name
+from moldau.broker.settings.log import cordoned_log_dirs
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.messages import alter_configs as replacing
@@ -213,11 +215,8 @@ def _check_resource(image: Image, resource: Resource) -> None:
         check_topic_name(name)
         if image.topics.by_name(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-    elif kind == ResourceType.BROKER:
-        if name != "":
-            _check_broker(image, name)
-    elif name == "":
-        raise _invalid("the resource needs a name")
+    elif kind == ResourceType.BROKER and name != "":
+        _check_broker(image, name)
 
 
 def _check_broker(image: Image, name: str) -> None:
@@ -254,12 +253,19 @@ def _changed(
 
 def _combined(before: str, value: str, operation: int) -> str:
     items = [item.strip() for item in before.split(",") if item.strip()]
-    given = [item.strip() for item in value.split(",") if item.strip()]
+    given = _parts(value)
     if operation == Operation.APPEND:
         items.extend(each for each in given if each not in items)
     else:
         items = [each for each in items if each not in given]
     return ",".join(items)
+
+
+def _parts(value: str) -> list[str]:
+    """As Java splits: what is empty at the end does not count, unless there is nothing else to
+    split; elsewhere an empty item is one, and for the list's own rules to judge."""
+    text = value if "," not in value else value.rstrip(",")
+    return [item.strip() for item in text.split(",")] if text or not value else []
 
 
 def _replaced(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
@@ -309,14 +315,24 @@ def _records(
 
 def _check(image: Image, rules: Rules, resource: Resource, after: Mapping[str, str]) -> None:
     """Of a broker what is in force counts: what it has of its own, over what all have."""
+    if resource.name == "" and resource != ALL_BROKERS:
+        raise _invalid("the resource needs a name")
     if resource.resource_type != ResourceType.BROKER:
         rules.configs.check(resource, after, image.configs.of(resource))
-    elif resource == ALL_BROKERS:
+        return
+    _check_cordons(image, after)
+    if resource == ALL_BROKERS:
         before = image.configs.of_broker(rules.node_id)
         rules.configs.check_broker(before, before._replace(all_brokers=after))
     else:
         before = image.configs.of_broker(int(resource.name))
         rules.configs.check_broker(before, before._replace(one_broker=after))
+
+
+def _check_cordons(image: Image, after: Mapping[str, str]) -> None:
+    is_known = supports_cordoned_directories(image.features.metadata_version)
+    if after.get(cordoned_log_dirs.name) and not is_known:
+        raise _invalid(f"{cordoned_log_dirs.name} needs a newer {METADATA_VERSION}: upgrade it")
 
 
 def _check_min_isr(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
