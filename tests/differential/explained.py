@@ -332,6 +332,16 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _PRODUCE,
     ),
     OnPurpose(
+        "A batch of more than 1,048,576 records and headers: INVALID_RECORD.",
+        "A record takes 7 bytes of a batch, and far more of the memory of who reads it.",
+        _PRODUCE,
+    ),
+    OnPurpose(
+        "`compression.lz4.level` from 13 to 17 compresses as 12 does.",
+        "12 is the highest level of liblz4; 17 is that of a library in Java.",
+        _PRODUCE,
+    ),
+    OnPurpose(
         "The first InitProducerId waits until the controller has given a block of ids.",
         "Kafka answers COORDINATOR_LOAD_IN_PROGRESS, and the client has to come again.",
         _PRODUCE,

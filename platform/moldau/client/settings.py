@@ -244,7 +244,7 @@ compression_gzip_level = Setting(
     check=either(exactly(-1), between(1, 9)),
 )
 compression_lz4_level = Setting(
-    "compression.lz4.level", INT, 9, "The level for lz4.", check=between(1, 17)
+    "compression.lz4.level", INT, 9, "The level for lz4; above 12 it is 12.", check=between(1, 17)
 )
 compression_zstd_level = Setting(
     "compression.zstd.level", INT, 3, "The level for zstd.", check=between(-131_072, 22)

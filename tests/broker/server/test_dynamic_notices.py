@@ -16,7 +16,9 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
+from moldau.records import Producer
 from moldau.runtime import Runtime
+from tests.broker.api.requests import NOW, batch
 from tests.broker.server.houses import house
 from tests.broker.server.wire import Wire
 from tests.runtime.arena import play
@@ -99,6 +101,28 @@ def test_quotas_that_are_stored_and_not_applied_are_told_once_at_the_start(entit
                 assert len(found) == min(entities, 1)
                 assert all("no effect yet" in line for line in found)
                 assert all(f"entities={entities}" in line for line in found)
+
+    play("simulated", scenario)
+
+
+def test_transactions_that_nobody_here_can_end_are_told_at_the_start() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        async with house(runtime) as at:
+            async with at.open() as (broker, wire):
+                for name in ("t", "u", "v"):
+                    await wire.create(name)
+                for topic, producer in (
+                    ("t", Producer(7, 0, 0, is_transactional=True)),
+                    ("u", Producer(7, 0, 0)),
+                ):
+                    partition = broker.node.replicas.partition(topic, 0)
+                    partition.append(bytearray(batch(producer=producer)), -1, NOW)
+            assert not at.complaints()
+            async with at.open():
+                (told,) = at.complaints()
+            assert "transactions are open" in told
+            assert "t-0" in told
+            assert "u-0" not in told
 
     play("simulated", scenario)
 

@@ -38,6 +38,8 @@ from moldau.logging import Logger
 from moldau.runtime import Runtime
 
 _UNIQUE_BYTES: Final = 16
+_NAMED_MAX: Final = 10
+"""So many partitions are named in one line."""
 
 Name = tuple[str, int]
 
@@ -93,8 +95,26 @@ class Replicas:
         for directory in self.directories.directories:
             for note in directory.notes:
                 self._log.warn(note, directory=directory.path)
+            self._tell_open_transactions(directory)
             if directory.failure is not None:
                 self._tell_failure(directory)
+
+    def _tell_open_transactions(self, directory: LogDirectory) -> None:
+        """Nobody here ends what another broker has left open."""
+        held = [
+            str(place)
+            for place, log in directory.logs.items()
+            if log.producers.first_undecided_offset is not None
+        ]
+        if held:
+            self._log.warn(
+                "transactions are open that nothing here can end yet: who reads committed records "
+                "gets none behind them. Apache Kafka ends them when it is started here; until then "
+                "isolation.level=read_uncommitted reads all",
+                directory=directory.path,
+                partitions=held[:_NAMED_MAX],
+                count=len(held),
+            )
 
     # Asked by handlers.
 

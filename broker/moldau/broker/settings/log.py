@@ -307,7 +307,7 @@ compression_lz4_level = Setting(
     "compression.lz4.level",
     INT,
     9,
-    "The level of lz4 where the broker compresses.",
+    "The level of lz4 where the broker compresses; above 12 it is 12.",
     check=between(1, 17),
     dynamic=UpdateMode.CLUSTER_WIDE,
 )

@@ -29,7 +29,7 @@ class ProducerOptions(RecordOptions, total=False):
     """The level for gzip; -1 is the library's default. Default: -1."""
 
     compression_lz4_level: int | str
-    """The level for lz4. Default: 9."""
+    """The level for lz4; above 12 it is 12. Default: 9."""
 
     compression_zstd_level: int | str
     """The level for zstd. Default: 3."""
