@@ -173,14 +173,14 @@ def test_who_cannot_share_partitions_out_ends_all_the_same(how: How, hears_of_it
 class Decides(RebalanceListener):
     """Where reading begins, by a commit, when it has looked that up."""
 
-    def __init__(self, asks: bool) -> None:
-        self.asks = asks
+    def __init__(self, asks: bool, takes_s: float) -> None:
+        self.asks, self.takes_s = asks, takes_s
         self.reader: Consumer
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         if not partitions:
             return
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(self.takes_s)
         if self.asks and self.reader.position(*partitions[0]) is None:
             await asyncio.sleep(1.0)
             assert self.reader.position(*partitions[0]) == 0
@@ -188,18 +188,20 @@ class Decides(RebalanceListener):
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-@pytest.mark.parametrize("asks", [False, True])
-def test_a_listener_decides_by_a_commit_where_reading_begins(kind: str, asks: bool) -> None:
+@pytest.mark.parametrize(("asks", "takes_s"), [(False, 0.5), (False, 100.0), (True, 0.5)])
+def test_a_listener_decides_by_a_commit_where_reading_begins(
+    kind: str, asks: bool, takes_s: float
+) -> None:
     """As in Java, where positions are looked up when it has returned, whoever wants to know them
     before. Unless it is the listener: nothing waits for itself."""
 
     async def main(runtime: Runtime) -> None:
-        listener = Decides(asks)
+        listener = Decides(asks, takes_s)
         async with member(runtime, kind, enable_auto_commit=False) as reader:
             listener.reader = reader
             await reader.subscribe("t", listener=listener)
             watching = asyncio.create_task(_watch(reader))
-            seen = await read_for(reader, runtime.clock, 3.0)
+            seen = await read_for(reader, runtime.clock, takes_s + 3.0)
             watching.cancel()
             assert min(offset for _, offset in seen) == (0 if asks else 30)
             assert set(world.cluster.groups.offsets["g"].values()) == {30}

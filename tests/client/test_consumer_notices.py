@@ -289,6 +289,21 @@ def test_a_name_that_can_never_be_is_an_error_of_poll(kind: str, code: ErrorCode
     assert error.context["topic"] == "bad!name"
 
 
+def test_but_not_of_one_after_another_subscription() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, group_id="g", **OPTIONS["eager"]) as reader:
+            await reader.subscribe("bad!name")
+            await asyncio.sleep(1.0)
+            await reader.subscribe("t")
+            await reader.poll(10.0)
+            assert reader.assignment == [TopicPartition("t", 0)]
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refused_topics["bad!name"] = ErrorCode.INVALID_TOPIC_EXCEPTION
+        world.run_client(main)
+
+
 @pytest.mark.parametrize("may_create", [True, False])
 def test_a_topic_that_nobody_makes_is_told_once(may_create: bool, said: Any) -> None:
     """Where to ask for it may make it, not before it could have been made."""

@@ -299,3 +299,24 @@ def test_nothing_comes_after_the_end_and_the_next_member_gets_what_was_not_given
         return found
 
     assert run(main) == ALL
+
+
+@pytest.mark.parametrize("reading", [aiter, Consumer.batches])
+def test_who_waits_for_more_when_another_task_closes_has_come_to_the_end(
+    reading: Callable[[Consumer], AsyncIterator[Any]],
+) -> None:
+    async def main(runtime: Runtime) -> int:
+        reader = member(runtime)
+        await reader.start()
+        reader.assign([("t", 0)])
+
+        async def count() -> int:
+            return sum([len(getattr(each, "records", "1")) async for each in reading(reader)])
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(5.0)
+        assert not counting.done()
+        await reader.aclose()
+        return await counting
+
+    assert run(main) == 10

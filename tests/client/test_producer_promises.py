@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -165,6 +166,26 @@ def test_what_was_accepted_before_an_exception_in_the_block_is_delivered(kind: A
         (log,) = world.cluster.add_topic("t", [1])
         world.run_client(main)
         assert log.values() == [b"v"]
+
+
+@pytest.mark.parametrize("kind", [Producer, SharedProducer])
+def test_so_it_is_when_nobody_wants_the_rest_of_a_generator(kind: Any) -> None:
+    async def writing(runtime: Runtime) -> AsyncGenerator[int, None]:
+        async with kind(runtime=runtime, bootstrap_servers=BOOTSTRAP, linger_ms=50) as sender:
+            for number in range(3):
+                await sender.send("t", b"%d" % number)
+                yield number
+
+    async def main(runtime: Runtime) -> None:
+        async with aclosing(writing(runtime)) as rows:
+            async for number in rows:
+                if number == 1:
+                    break
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert log.values() == [b"0", b"1"]
 
 
 def test_what_fails_after_an_exception_in_the_block_is_logged_and_does_not_hide_it(

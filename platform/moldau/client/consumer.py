@@ -63,7 +63,7 @@ from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.streams_out import PartStream, RecordStream
-from moldau.client.world import Life, closed, comes_with_start
+from moldau.client.world import ClientClosed, Life, closed, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.runtime import Clock, Runtime
@@ -266,6 +266,8 @@ class Consumer(ConsumerPositions):
 
     def _follow(self, interest: Interest) -> None:
         self._interest = interest
+        if self._refusal is not None and self._refusal.context["topic"] not in interest.names:
+            self._refusal = None
         self._positions.begin()
         self._cluster.watches_all = interest.pattern is not None
         self._cluster.follows_pattern = interest.is_pattern
@@ -495,9 +497,12 @@ class Consumer(ConsumerPositions):
         return RecordStream(self, self._poll_on)
 
     async def _poll_on(self, max_records: int | None = None) -> list[PartitionRecords] | None:
-        if self._is_closing:
+        try:
+            return await self.poll(_ITERATION_S, max_records=max_records)
+        except ClientClosed:
+            if not self._is_closing:
+                raise
             return None
-        return await self.poll(_ITERATION_S, max_records=max_records)
 
     # Offsets
 

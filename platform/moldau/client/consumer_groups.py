@@ -485,10 +485,10 @@ class ConsumerGroup:
     def held_until(self, where: TopicPartition) -> float:
         """Until when nobody should look up what is committed of it: a commit of it is under way,
         and who begins before it reads again what the user is done with. It is waited for as long as
-        for an answer to the first of them, by the clock. Or a listener may still commit it."""
-        undecided_until = self._session.undecided_until(where)
-        if undecided_until > self._clock.monotonic():
-            return undecided_until
+        for an answer to the first of them, by the clock. Or a listener may still commit it: that
+        has no end until it is told."""
+        if self._session.is_undecided(where):
+            return math.inf
         return min((until for of, until in self._under_way.values() if where in of), default=0.0)
 
     def position_is_wanted(self, where: TopicPartition) -> None:

@@ -18,6 +18,7 @@ waiting.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -62,7 +63,8 @@ class Fetcher:
         self.committed: Committed | None = None
         """How the group's offsets are asked for, where there is a group."""
         self.held_until: Callable[[TopicPartition], float] = lambda _: 0.0
-        """Until when (by the clock) they are not to be asked for, unless `may_look_up` before."""
+        """Until when (by the clock) they are not to be asked for, unless `may_look_up` is called
+        before; infinity where only that ends it."""
         self.is_committed_only = settings[rows.isolation_level] == "read_committed"
         self._runtime = runtime
         self._clock = runtime.clock
@@ -183,8 +185,8 @@ class Fetcher:
             self._timer.cancel()
             self._timer = None
         wakes = (self._positions.next_wake(now), self._released_at)
-        wake = min((each for each in wakes if each is not None), default=None)
-        if wake is not None:
+        wake = min((each for each in wakes if each is not None), default=math.inf)
+        if wake < math.inf:
             delay = max(_SHORTEST_WAIT_S, wake - now)
             self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
 

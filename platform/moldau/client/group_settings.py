@@ -98,7 +98,8 @@ exclude_internal_topics = Setting(
     "exclude.internal.topics",
     BOOLEAN,
     True,
-    "Whether a pattern passes over topics that Kafka keeps for itself.",
+    "Whether a pattern passes over topics that Kafka keeps for itself. One that the coordinator "
+    "matches (a text, with group.protocol=consumer) finds them all the same.",
 )
 
 GROUP_ROWS: Final = (

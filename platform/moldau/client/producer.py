@@ -65,6 +65,8 @@ from moldau.runtime import Runtime
 
 _NO_HEADERS: Final[Headers] = ()
 _MIXED: Final = 500
+_IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
+"""What ends a block without waiting for what was sent in it."""
 _Parts = list[tuple[Batch, int, int]]
 
 
@@ -111,11 +113,12 @@ class Producer(ProducerTopics):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """What was accepted is delivered, though an exception ends the block, as with Java's
-        try-with-resources: nobody takes back what was sent. What fails then is logged, so that it
-        does not hide the block's own error. Who cancels it, or ends the program, does not want to
-        wait: what is left fails, and the log says how much."""
-        if kind is None or not issubclass(kind, Exception):
+        """What was accepted is delivered, though an exception ends the block, `sys.exit()` or the
+        end of a generator, as with Java's try-with-resources: nobody takes back what was sent. What
+        fails then is logged, so that it does not hide the block's own error. Who cancels it, or
+        ends the program by Ctrl-C, does not want to wait: what is left fails, and the log says how
+        much."""
+        if kind is None or issubclass(kind, _IN_A_HURRY):
             await self.aclose(abort=kind is not None)
             return
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -440,6 +441,31 @@ def test_two_threads_may_not_read_at_a_time_but_one_may_close(
     thread.join()
 
     assert [each.code for each in failures] == [ErrorCode.NETWORK_EXCEPTION]
+
+
+@pytest.mark.parametrize("going", [iter, Consumer.batches])
+def test_who_waits_for_more_when_another_thread_closes_has_come_to_the_end(
+    bootstrap: str, moldau_topic: str, going: Callable[[Consumer], Iterator[object]]
+) -> None:
+    write(bootstrap, moldau_topic, 1)
+    consumer = reading(bootstrap, moldau_topic)
+    consumer.start()
+    consumer.assign([(moldau_topic, 0)])
+    asked, reads_on = [], threading.Event()
+    fill = consumer._fill
+
+    def told(coroutine: Coroutine[Any, Any, None]) -> None:
+        asked.append(coroutine)
+        if len(asked) == 2:  # the first has given the record
+            reads_on.set()
+        fill(coroutine)
+
+    consumer._fill = told  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as threads:
+        count = threads.submit(lambda: len(list(going(consumer))))
+        assert reads_on.wait(60)
+        consumer.close()
+        assert count.result() == 1
 
 
 def committed_of(bootstrap: str, group: str) -> list[int]:

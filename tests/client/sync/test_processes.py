@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from moldau.client import NewTopic
 from moldau.client import settings as rows
 from moldau.client.serdes import AvroDeserializer, AvroSerializer, SchemaRegistry
 from moldau.client.sync import Admin, Configuration, Consumer, Producer
-from moldau.client.sync.configuration import _pickled
+from moldau.client.sync.configuration import _pickled, _Shared
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
@@ -450,6 +452,7 @@ def test_equal_configurations_share_a_client_whichever_objects_they_are_made_of(
     client = one.shared()
     try:
         assert two == one
+        assert {one: "a key"}[two] == "a key"
         assert two.shared() is client
         assert pickle.loads(pickle.dumps(two)).shared() is client  # noqa: S301 - our own
         with other.shared() as another:
@@ -477,6 +480,33 @@ def test_a_shared_client_that_was_closed_is_made_anew_and_consumers_are_not_shar
     second.close()
     with pytest.raises(TypeError, match="belongs to one thread"):
         Consumer(bootstrap_servers=bootstrap).configuration.shared()
+
+
+def test_threads_that_ask_for_a_shared_client_at_once_get_the_same() -> None:
+    """Also where the one before was closed, and while the new one is being made."""
+    shared, made, is_making, go_on = _Shared(), [], threading.Event(), threading.Event()
+
+    def make() -> Producer:
+        is_making.set()
+        go_on.wait()
+        made.append(Producer(bootstrap_servers="h:1"))
+        return made[-1]
+
+    closed = shared.get("key", lambda: Producer(bootstrap_servers="h:1"))
+    closed.close()
+    with ThreadPoolExecutor(2) as threads:
+        found = [threads.submit(shared.get, "key", make)]
+        is_making.wait()
+        found.append(threads.submit(shared.get, "key", make))
+        go_on.set()
+        assert [each.result() for each in found] == made * 2
+
+
+def test_a_child_may_ask_for_a_shared_client_while_another_thread_of_its_parent_does() -> None:
+    shared = _Shared()
+    with shared._lock:
+        shared.forked()
+        assert shared.get("key", lambda: Producer(bootstrap_servers="h:1")).kind == "producer"
 
 
 FORKS_WITH_SCHEMAS = """

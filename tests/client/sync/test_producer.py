@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import logging
 import os
 import signal
@@ -593,19 +595,37 @@ def test_ctrl_c_in_a_flush_leaves_the_producer_usable(
     assert read(own_broker.bootstrap_servers, moldau_topic) == {0: [b"0", b"1", b"2"]}
 
 
+@pytest.mark.parametrize("how", [ValueError("in the block"), SystemExit("in the block")])
 def test_what_was_accepted_before_an_error_in_the_with_block_is_delivered(
-    bootstrap: str, moldau_topic: str
+    bootstrap: str, moldau_topic: str, how: BaseException
 ) -> None:
     create(bootstrap, moldau_topic)
 
     def fail() -> None:
         with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
             producer.send(moldau_topic, b"v")
-            raise ValueError("in the block")
+            raise how
 
-    with pytest.raises(ValueError, match="in the block"):
+    with pytest.raises(type(how), match="in the block"):
         fail()
     assert read(bootstrap, moldau_topic) == {0: [b"v"]}
+
+
+def test_what_a_generator_sent_is_delivered_when_nobody_wants_the_rest(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    """As one that Spark runs over a partition, of which it takes some."""
+    create(bootstrap, moldau_topic)
+
+    def writing() -> Iterator[int]:
+        with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
+            for number in range(3):
+                producer.send(moldau_topic, b"%d" % number)
+                yield number
+
+    assert list(itertools.islice(writing(), 2)) == [0, 1]
+    gc.collect()
+    assert read(bootstrap, moldau_topic) == {0: [b"0", b"1"]}
 
 
 def test_ctrl_c_in_the_with_block_gives_up_what_is_not_sent_and_says_so(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -97,6 +97,25 @@ def test_in_a_child(kind: Any) -> None:
     refused(client, WrongProcess)
     client.close()
     gc.collect()
+
+
+@pytest.mark.parametrize("reading", [iter, Consumer.batches])
+def test_nor_is_there_an_end_of_what_is_read_in_a_child(
+    reading: Callable[[Consumer], Iterator[object]],
+) -> None:
+    client = made(Consumer)
+    client._state = State.OPEN
+    client.forked()
+    with pytest.raises(WrongProcess):
+        next(reading(client))
+    client.close()
+    assert list(reading(made_and_closed(Consumer))) == []
+
+
+def made_and_closed(kind: Any) -> Any:
+    client = made(kind)
+    client.close()
+    return client
 
 
 @pytest.mark.parametrize("kind", KINDS)

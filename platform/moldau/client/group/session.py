@@ -119,8 +119,8 @@ class GroupSession:
         self._changing: _Running | None = None
         self._unsettled: Change | None = None
         """The change that runs, until it is ended."""
-        self._deciding: dict[TopicPartition, float] = {}
-        """Partitions of which a listener is told that they come, and until when that counts."""
+        self._deciding = set[TopicPartition]()
+        """Partitions of which a listener is told that they come."""
         self._asking: Ask | None = None
         self._is_ending = False
         """Whether it is being closed: who does that tells of what is left."""
@@ -240,8 +240,7 @@ class GroupSession:
         self._unsettled = change
         try:
             if change.kind is Kind.ASSIGNED:
-                until = self._clock.monotonic() + self.member.terms.request_timeout_s
-                self._deciding = dict.fromkeys(change.partitions, until)
+                self._deciding = set(change.partitions)
                 self._owner.take_over(change)
             if commit is not None and not commit.cancelled():
                 commit.result()
@@ -273,10 +272,10 @@ class GroupSession:
         self.member.end_change(self._clock.monotonic())
         self.poke()
 
-    def undecided_until(self, where: TopicPartition) -> float:
-        """Until when a listener that is told of it may say where it is read from, by a commit or a
-        seek: until it returns, but not for ever, as it may wait for somebody who wants to know."""
-        return self._deciding.get(where, 0.0)
+    def is_undecided(self, where: TopicPartition) -> bool:
+        """Whether a listener that is told of it may still say where it is read from, by a commit or
+        a seek: until it returns, however long that takes."""
+        return where in self._deciding
 
     def listener_wants(self, where: TopicPartition) -> None:
         """If it is the listener who asks: it goes by what is committed now. Nothing must wait for
@@ -285,8 +284,7 @@ class GroupSession:
             self._decided([where])
 
     def _decided(self, partitions: Collection[TopicPartition]) -> None:
-        for where in partitions:
-            del self._deciding[where]
+        self._deciding.difference_update(partitions)
         if partitions:
             self._owner.may_look_up()
 

@@ -54,7 +54,8 @@ class ConsumerOptions(RecordOptions, total=False):
     """How often offsets are committed by themselves. Default: 5000."""
 
     exclude_internal_topics: bool | str
-    """Whether a pattern passes over topics that Kafka keeps for itself. Default: true."""
+    """Whether a pattern passes over topics that Kafka keeps for itself. One that the coordinator
+    matches (a text, with group.protocol=consumer) finds them all the same. Default: true."""
 
     client_rack: str
     """Where this client is: the broker may let it read from a replica near by, and assignors may

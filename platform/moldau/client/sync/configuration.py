@@ -18,12 +18,39 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from moldau.runtime.forks import hear_of_forks
+from moldau.runtime.loop_thread import new_lock
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moldau.client.sync.client import BlockingClient
 
 C = TypeVar("C", bound="BlockingClient")
 
-_SHARED: Final[dict[Hashable, Any]] = {}
+
+class _Shared:
+    """The clients that are shared in this process, by what they are made with."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Hashable, Any] = {}
+        self._lock = new_lock()
+        hear_of_forks(self)
+
+    def get(self, key: Hashable, make: Callable[[], C]) -> C:
+        """One for all who ask, until it is closed."""
+        with self._lock:
+            client: C | None = self._clients.get(key)
+            if client is None or client.is_over:
+                client = self._clients[key] = make()
+            return client
+
+    def forked(self) -> None:
+        """Another thread may have held the lock."""
+        self._lock = new_lock()
+
+
+_SHARED: Final = _Shared()
 
 
 @dataclass(frozen=True)
@@ -33,6 +60,9 @@ class Configuration(Generic[C]):
     client: type[C]
     settings: Mapping[str, object] = field(repr=False)
     options: Mapping[str, Any] = field(repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.client, frozenset(self.settings), frozenset(self.options)))
 
     def open(self) -> C:
         """Another client, for `with` or `start()`."""
@@ -49,14 +79,7 @@ class Configuration(Generic[C]):
         if not self.client.is_shareable:
             raise TypeError(f"a {self.client.kind} belongs to one thread: use open()")
         key = (self.client, _each_pickled(self.settings), _each_pickled(self.options))
-        client: C | None = _SHARED.get(key)
-        if client is None or client.is_over:
-            client = self.open()
-            held = _SHARED.setdefault(key, client)
-            if held.is_over:
-                _SHARED[key] = client
-            else:
-                client = held
+        client = _SHARED.get(key, self.open)
         client.start()
         return client
 

@@ -37,6 +37,7 @@ from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.sync.client import State
 from moldau.client.sync.consumer_calls import ConsumerCalls
+from moldau.client.world import ClientClosed
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import Errands, WrongThread, new_lock, this_thread
 
@@ -247,7 +248,7 @@ class Consumer(ConsumerCalls):
                 self._reads = this_thread()
                 part = parts.at_hand()
                 if part is None:
-                    self._read(parts.fill())
+                    self._fill(parts.fill())
                 else:
                     yield part
 
@@ -263,12 +264,20 @@ class Consumer(ConsumerCalls):
                     yield record
                     if self._state is not is_open:
                         return
-                self._read(client.fill(_ITERATION_S))
+                self._fill(client.fill(_ITERATION_S))
+
+    def _fill(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Reads on; nothing where the consumer was closed meanwhile, which is the end."""
+        try:
+            self._read(coroutine)
+        except ClientClosed:
+            if not self.is_over:
+                raise
 
     @contextmanager
     def _going_through(self) -> Iterator[None]:
         """Until this thread has left what it goes through, no other reads; one that is handed an
-        iterator that another has begun does not either."""
+        iterator that another has begun does not either. It has no end in a forked process."""
         thread = this_thread()
         self._take_turn(reads=True)
         try:
@@ -280,6 +289,8 @@ class Consumer(ConsumerCalls):
         finally:
             if thread in self._inside:  # not after a fork
                 self._inside.remove(thread)
+        if self.is_forked:
+            raise self._refusal()
 
     def _read(
         self, coroutine: Coroutine[Any, Any, T], salvage: Callable[[T], None] | None = None
