@@ -73,10 +73,10 @@ def test_what_has_no_answer_ends_with_the_close(kind: str) -> None:
             world.unheard.add(reader.member_id)
             commits = [reader.commit_soon() for _ in range(3)]
             waiting = [asyncio.create_task(reader.commit()) for _ in range(3)]
+            waiting += commits
             began = runtime.clock.monotonic()
             await reader.aclose(1.0)
             assert 1.0 <= runtime.clock.monotonic() - began < 1.5
-            assert [each.cancelled() for each in commits] == [True] * 3
             for each in waiting:
                 with pytest.raises(KafkaError, match="closed meanwhile"):
                     await each

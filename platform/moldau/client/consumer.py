@@ -276,14 +276,16 @@ class Consumer(ConsumerPositions):
         """Reads nothing any more; in a group, gives everything up as in a rebalance, and leaves."""
         self._check_open()
         self._give_up_by_hand(())
-        nothing = Interest()
-        self._follow(nothing)
+        self._follow(Interest())
         if self._is_closing:
             return  # which gives everything up, and tells the listener of it, once
+        failure = None
         if self._group is not None and self._group.has_member:
-            await self._group.unsubscribe(lambda: self._interest is nothing)
-        if self._interest is nothing:  # and nobody has chosen anew meanwhile
+            failure = await self._group.unsubscribe(lambda: not self._interest)
+        if not self._interest:  # and nobody has chosen anew meanwhile
             self._read([])
+        if failure is not None:
+            raise failure
 
     @property
     def subscription(self) -> frozenset[str]:

@@ -104,6 +104,8 @@ class ConsumerGroup:
             self._may_retry,
         )
         self._is_subscribed = False
+        self._is_over = False
+        """Whether it is closed: commits that are still under way fail."""
         self._commits_by_itself = rows.commits_by_itself(settings)
         self._cluster = cluster
         self._timer: asyncio.TimerHandle | None = None
@@ -227,14 +229,15 @@ class ConsumerGroup:
         """Whether there is a subscription, or something of one is still to be run."""
         return self._is_subscribed or self._session.is_attentive
 
-    async def unsubscribe(self, is_wanted: Callable[[], bool]) -> None:
+    async def unsubscribe(self, is_wanted: Callable[[], bool]) -> BaseException | None:
         """Gives everything up and leaves; may be subscribed again, also before this has ended:
-        `is_wanted` tells if not."""
+        `is_wanted` tells if not. What a listener has raised comes back."""
         self._member.subscribe(Wanted())
         self._session.poke()
-        has_run = await self._session.run_changes()
-        if has_run and is_wanted():
+        failure = await self._session.run_changes()
+        if is_wanted() and not self._session.is_ending:
             self._is_subscribed = False
+        return failure
 
     def on_metadata(self) -> None:
         """Metadata came."""
@@ -319,12 +322,6 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             task.cancel()
             raise
-        if task.cancelled():
-            raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION,
-                "not committed: the consumer was closed meanwhile",
-                group=self._coordinator.group_id,
-            )
         task.result()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
@@ -367,6 +364,25 @@ class ConsumerGroup:
         is_given_up: Callable[[TopicPartition], bool],
         before: asyncio.Future[None] | None,
         timeout_s: float | None = None,
+    ) -> None:
+        try:
+            await self._store(offsets, ids, is_given_up, before, timeout_s)
+        except asyncio.CancelledError:
+            if not self._is_over:
+                raise
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                "not committed: the consumer was closed meanwhile",
+                group=self._coordinator.group_id,
+            ) from None
+
+    async def _store(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[TopicPartition, Uuid],
+        is_given_up: Callable[[TopicPartition], bool],
+        before: asyncio.Future[None] | None,
+        timeout_s: float | None,
     ) -> None:
         began, left_s = self._clock.monotonic(), timeout_s
         if before is not None and not before.done():
@@ -511,6 +527,7 @@ class ConsumerGroup:
         try:
             await self._session.aclose(timeout_s, partial(self._say_goodbye, until))
         finally:
+            self._is_over = True
             for task in list(self._under_way):
                 task.cancel()
             await self._coordinator.aclose()

@@ -122,7 +122,11 @@ class GroupSession:
         self._deciding = set[TopicPartition]()
         """Partitions of which a listener is told that they come."""
         self._asking: Ask | None = None
-        self._is_ending = False
+        self._waiting = 0
+        """How many wait for the end of a change: they hear what it has raised."""
+        self._heard: asyncio.Task[None] | None = None
+        """The last change of which somebody did."""
+        self.is_ending = False
         """Whether it is being closed: who does that tells of what is left."""
         self._is_closing = False
         self._rebalancing_since: float | None = None
@@ -148,8 +152,10 @@ class GroupSession:
             ended.result()
         self.poke()
         while self._runs_on:
-            if not await self._change(until):
+            changed = await self._change(until)
+            if changed is None:
                 return False
+            changed.result()
             self.member.on_poll(self._clock.monotonic())
             self.poke()
         error = self.member.take_error()
@@ -169,25 +175,29 @@ class GroupSession:
     @property
     def _runs_on(self) -> bool:
         """Whether there is more to run, and who closes has not taken it upon him to tell of it."""
-        return self._is_running or (self.member.has_change() and not self._is_ending)
+        return self._is_running or (self.member.has_change() and not self.is_ending)
 
     def poke(self) -> None:
         """Something has happened that the member may want to act upon."""
         self._has_happened.set()
 
-    async def _change(self, until: float = math.inf) -> bool:
-        """Runs a change to its end; False when what is committed before it, or by the listener,
-        takes longer."""
-        running = await self._runs_by(until)
-        if running is None:
-            return False
-        await running.has_told.wait()
-        if not await self._is_over(running.task, until):
-            return False
-        if self._changing is running:
-            self._changing = None
-        running.task.result()
-        return True
+    async def _change(self, until: float = math.inf) -> asyncio.Task[None] | None:
+        """Runs a change to its end: who waits for it is to hear what the listener has raised. None
+        when what is committed before it, or by the listener, takes longer."""
+        self._waiting += 1
+        try:
+            running = await self._runs_by(until)
+            if running is None:
+                return None
+            await running.has_told.wait()
+            if not await self._is_over(running.task, until):
+                return None
+            if self._changing is running:
+                self._changing = None
+            self._heard = running.task
+            return running.task
+        finally:
+            self._waiting -= 1
 
     async def _runs_by(self, until: float) -> _Running | None:
         """What runs the change; None while it waits for its commit."""
@@ -432,58 +442,86 @@ class GroupSession:
 
     # The end
 
-    async def run_changes(self) -> bool:
-        """Runs what is still to be run, as a poll would, without staying in the group for it. What
-        kept the user out of it is over then. False if it is left to who has begun to close."""
+    async def run_changes(self) -> BaseException | None:
+        """Runs what is still to be run, as a poll would, without staying in the group for it, but
+        for what is left to who has begun to close. What kept the user out of it is over then. The
+        first thing that a listener has raised comes back: what it was told of has gone all the
+        same."""
+        failures = []
         await self._settle_from_inside()
         self._live_on()
         while self._runs_on:
-            await self._change()
+            changed = await self._change()
+            if changed is not None:
+                failures.append(changed.exception())
         self.member.forgive()
-        return not self._is_ending
+        return next(filter(None, failures), None)
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
         """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
-        is left of the time then."""
+        is left of the time then. It leaves also where it is cancelled, or a listener raises."""
         until = self._clock.monotonic() + timeout_s
-        self._is_ending = True
-        await self._settle_from_inside(until)
-        if self._is_running:
-            await self._end_change(until)
-        self.member.hold()
-        self._live_on()
+        self.is_ending = True
         try:
+            await self._settle_from_inside(until)
+            failure = await self._end_change(until)
+            self.member.hold()
+            self._live_on()
             await say_goodbye()
         finally:
             self.member.leave(is_closing=True)
             if self._asking is not None and isinstance(self._asking.request, _PARKED):
                 self.coordinator.hang_up(MEMBERSHIP)
+            self._live_on()
             await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
+        if failure is not None:
+            raise failure
 
-    async def _end_change(self, until: float) -> None:
+    async def _end_change(self, until: float) -> BaseException | None:
         """The one that is under way, which has no longer than that: a listener that takes longer
-        goes on beside the rest. What it raises is the poll's."""
-        if self._begun is not None:
-            change, commit = self._begun
-            if commit is not None and not await self._is_over(commit, until):
-                commit.cancel()
-                self._begun = change, None
-        running = self._changing
-        if self._begun is not None:
-            running = await self._runs_by(math.inf)
-        if running is not None:
+        goes on beside the rest. What it has raised comes back, unless a poll waits for it."""
+        try:
+            running = await self._run_begun(until)
+            if running is None:
+                return None
             left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
             await asyncio.wait([running.task], timeout=left_s)
-        if self._unsettled is not None:
-            self._settle(self._unsettled)
-        self._changing = None
+            if self._waiting or self._heard is running.task:
+                return None
+            if running.task.done():
+                return running.task.exception()
+            running.task.add_done_callback(self._tell_late)
+            return None
+        finally:
+            if self._unsettled is not None:
+                self._settle(self._unsettled)
+            self._begun = self._changing = None
+
+    async def _run_begun(self, until: float) -> _Running | None:
+        """What runs the change that is under way; what is committed before that has until then."""
+        if self._begun is None:
+            return self._changing
+        change, commit = self._begun
+        if commit is not None and not await self._is_over(commit, until):
+            commit.cancel()
+            self._begun = change, None
+        return await self._runs_by(math.inf) if self._is_running else None
+
+    def _tell_late(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            reason = f"a rebalance listener that went on after the close has failed: {error!r}"
+            tell_notices([MoldauError(reason, group=self.member.terms.group_id)])
 
     async def _end(self, timeout_s: float) -> None:
         """Waits until the coordinator was told; if that takes too long it finds out by itself."""
         self._is_closing = True
         self.poke()
-        if self._task is not None:
+        if self._task is None:
+            return
+        try:
             await asyncio.wait([self._task], timeout=timeout_s)
+        finally:
             self._task.cancel()
             await asyncio.wait([self._task])
 

@@ -1,0 +1,174 @@
+"""Ends of a membership: a close that is cut off, listeners that raise, and several at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.client import ClientClosed, Consumer, RebalanceListener
+from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.runtime import Runtime
+from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.test_consumer import fill, read_all
+from tests.client.test_consumer_membership import member
+from tests.client.world import ClientWorld
+
+KINDS = list(OPTIONS)
+
+
+class Refused(Exception):
+    """What listeners raise."""
+
+
+class Slow(RebalanceListener):
+    """Takes its time when partitions go, and may raise then."""
+
+    def __init__(self, takes_s: float = 3.0, *, raises: bool = False) -> None:
+        self.heard: list[str] = []
+        self.is_told = asyncio.Event()
+        self._takes_s = takes_s
+        self._raises = raises
+
+    def on_partitions_assigned(self, partitions: Any) -> None:
+        self.heard.append("assigned")
+
+    async def on_partitions_revoked(self, partitions: Any) -> None:
+        self.heard.append("revoked")
+        self.is_told.set()
+        await asyncio.sleep(self._takes_s)
+        if self._raises:
+            raise Refused
+
+
+def run(main: Any) -> None:
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(lambda runtime: main(runtime, world))
+
+
+async def begins_to_unsubscribe(reader: Consumer, listener: Slow) -> asyncio.Task[None]:
+    """The listener is being told of it."""
+    await reader.subscribe("t", listener=listener)
+    await read_all(reader, 10)
+    leaving = asyncio.create_task(reader.unsubscribe())
+    await listener.is_told.wait()
+    return leaving
+
+
+def named(what: str) -> list[str]:
+    return [each.get_name() for each in asyncio.all_tasks() if what in each.get_name()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_close_that_is_cut_off_beside_a_listener_leaves_all_the_same(
+    kind: str, times: int
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind)
+        await reader.start()
+        listener = Slow(20.0)
+        leaving = await begins_to_unsubscribe(reader, listener)
+        closing = asyncio.create_task(reader.aclose(30.0))
+        for _ in range(times):
+            await asyncio.sleep(1.0)
+            closing.cancel()
+        await asyncio.wait([closing])
+        await reader.aclose()
+        assert not named("member of g")
+        if times == 1:
+            assert world.cluster.groups.groups["g"].seats == {}
+        with pytest.raises(ClientClosed):
+            await reader.poll(1.0)
+        await leaving
+        assert listener.heard == ["assigned", "revoked"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_unsubscribes_hears_what_his_listener_raises_and_has_unsubscribed(kind: str) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async with member(runtime, kind, enable_auto_commit=False) as reader:
+            leaving = await begins_to_unsubscribe(reader, Slow(raises=True))
+            with pytest.raises(Refused):
+                await leaving
+            assert reader.assignment == []
+            with pytest.raises(RuntimeError, match="nothing is chosen"):
+                await reader.poll(1.0)
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_unsubscribes_beside_one_who_is_cut_off_has_unsubscribed(kind: str) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async with member(runtime, kind) as reader:
+            leaving = await begins_to_unsubscribe(reader, Slow())
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await reader.unsubscribe()
+            await leaving
+            with pytest.raises(RuntimeError, match="nothing is chosen"):
+                await reader.poll(1.0)
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("polls", [False, True])
+def test_what_a_listener_raises_at_the_end_is_heard_once(kind: str, polls: bool) -> None:
+    """By who waits for it, or else by who closes, who has left all the same."""
+
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind)
+        await reader.start()
+        leaving = await begins_to_unsubscribe(reader, Slow(raises=True))
+        if not polls:
+            leaving.cancel()
+        ends = [leaving, asyncio.create_task(reader.aclose())]
+        await asyncio.wait(ends)
+        raised = [not each.cancelled() and each.exception() is not None for each in ends]
+        assert raised == [polls, not polls]
+        assert world.cluster.groups.groups["g"].seats == {}
+        assert not named("member of g")
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_listener_raises_after_the_close_is_logged(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind)
+        await reader.start()
+        leaving = await begins_to_unsubscribe(reader, Slow(10.0, raises=True))
+        leaving.cancel()
+        await reader.aclose(1.0)
+        assert "Refused" not in caplog.text
+        await asyncio.sleep(15.0)
+        assert "went on after the close has failed: Refused()" in caplog.text
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_commit_that_was_begun_soon_is_not_cancelled_by_the_close(kind: str) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind, enable_auto_commit=False)
+        await reader.start()
+        await reader.subscribe("t")
+        await read_all(reader, 10)
+        world.cluster.silence.add(OffsetCommitRequest)
+        commit = reader.commit_soon()
+        await reader.aclose(1.0)
+        with pytest.raises(KafkaError, match="closed meanwhile"):
+            await commit
+
+    run(main)
