@@ -344,12 +344,12 @@ async def _raise_the_mortal(admin: Admin, kind: Kind) -> None:
 
 
 def check_all_was_worked_on(truth: Truth, found: Mapping[TopicPartition, Iterable[Read]]) -> None:
-    """By each group, of what it reads."""
+    """By each group, of what it reads, and while it was there."""
     for group in truth.groups.values():
         for where, records in found.items():
             if group.is_free or not group.reads(where):
                 continue
-            names = [name_of(record) for record in records]
+            names = [name_of(each) for each in records if each.offset < truth.ends.get(where, 0)]
             missing = [name for name in names if name not in group.names]
             demand(
                 not missing, Promise.ALL_WORKED_ON, group=group.name, at=where, missing=missing[:5]

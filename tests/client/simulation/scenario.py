@@ -296,7 +296,13 @@ class Run:
         return left
 
     def leave(self) -> None:
-        """Members have nothing more to do."""
+        """Members have nothing more to do. What a writer gave up for lost may come still: it is
+        nobody's any more."""
+        assert self.lives.broker is not None
+        self.truth.ends = {
+            TopicPartition(each.topic, each.index): each.log_end_offset
+            for each in self.lives.broker.node.replicas
+        }
         self.is_over = True
 
     def audit_after(self, number: int, how: str | None) -> None:

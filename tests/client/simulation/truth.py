@@ -158,3 +158,5 @@ class Truth:
         self.records = records
         self.groups = {each.name: each for each in groups}
         self.counts: Counter[str] = Counter()
+        self.ends: dict[TopicPartition, int] = {}
+        """Where logs ended when the members left."""
