@@ -115,7 +115,11 @@ def test_a_size_that_no_record_may_have_is_refused_before_one_is_made(shell: She
         (("topic", "create", "\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
         (("produce", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
         (("consume", "t", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
-        (("offsets", "t", "--at", "end"), "'end' is no place: earliest, latest, max-timestamp, "),
+        (
+            ("offsets", "t", "--at", "end"),
+            "'end' is no place: earliest, latest, max-timestamp, earliest-local, latest-tiered, "
+            "earliest-pending-upload, a time like ",
+        ),
         (("consume", "t", "--from", "now"), "'now' is no place: beginning, end, an offset, a time"),
         (
             ("group", "reset", "g", "--to-datetime", "end"),
@@ -127,6 +131,56 @@ def test_what_cannot_be_is_refused_with_what_can(words: tuple[str, ...], told: s
     done = Shell("127.0.0.1:1")(*words)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("consume", "t", "--group", "\udcff"), "--group: '\\udcff' is no name of a group"),
+        (("group", "describe", "\udcff"), "GROUP: '\\udcff' is no name of a group"),
+        (("group", "delete", "g", "\udcff"), "GROUP: '\\udcff' is no name of a group"),
+        (("group", "reset", "\udcff", "--to-latest"), "GROUP: '\\udcff' is no name of a group"),
+        (("group", "reset", "g", "--to-latest", "--topic", "\udcff:1"), "is no name of a topic"),
+        (("group", "move", "\udcff", "--to", "g"), "GROUP: '\\udcff' is no name of a group"),
+        (("group", "move", "g", "--to", "\udcff"), "--to: '\\udcff' is no name of a group"),
+        (("group", "move", "g", "--rename", "\udcff=t"), "'\\udcff' is no name of a topic"),
+        (("config", "describe", "group", "\udcff"), "NAME: '\\udcff' is no name of a resource"),
+        (("config", "describe", "topic", "t", "\udcff"), "SETTING: '\\udcff' is no name of a"),
+        (("config", "set", "topic", "t", "\udcff=1"), "'\\udcff' is no name of a setting"),
+        (("config", "set", "topic", "t", "a=\udcff"), "the value of a is no text in UTF-8"),
+        (("config", "unset", "topic", "t", "\udcff"), "SETTING: '\\udcff' is no name of a setting"),
+        (
+            ("topic", "alter", "t", "--unset", "\udcff"),
+            "--unset: '\\udcff' is no name of a setting",
+        ),
+        (("topic", "create", "t", "--config", "a=\udcff"), "the value of a is no text in UTF-8"),
+        (("topic", "list", "--set", "client.id=\udcff"), "the value of client.id is no text in"),
+    ],
+)
+def test_words_that_are_no_text_are_refused_by_the_name_of_the_argument(
+    words: tuple[str, ...], told: str
+) -> None:
+    done = Shell("127.0.0.1:1")(*words)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("consume", "t", "--from"),
+        ("offsets", "t", "--at"),
+        ("group", "reset", "g", "--to-datetime"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text", ["1969-12-31T23:59:59.999Z", "1970-01-01T00:00+01:00", "0001-01-01"]
+)
+def test_times_before_1970_are_refused(words: tuple[str, ...], text: str) -> None:
+    """As numbers they mean the ends of a log: -1 is the latest offset."""
+    done = Shell("127.0.0.1:1")(*words, text)
+    assert (done.code, done.out) == (2, "")
+    assert f"{text!r} is before 1970" in done.err
 
 
 def test_a_header_has_a_name_that_is_text(shell: Shell) -> None:
@@ -266,6 +320,7 @@ def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) 
         ("end", Place(is_end=True)),
         ("42", Place(offset=42)),
         ("@1700000000000", Place(timestamp_ms=1_700_000_000_000)),
+        ("1970-01-01", Place(timestamp_ms=0)),
         ("2023-11-14T22:13:20Z", Place(timestamp_ms=1_700_000_000_000)),
         ("2023-11-14T22:13:20", Place(timestamp_ms=1_700_000_000_000)),
         ("2023-11-14T23:13:20+01:00", Place(timestamp_ms=1_700_000_000_000)),

@@ -145,6 +145,11 @@ def _with_words(value: Any) -> Any:
     return told
 
 
+def _without_repetition(difference: Difference) -> bool:
+    """A list with each item where it first stands."""
+    return bool(difference.ours == ",".join(dict.fromkeys(difference.kafka.split(","))))
+
+
 def _words_of_a_refusal(difference: Difference) -> bool:
     """A message beside no error is a fault, whatever Kafka has there."""
     case = (difference.label, difference.version, difference.where)
@@ -525,6 +530,24 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "They are lists. Kafka's controller takes them for none and refuses it.",
         _ADMIN,
         ("settings_refused/metrics with*", "settings_refused/match with*"),
+        ("*.error_code", 40, 0),
+        ("*.error_message", WORDS, None),
+    ),
+    OnPurpose(
+        "A setting that is a number is written in the digits 0 to 9.",
+        "Kafka takes those of every script, Arabic ones too, and keeps and shows them as they were "
+        "written, to tools that may not know them.",
+        _ADMIN,
+    ),
+    *_rows(
+        "An item that comes again in `leader.replication.throttled.replicas`, or in that of "
+        "followers, counts once, as in other lists; so does an empty one.",
+        "They mean the same replicas. Kafka keeps them there and nowhere else, and refuses a `*` "
+        "beside another.",
+        _ADMIN,
+        ("settings_refused/throttled *",),
+        ("*.configs.value", ANY, _without_repetition),
+        ("*.configs.synonyms.value", ANY, _without_repetition),
         ("*.error_code", 40, 0),
         ("*.error_message", WORDS, None),
     ),

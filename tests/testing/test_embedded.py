@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
@@ -15,7 +16,9 @@ from moldau.errors.codes import ErrorCode
 from moldau.protocol.declare import Response
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from moldau.testing import EmbeddedBroker, SyncEmbeddedBroker
+from moldau.runtime.threaded import ThreadedRuntime
+from moldau.testing import EmbeddedBroker, EmbeddedBrokerMisused, SyncEmbeddedBroker
+from moldau.testing.embedded import setting_texts
 from tests.broker.server.wire import wired
 from tests.runtime.arena import REAL_ARENAS, play
 
@@ -87,6 +90,56 @@ def test_bad_settings_leave_nothing_behind() -> None:
     with pytest.raises(BadSettings, match=r"num\.partitions"):
         SyncEmbeddedBroker({"num.partitions": 0}).start()
     assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("kind", [EmbeddedBroker, SyncEmbeddedBroker])
+@pytest.mark.parametrize("value", ["bootstrap_servers", "host", "port", "directory"])
+def test_one_that_is_not_started_says_how_to_start_it(
+    kind: type[EmbeddedBroker | SyncEmbeddedBroker], value: str
+) -> None:
+    with pytest.raises(EmbeddedBrokerMisused, match=r"not running: use it in .*with.* start\(\)"):
+        getattr(kind(), value)
+
+
+def test_one_that_runs_is_not_started_again() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        async with EmbeddedBroker() as broker:
+            with pytest.raises(EmbeddedBrokerMisused, match=r"started already: .* restart\(\)"):
+                await broker.start()
+            assert await round_trip(runtime, broker.bootstrap_servers, "a", b"1") == [b"1"]
+        both = await asyncio.gather(broker.start(), broker.start(), return_exceptions=True)
+        assert [type(each) for each in both] == [EmbeddedBroker, EmbeddedBrokerMisused]
+        await broker.stop()
+
+    run(scenario)
+    with SyncEmbeddedBroker() as broker:
+        with pytest.raises(EmbeddedBrokerMisused, match="started already"):
+            broker.start()
+        assert broker.is_running
+
+
+def test_one_is_stopped_on_the_loop_that_it_was_started_on() -> None:
+    with ThreadedRuntime() as there:
+        broker = there.run(lambda runtime: EmbeddedBroker().start())
+        for change in (broker.stop, broker.restart):
+            with pytest.raises(EmbeddedBrokerMisused, match="started on another event loop"):
+                run(lambda runtime, change=change: change())  # type: ignore[misc]
+        assert broker.bootstrap_servers
+        there.run(lambda runtime: broker.stop())
+    assert not broker.is_running
+    run(lambda runtime: broker.stop())
+
+
+def test_settings_are_as_a_file_would_say_them() -> None:
+    given = {"a": ["x", "y"], "b": ("z",), "c": [], "d": True, "e": 0.5, "f": "t,u"}
+    texts = {"a": "x,y", "b": "z", "c": "", "d": "true", "e": "0.5", "f": "t,u"}
+    assert setting_texts(given) == texts
+
+
+@pytest.mark.parametrize("kind", [EmbeddedBroker, SyncEmbeddedBroker])
+def test_none_is_no_value_of_a_setting(kind: type[EmbeddedBroker | SyncEmbeddedBroker]) -> None:
+    with pytest.raises(BadSettings, match=r"num\.partitions: is None.* leave it out"):
+        kind({"num.partitions": None})
 
 
 def take(port: int) -> socket.socket:

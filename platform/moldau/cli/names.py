@@ -6,6 +6,7 @@ Python has what is no UTF-8 in a word as lone surrogates, which no message has p
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 
 from moldau.cli.command import UsageError
 
@@ -19,16 +20,38 @@ def topic_name(text: str) -> str:
     return text
 
 
+def name_of(what: str) -> Callable[[str], str]:
+    """For `add_argument(type=...)`: a name of a `what`."""
+
+    def name(text: str) -> str:
+        if not _is_text(text):
+            raise ArgumentTypeError(_no_name(text, what))
+        return text
+
+    return name
+
+
 def typed_name(text: str, what: str) -> str:
     """UsageError unless it is text."""
     if not _is_text(text):
-        raise UsageError(f"{text!r} is no name of a {what}: it is no text in UTF-8")
+        raise UsageError(_no_name(text, what))
+    return text
+
+
+def typed_value(text: str, name: str) -> str:
+    """UsageError unless it is text. It is not shown: it may be a password."""
+    if not _is_text(text):
+        raise UsageError(f"the value of {name} is no text in UTF-8")
     return text
 
 
 def typed_bytes(text: str) -> bytes:
     """What was typed, whatever it is."""
     return text.encode("utf-8", "surrogateescape")
+
+
+def _no_name(text: str, what: str) -> str:
+    return f"{text!r} is no name of a {what}: it is no text in UTF-8"
 
 
 def _is_text(text: str) -> bool:

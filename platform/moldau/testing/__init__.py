@@ -14,7 +14,18 @@ It is the broker that runs in production, found through the entry point group
 
 from __future__ import annotations
 
-from moldau.testing.embedded import EmbeddedBroker, RunningBroker, StartBroker
+from moldau.testing.embedded import (
+    EmbeddedBroker,
+    EmbeddedBrokerMisused,
+    RunningBroker,
+    StartBroker,
+)
 from moldau.testing.threaded import SyncEmbeddedBroker
 
-__all__ = ["EmbeddedBroker", "RunningBroker", "StartBroker", "SyncEmbeddedBroker"]
+__all__ = [
+    "EmbeddedBroker",
+    "EmbeddedBrokerMisused",
+    "RunningBroker",
+    "StartBroker",
+    "SyncEmbeddedBroker",
+]

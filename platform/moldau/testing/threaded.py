@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
-from moldau.testing.embedded import EmbeddedBroker
+from moldau.testing.embedded import (
+    EmbeddedBroker,
+    not_running,
+    running_already,
+    setting_texts,
+)
 
 if TYPE_CHECKING:
     from moldau.runtime.threaded import ThreadedRuntime
@@ -23,7 +28,7 @@ class SyncEmbeddedBroker:
         directory: str | None = None,
         port: int = 0,
     ) -> None:
-        self._settings = settings
+        self._settings = setting_texts(settings or {})
         self._directory = directory
         self._port = port
         self._threaded: ThreadedRuntime | None = None
@@ -54,14 +59,16 @@ class SyncEmbeddedBroker:
         return self._broker is not None
 
     def _running(self) -> EmbeddedBroker:
-        assert self._broker is not None, "not running"
+        if self._broker is None:
+            raise not_running("a `with` block, or call start()")
         return self._broker
 
     def start(self) -> Self:
         """Takes clients when this returns."""
         from moldau.runtime.threaded import ThreadedRuntime
 
-        assert self._broker is None, "running already"
+        if self._broker is not None:
+            raise running_already()
         threaded = ThreadedRuntime("embedded-broker")
         broker = EmbeddedBroker(self._settings, directory=self._directory, port=self._port)
         with ExitStack() as on_failure:

@@ -387,6 +387,29 @@ async def test_readers_of_committed_records_stop_at_the_last_stable_offset(at: S
 
 
 @serving()
+async def test_committed_records_that_do_not_fit_leave_nothing_said_of_aborted_ones(
+    at: Serving,
+) -> None:
+    """As Kafka: null where a batch is there and does not fit, none where there is nothing to read
+    or nothing left to read it with."""
+    for name in ("first", "t"):
+        at.create(name)
+        put(at, batch(), name)
+    for asked, whole, aborted in (
+        (want(partition_max_bytes=10), 10_000, None),
+        (want(partition_max_bytes=0), 10_000, []),
+        (want(), 1, []),
+        (want(offset=1), 10_000, []),
+        (want(offset=2, last_fetched_epoch=0), 10_000, None),
+    ):
+        request = fetch(("first", want()), ("t", asked), max_bytes=whole, isolation_level=1)
+        found = fetched(await at.ask(request, FetchResponse, 12))
+        assert found["first", 0].aborted_transactions == []
+        assert not found["t", 0].records
+        assert found["t", 0].aborted_transactions == aborted
+
+
+@serving()
 async def test_aborted_transactions_are_told_in_the_order_of_their_first_offsets(
     at: Serving,
 ) -> None:

@@ -97,6 +97,15 @@ def of_topic(cluster: Cluster) -> dict[str, str]:
         (16, "cm", [("match", 0, "client_id=a")], 0),
         (16, "cm", [("match", 0, "client_id=[")], 40),
         (16, "cm", [("match", 0, "client_id=["), ("interval.ms", 0, "9")], 42),
+        (16, "cm", [("match", 0, ","), ("interval.ms", 0, "9")], 40),
+        (16, "cm", [("foo", 0, "1000"), ("interval.ms", 0, "x")], 42),
+        (16, "cm", [("interval.ms", 0, "x")], 40),
+        (16, "cm", [("interval.ms", 0, "")], 40),
+        (16, "cm", [("interval.ms", 0, "99999999999")], 40),
+        (16, "cm", [("interval.ms", 0, "1")], 42),
+        (16, "cm", [("metrics", 0, "a,,b")], 40),
+        (16, "cm", [("metrics", 0, ",")], 40),
+        (16, "cm", [("metrics", 0, ","), ("interval.ms", 0, "9")], 40),
         (16, "", [("interval.ms", 0, "1000")], 42),
         (32, "grp", [("consumer.session.timeout.ms", 0, "50000")], 0),
         (32, "grp", [("consumer.session.timeout.ms", 0, "1")], 40),
@@ -131,6 +140,22 @@ def test_settings_of_all_brokers_and_of_one_must_fit_each_other(
     undo: Changes = [(first[2][0][0], 1, None)]
     assert alter(cluster, (first[0], first[1], undo)) == [0]
     assert alter(cluster, second) == [0]
+
+
+@pytest.mark.parametrize("what", ["ms", "bytes"])
+def test_no_more_can_be_set_to_stay_on_local_disk_than_is_kept(cluster: Cluster, what: str) -> None:
+    """Kafka asks for it at every change, whether there is tiered storage or not."""
+    whole, local = f"log.retention.{what}", f"log.local.retention.{what}"
+    assert alter(cluster, (4, "", [(whole, 0, "5")])) == [0]
+    before = len(cluster.log)
+    assert alter(cluster, (4, "1", [(local, 0, "6")])) == [42]
+    assert alter(cluster, (4, "", [(local, 0, "-1")])) == [42]
+    assert len(cluster.log) == before
+    assert alter(cluster, (4, "1", [(local, 0, "5")])) == [0]
+    assert alter(cluster, (4, "", [(whole, 0, "4")])) == [42]
+    assert alter(cluster, (4, "", [(whole, 0, "-1")])) == [0]
+    assert alter(cluster, (4, "1", [(local, 0, "6")])) == [0]
+    assert alter(cluster, (4, "", [(whole, 1, None)])) == [0]
 
 
 def test_directories_are_cordoned_off_where_that_can_be_recorded(cluster: Cluster) -> None:

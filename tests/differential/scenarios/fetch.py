@@ -180,6 +180,15 @@ async def _isolation(talk: Talk) -> None:
         for topic in ("once", "t", "empty"):
             one = fetch((topic, want()), isolation_level=level)
             await talk.ask(f"isolation {level} of {topic}", one, BY_NAME)
+    for limit in (0, 10, 76):
+        one = fetch(("t", want(partition_max_bytes=limit)), ("t", want(1)), isolation_level=1)
+        for max_bytes in (0, 1, 1 << 20):
+            one.max_bytes = max_bytes
+            await talk.ask(f"committed, within {limit} and {max_bytes}", one, [4, 12])
+    second = fetch(("t", want()), ("t", want(1, partition_max_bytes=10)), isolation_level=1)
+    await talk.ask("committed, the second does not fit", second, [4, 12])
+    parts = fetch(("t", want(1, offset=20, last_fetched_epoch=0)), isolation_level=1)
+    await talk.ask("committed, where logs part", parts, 12)
     for level in (2, 7, -1):
         one = fetch(("t", want(1)), isolation_level=level)
         await talk.ask(f"isolation {level}", one, [4, 12])

@@ -275,7 +275,10 @@ class Fetch(DelayedAnswer):
             self._is_urgent = True
         aborted: list[AbortedTransaction] | None = None
         if isolation_level == _READ_COMMITTED and not reader.is_follower:
-            aborted = [] if records == b"" else _aborted(partition, offset, slice_)
+            if records != b"":
+                aborted = _aborted(partition, offset, slice_)
+            elif diverging is None and (offset >= bound or max_bytes <= 0):
+                aborted = []  # as Kafka says it: where a batch does not fit, they are null
         data = _new_data(
             asked.partition,
             0,

@@ -29,12 +29,14 @@ from moldau.broker.settings import (
     topic_settings,
 )
 from moldau.broker.settings.description import written
-from moldau.config import LIST, BadSettings
+from moldau.broker.settings.rules import local_retention_conflict
+from moldau.config import LIST, BadSettings, list_of
+from moldau.config.kinds import trim
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.config import Settings
-    from moldau.config.table import SettingTable
+    from moldau.config.table import Row, SettingTable
 
 _TABLES: Final[Mapping[int, SettingTable]] = {
     ResourceType.TOPIC: TOPIC_SETTINGS,
@@ -42,6 +44,7 @@ _TABLES: Final[Mapping[int, SettingTable]] = {
     ResourceType.CLIENT_METRICS: CLIENT_METRICS_SETTINGS,
     ResourceType.GROUP: GROUP_SETTINGS,
 }
+_ITEMS: Final = list_of()
 
 
 class SettingSchema:
@@ -93,6 +96,8 @@ class SettingSchema:
         # What is stored may not fit any more already: then some can be taken back, one by one.
         if problem is not None and (any(changes) or problem_with(self._broker, before) is None):
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+        if problem is None:
+            _refuse_local_retention(self._broker.overlaid(*dynamic_layers(*after)))
 
     def effective(
         self, resource: Resource, configs: Mapping[str, str], dynamic: DynamicConfigs
@@ -132,6 +137,14 @@ def _refuse_conflicts(conflicts: tuple[str, ...]) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(conflicts))
 
 
+def _refuse_local_retention(settings: Settings) -> None:
+    """A file may say it, and a node starts with it: then nothing else can be set at run time, nor
+    taken back, until it fits."""
+    conflict = local_retention_conflict(settings)
+    if conflict is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, conflict)
+
+
 def _check_topic(
     broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
 ) -> None:
@@ -155,9 +168,29 @@ def _check_client_metrics(
     try:
         client_metrics_settings(resource.name, configs)
     except BadSettings as error:
-        is_selector_bad = {each.name for each in error.problems} == {client_metrics.match.name}
-        code = ErrorCode.INVALID_CONFIG if is_selector_bad else ErrorCode.INVALID_REQUEST
-        raise _refusal(code, error) from error
+        raise _refusal(_client_metrics_code(resource, configs, error), error) from error
+
+
+def _client_metrics_code(
+    resource: Resource, configs: Mapping[str, str], error: BadSettings
+) -> ErrorCode:
+    """Kafka judges in turn: names, whether values can be read, the interval, and selectors."""
+    rows = {name: CLIENT_METRICS_SETTINGS.find(name) for name in configs}
+    if not resource.name or None in rows.values():
+        return ErrorCode.INVALID_REQUEST
+    if any(row is not None and not _is_readable(row, configs[name]) for name, row in rows.items()):
+        return ErrorCode.INVALID_CONFIG
+    is_interval_bad = client_metrics.interval_ms.name in {each.name for each in error.problems}
+    return ErrorCode.INVALID_REQUEST if is_interval_bad else ErrorCode.INVALID_CONFIG
+
+
+def _is_readable(row: Row, value: str) -> bool:
+    """Whether it is of the setting's kind, and a list has no empty items; bounds do not count."""
+    try:
+        read = row.kind.read(trim(value))
+    except ValueError:
+        return False
+    return row.kind is not LIST or _ITEMS.holds(read)
 
 
 _Check: TypeAlias = "Callable[[Settings, Resource, Mapping[str, str], Mapping[str, str]], None]"

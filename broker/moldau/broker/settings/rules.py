@@ -157,8 +157,14 @@ def _retention(settings: Settings) -> str | None:
 
 
 def _local_retention(settings: Settings) -> str | None:
+    """A start asks only where there is tiered storage; a change at run time asks always."""
     if not settings[tiered.remote_log_storage_system_enable]:
         return None
+    return local_retention_conflict(settings)
+
+
+def local_retention_conflict(settings: Settings) -> str | None:
+    """More would stay on local disk than is kept at all."""
     retention_ms = max(settings[log.log_retention_ms], NO_LIMIT)
     pairs = (
         (tiered.log_local_retention_ms, log.log_retention_ms, retention_ms),

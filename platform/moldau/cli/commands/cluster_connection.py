@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from moldau.cli.command import Context, UsageError
+from moldau.cli.names import typed_name, typed_value
 from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
@@ -108,14 +109,15 @@ def _given_in_file(path: str, context: Context, useless: Collection[str]) -> dic
     return {name: value for name, value in given.items() if name not in useless}
 
 
-def assignments(words: Iterable[str]) -> dict[str, str]:
-    """`name=value` words as a mapping. A name that stands there twice is refused: one of the values
-    would be dropped without a word."""
+def assignments(words: Iterable[str], named: str = "setting") -> dict[str, str]:
+    """`name=value` words as a mapping; `named`: what has such names. A name that stands there twice
+    is refused: one of the values would be dropped without a word."""
     found: dict[str, str] = {}
     for name, value in named_values(words):
+        typed_name(name, named)
         if name in found:
             raise UsageError(f"{name} is given twice")
-        found[name] = value
+        found[name] = typed_value(value, name)
     return found
 
 

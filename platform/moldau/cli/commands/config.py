@@ -17,6 +17,7 @@ from moldau.cli.commands.setting_names import (
     no_setting,
     notes_on_unknown,
 )
+from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.errors import MoldauError
 
@@ -35,7 +36,9 @@ class ConfigCommand:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         describe = actions.add_parser("describe", help="what is in force, and since where")
         _add_resource(describe)
-        describe.add_argument("names", nargs="*", metavar="SETTING", help="only these")
+        describe.add_argument(
+            "names", nargs="*", metavar="SETTING", type=name_of("setting"), help="only these"
+        )
         describe.add_argument("--all", action="store_true", help="defaults too")
         describe.add_argument("--doc", action="store_true", help="what each is for")
         describe.set_defaults(act=_describe)
@@ -48,7 +51,7 @@ class ConfigCommand:
         change.set_defaults(act=_set)
         unset = actions.add_parser("unset", help="back to the default")
         _add_resource(unset)
-        unset.add_argument("names", nargs="+", metavar="SETTING")
+        unset.add_argument("names", nargs="+", metavar="SETTING", type=name_of("setting"))
         unset.set_defaults(act=_unset)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -60,7 +63,10 @@ def _add_resource(parser: ArgumentParser) -> None:
     add_action_arguments(parser)
     parser.add_argument("type", choices=_TYPES, help="whose settings")
     parser.add_argument(
-        "name", metavar="NAME", help="topic, group, or broker id; default: what all brokers share"
+        "name",
+        metavar="NAME",
+        type=name_of("resource"),
+        help="topic, group, or broker id; default: what all brokers share",
     )
 
 

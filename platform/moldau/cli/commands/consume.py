@@ -20,7 +20,7 @@ from moldau.cli.commands.cluster_connection import (
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import Place, parse_place
-from moldau.cli.names import topic_name
+from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.progress import Progress
 
@@ -64,6 +64,7 @@ class ConsumeCommand:
         parser.add_argument(
             "--group",
             metavar="GROUP",
+            type=name_of("group"),
             help="read as a member of it: share partitions, go on where it has committed, commit",
         )
         parser.add_argument("--partition", type=int, action="append", help="only these")

@@ -43,11 +43,7 @@ class AssignedReading:
         from moldau.client.offsets import EARLIEST, LATEST
 
         client = self._client
-        chosen = await client.partitions(*topics, timeout_s=_MISSING_S)
-        if self._partitions is not None:
-            chosen = [each for each in chosen if each.partition in self._partitions]
-            if not chosen:
-                raise UsageError(f"no topic has a partition {self._partitions}")
+        chosen = self._chosen(await client.partitions(*topics, timeout_s=_MISSING_S))
         client.assign(chosen)
         ends = await client.offsets(dict.fromkeys(chosen, LATEST))
         self._ends = {each: ends[each].offset for each in chosen}
@@ -60,6 +56,19 @@ class AssignedReading:
             starts = await client.offsets(dict.fromkeys(chosen, EARLIEST))
             for each in chosen:
                 client.seek(each.topic, each.partition, self._first(each, starts[each].offset))
+
+    def _chosen(self, there: list[TopicPartition]) -> list[TopicPartition]:
+        """UsageError for each number that none of the topics has."""
+        if self._partitions is None:
+            return there
+        known = {each.partition for each in there}
+        missing = [each for each in dict.fromkeys(self._partitions) if each not in known]
+        if missing:
+            topics = list(dict.fromkeys(each.topic for each in there))
+            verb = "has" if len(topics) == 1 else "have"
+            numbers = ", ".join(map(str, missing))
+            raise UsageError(f"{', '.join(topics)} {verb} no partition {numbers}")
+        return [each for each in there if each.partition in self._partitions]
 
     def _first(self, where: TopicPartition, start: int) -> int:
         """The offset to begin at, within the log: who asks for more of it hears where it ends, and

@@ -37,7 +37,8 @@ def parse_place(text: str) -> Place:
 
 def parse_time_ms(text: str, or_else: str = "") -> int:
     """`2026-11-20T12:00:00Z` (UTC unless it says otherwise) or `@` and milliseconds since 1970.
-    `or_else`: what the error names beside them, since the caller takes that too."""
+    `or_else`: what the error names beside them, since the caller takes that too. Times before 1970
+    are refused: they would be the protocol's words for the ends of a log."""
     from datetime import UTC, datetime
 
     if text.startswith("@") and is_int64(text[1:]):
@@ -51,7 +52,10 @@ def parse_time_ms(text: str, or_else: str = "") -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    milliseconds = round(moment.timestamp() * 1000)
+    if milliseconds < 0:
+        raise UsageError(f"{text!r} is before 1970, where the times of records begin")
+    return milliseconds
 
 
 async def cut_ends(client: Consumer, ends: dict[TopicPartition, int]) -> None:

@@ -12,6 +12,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.commands.group_plan import DRY_RUN
 from moldau.cli.commands.group_scope import add_topics, idle_groups, is_in, parse_scope
+from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.errors import MoldauError
@@ -92,7 +93,7 @@ def _add_describe(parser: ArgumentParser) -> None:
 
 
 def _add_groups(parser: ArgumentParser, all_help: str) -> None:
-    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("group"))
     parser.add_argument("--all", action="store_true", help=all_help)
 
 

@@ -24,6 +24,7 @@ from moldau.cli.commands.group_plan import (
     within,
 )
 from moldau.cli.commands.group_scope import Scope, add_topics, is_in, parse_scope
+from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.errors import MoldauError
 
@@ -59,8 +60,13 @@ class Transfer:
 
 
 def _add_move(parser: ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP")
-    parser.add_argument("--to", metavar="GROUP", help="whose the offsets shall be; else the same")
+    parser.add_argument("group", metavar="GROUP", type=name_of("group"))
+    parser.add_argument(
+        "--to",
+        metavar="GROUP",
+        type=name_of("group"),
+        help="whose the offsets shall be; else the same",
+    )
     add_topics(parser, "only of this one, else all that is committed")
     parser.add_argument(
         "--rename",
@@ -76,7 +82,7 @@ def _add_move(parser: ArgumentParser) -> None:
 def _move(arguments: Namespace, context: Context) -> int:
     """Shows the plan, and carries it out if told to."""
     to = arguments.to or arguments.group
-    names = assignments(arguments.rename)
+    names = assignments(arguments.rename, "topic")
     if to == arguments.group and not names:
         raise UsageError("nothing would move: give --to GROUP or --rename OLD=NEW")
     scope = parse_scope(arguments.topic)

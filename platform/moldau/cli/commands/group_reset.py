@@ -30,6 +30,7 @@ from moldau.cli.commands.group_scope import (
     parse_scope,
     partitions_in,
 )
+from moldau.cli.names import name_of
 from moldau.cli.output import write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -103,7 +104,7 @@ def shift_by(count: int) -> Rule:
 
 
 def _add_reset(parser: ArgumentParser) -> None:
-    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("group"))
     parser.add_argument("--all", action="store_true", help="all consumer groups without members")
     add_topics(parser, "only of this one, else all that is committed")
     to = parser.add_mutually_exclusive_group(required=True)

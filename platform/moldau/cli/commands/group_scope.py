@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.command import UsageError
+from moldau.cli.names import typed_name
 
 if TYPE_CHECKING:
     from moldau.client import Admin, TopicPartition
@@ -36,6 +37,7 @@ def parse_scope(words: Iterable[str]) -> Scope:
     scope: Scope = {}
     for word in words:
         topic, colon, numbers = word.partition(":")
+        typed_name(topic, "topic")
         if not topic or (colon and not numbers):
             raise UsageError(f"{word!r} is not TOPIC or TOPIC:PARTITION,...")
         if not colon:

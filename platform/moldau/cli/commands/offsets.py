@@ -14,7 +14,14 @@ from moldau.cli.output import write_json, write_table
 if TYPE_CHECKING:
     from moldau.client import Admin, FoundOffset, TopicPartition
 
-_ENDS: Final = ("earliest", "latest", "max-timestamp", "earliest-local", "latest-tiered")
+_ENDS: Final = (
+    "earliest",
+    "latest",
+    "max-timestamp",
+    "earliest-local",
+    "latest-tiered",
+    "earliest-pending-upload",
+)
 
 
 class OffsetsCommand:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import assignments, opened_admin
 from moldau.cli.commands.setting_names import check_known
-from moldau.cli.names import topic_name
+from moldau.cli.names import name_of, topic_name
 from moldau.cli.numbers import INT32_MAX, whole
 from moldau.cli.output import write_json
 
@@ -26,7 +26,9 @@ def add_alter(parser: ArgumentParser) -> None:
         "--partitions", type=whole(1, INT32_MAX), help="how many it shall have in all"
     )
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--unset", action="append", default=[], metavar="NAME")
+    parser.add_argument(
+        "--unset", action="append", default=[], metavar="NAME", type=name_of("setting")
+    )
 
 
 def alter(arguments: Namespace, context: Context) -> int:
