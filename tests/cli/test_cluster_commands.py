@@ -115,6 +115,9 @@ def test_a_size_that_no_record_may_have_is_refused_before_one_is_made(shell: She
         (("topic", "create", "\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
         (("produce", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
         (("consume", "t", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
+        (("consume", "t" * 40_000), "no name of a topic: it has 1 to 249 ASCII letters"),
+        (("consume", "t", "--group", "g" * 40_000), "it is no text in UTF-8, or too long"),
+        (("cluster", "log-dirs", "--broker", "-1"), "'-1' is no number from 0 to 2147483647"),
         (
             ("offsets", "t", "--at", "end"),
             "'end' is no place: earliest, latest, max-timestamp, earliest-local, latest-tiered, "

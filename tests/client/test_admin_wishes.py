@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from moldau.client import (
+    AclOperation,
     Admin,
     ConfigSource,
+    Consumer,
     ErrorCode,
     KafkaError,
     NewTopic,
@@ -18,6 +20,7 @@ from moldau.client import (
     ResourceType,
     TopicPartition,
 )
+from moldau.client.acl_operations import operations_in
 from moldau.client.admin_configs import ConfigEntry
 from moldau.client.offsets import LATEST
 from moldau.ids import ZERO_UUID
@@ -35,6 +38,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from moldau.protocol.negotiation import supported_versions
+from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker
 from tests.client import scripted
@@ -213,3 +217,93 @@ def test_what_stands_in_a_brokers_file_is_no_default(
 ) -> None:
     entry = ConfigEntry("a", "1", source, False, False, (), None)
     assert (entry.is_default, entry.is_dynamic) == (is_default, is_dynamic)
+
+
+OF_TOPICS = frozenset(
+    ["READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"]
+)
+OF_GROUPS = frozenset(["READ", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"])
+OF_CLUSTERS = frozenset(
+    [
+        "CREATE",
+        "ALTER",
+        "DESCRIBE",
+        "CLUSTER_ACTION",
+        "DESCRIBE_CONFIGS",
+        "ALTER_CONFIGS",
+        "IDEMPOTENT_WRITE",
+    ]
+)
+
+
+def names(operations: frozenset[AclOperation] | None) -> frozenset[str] | None:
+    return None if operations is None else frozenset(each.name for each in operations)
+
+
+def test_what_may_be_done_with_topics_and_the_cluster_is_told_to_who_asks() -> None:
+    async def main(admin: Admin) -> None:
+        made = await admin.create_topic(NewTopic("t", 1, 1))
+        for asks in (True, False):
+            by_name = (await admin.describe_topics(["t"], authorized_operations=asks))["t"]
+            found = await admin.describe_topics_by_id([made.topic_id], authorized_operations=asks)
+            for topic in (by_name, found[made.topic_id]):
+                assert not isinstance(topic, KafkaError)
+                assert names(topic.authorized_operations) == (OF_TOPICS if asks else None)
+            whole = await admin.describe_cluster(authorized_operations=asks)
+            assert names(whole.authorized_operations) == (OF_CLUSTERS if asks else None)
+
+    on_a_broker(main)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_may_be_done_with_groups_is_told_to_who_asks(protocol: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        async with (
+            EmbeddedBroker(runtime=runtime) as broker,
+            Admin(bootstrap_servers=broker.bootstrap_servers, runtime=runtime) as admin,
+            Consumer(
+                bootstrap_servers=broker.bootstrap_servers,
+                runtime=runtime,
+                group_id="g",
+                group_protocol=protocol,
+            ) as reader,
+        ):
+            await admin.create_topic(NewTopic("t", 1, 1))
+            await reader.subscribe(["t"])
+            await reader.poll(5)
+            for asks in (True, False):
+                group = await admin.describe_group("g", authorized_operations=asks)
+                described = await admin.describe_groups(["g"], authorized_operations=asks)
+                assert described["g"] == group
+                assert group.type == protocol
+                assert names(group.authorized_operations) == (OF_GROUPS if asks else None)
+
+    simulate(scenario)
+
+
+def test_each_operation_has_the_bit_of_its_number() -> None:
+    assert operations_in(-(2**31)) is None
+    assert operations_in(0) == frozenset()
+    assert names(operations_in(1 << 3 | 1 << 15)) == frozenset(["READ", "TWO_PHASE_COMMIT"])
+    assert names(operations_in(1 << 8 | 1 << 30)) == frozenset(["DESCRIBE", "UNKNOWN"])
+
+
+def test_brokers_that_are_too_old_to_tell_what_may_be_done_are_not_misread() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with Admin(bootstrap_servers=BOOTSTRAP, runtime=runtime) as admin:
+            whole = await admin.describe_cluster()
+            assert (whole.cluster_id, len(whole.brokers)) == ("scripted", 2)
+            assert whole.authorized_operations is None
+            for call in (
+                admin.describe_cluster(authorized_operations=True),
+                admin.describe_topics(["t"], authorized_operations=True),
+            ):
+                with pytest.raises(KafkaError) as caught:
+                    await call
+                assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.served[3] = Versions(1, 7)
+        world.cluster.served.pop(60, None)
+        world.run_client(main)

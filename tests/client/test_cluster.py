@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -312,6 +313,104 @@ def test_what_nobody_asks_about_any_more_is_not_asked_for_ever(kind: Any) -> Non
         assert during[1] == 0
         assert asked_about(world, "once"), "found again when it is needed"
         assert asked_about(world, "typo") == []
+
+
+TOO_MUCH = ["a\udc80", "x" * 32_768, "\u20ac" * 10_923]
+"""Names that no message has place for."""
+
+
+@pytest.mark.parametrize("bad", TOO_MUCH)
+@pytest.mark.parametrize("watches_all", [False, True])
+def test_a_name_that_cannot_be_asked_about_costs_the_others_nothing(
+    bad: str, watches_all: bool
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        asking = cluster(runtime)
+        asking.watches_all = watches_all
+        asking.watch([bad, "t"])
+        await asking.refresh()
+        assert asking.metadata.leader_of(T0) == 1
+        assert asking.metadata.refused[bad] is ErrorCode.INVALID_TOPIC_EXCEPTION
+        for ask in (asking.leader(TopicPartition(bad, 0)), asking.topic(bad)):
+            with pytest.raises(KafkaError) as caught:
+                await ask
+            assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        asking.unwatch([bad])
+        await asking.refresh()
+        assert bad not in asking.metadata.refused
+        await asking.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("bad", TOO_MUCH)
+def test_a_name_that_no_message_has_place_for_is_refused_and_all_else_goes_on(bad: str) -> None:
+    words = "a topic's name is text of at most 32767 bytes in UTF-8, not str "
+
+    async def main(runtime: Runtime) -> None:
+        given: Any = {"runtime": runtime, "bootstrap_servers": BOOTSTRAP}
+        async with (
+            Producer(**given) as sender,
+            Consumer(**given) as reader,
+            Admin(**given) as admin,
+        ):
+            calls: list[Callable[[], Any]] = [
+                lambda: sender.send(bad, b"v"),
+                lambda: sender.send(bad, b"v", partition=0),
+                lambda: sender.send_many(bad, [b"v"]),
+                lambda: sender.partitions(bad),
+                lambda: reader.partitions(bad),
+                lambda: reader.end_offsets([(bad, 0)]),
+                lambda: admin.describe_topics([bad]),
+                lambda: admin.list_offsets({TopicPartition(bad, 0): LATEST}),
+                lambda: admin.delete_records({TopicPartition(bad, 0): 1}),
+            ]
+            for call in calls:
+                with pytest.raises(ValueError, match=words):
+                    await call()
+            with pytest.raises(ValueError, match=words):
+                reader.assign([(bad, 0)])
+            await (await sender.send("t", b"v"))
+            assert await reader.partitions("t") == [T0]
+            found = await admin.list_offsets({T0: LATEST})
+            assert found[T0].offset == 1
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main, within=20.0)
+
+
+def test_all_addresses_behind_the_name_of_a_bootstrap_server_are_tried() -> None:
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        return [(each, port) for each in (("b1", "b2") if host == "many" else (host,))]
+
+    async def main(runtime: Runtime) -> None:
+        world.network.block("client1", "b1")
+        with patch.object(runtime.network, "resolve", resolve):
+            asking = cluster(
+                runtime,
+                bootstrap_servers="many:9092",
+                socket_connection_setup_timeout_ms=2_000,
+                default_api_timeout_ms=5_000,
+            )
+            begun = runtime.clock.monotonic()
+            await asking.refresh()
+            assert 2.0 <= runtime.clock.monotonic() - begun < 2.1
+            world.network.block("client1", "b2")
+            await asking.aclose()
+            asking = cluster(runtime, bootstrap_servers="many:9092")
+            with pytest.raises(KafkaError) as caught:
+                await asking.refresh()
+            silent = "the broker did not answer while the connection was set up"
+            assert caught.value.context["tried"] == {
+                "many:9092": f"cannot connect: b1: {silent}; b2: {silent}"
+            }
+            await asking.aclose()
+
+    with ClientWorld() as world:
+        world.run_client(main)
 
 
 def test_a_closed_client_says_so_for_good() -> None:

@@ -124,6 +124,84 @@ def test_a_broker_that_accepts_and_says_nothing_is_given_up_after_the_setup_time
     assert 3.0 <= seconds < 3.1
 
 
+MANY = Address("many", PORT)
+
+
+async def behind_the_name(
+    runtime: Runtime, hosts: list[str], address: Address = MANY
+) -> tuple[Any, float]:
+    """What connecting to a name with these hosts behind it leads to, and after how long. The first
+    swallows all that is sent to it."""
+
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        return [(each, port) for each in hosts]
+
+    start = runtime.clock.monotonic()
+    with patch.object(runtime.network, "resolve", resolve):
+        try:
+            found: Any = await opened(runtime, address)
+        except KafkaError as error:
+            found = error
+    return found, runtime.clock.monotonic() - start
+
+
+def test_an_address_that_swallows_everything_does_not_keep_the_next_from_being_tried() -> None:
+    async def main(runtime: Runtime) -> None:
+        world.network.block("client1", "b1")
+        for _ in range(2):
+            connection, seconds = await behind_the_name(runtime, ["b1", "b2"])
+            assert 3.0 <= seconds < 3.1
+            assert connection.address == MANY
+            answer = await connection.request(NO_TOPICS, MetadataResponse)
+            assert answer.cluster_id == "scripted"
+            connection.close()
+
+    with ClientWorld() as world:
+        world.run_client(main)
+        assert {node_id for node_id, _ in world.cluster.requests} == {2}
+
+
+def test_what_became_of_each_address_is_told() -> None:
+    async def main(runtime: Runtime) -> tuple[KafkaError, float]:
+        world.network.block("client1", "b1")
+        return await behind_the_name(runtime, ["b1", "b2"], Address("many", 1))
+
+    with ClientWorld() as world:
+        error, seconds = world.run_client(main)
+    assert (error.code, error.reason) == (ErrorCode.NETWORK_EXCEPTION, "cannot connect")
+    assert error.context["address"] == "many:1"
+    assert error.context["why"] == (
+        "b1: the broker did not answer while the connection was set up; b2: ('10.0.0.2', 1) refused"
+    )
+    assert 3.0 <= seconds < 3.1
+
+
+def test_a_broker_that_is_too_new_is_not_looked_for_at_another_address() -> None:
+    async def main(runtime: Runtime) -> tuple[KafkaError, float]:
+        return await behind_the_name(runtime, ["b1", "b2"])
+
+    with ClientWorld() as world:
+        world.cluster.served[18] = Versions(7, 9)
+        error, _ = world.run_client(main)
+        assert error.code is ErrorCode.UNSUPPORTED_VERSION
+        assert {node_id for node_id, _ in world.cluster.requests} <= {1}
+        assert [version for key, version in world.cluster.versions if key == 18] == [4]
+
+
+def test_a_resolver_that_says_nothing_is_given_up_too() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        with patch.object(runtime.network, "resolve", lambda *_: asyncio.Event().wait()):
+            return await failure(opened(runtime))
+
+    with ClientWorld() as world:
+        error = world.run_client(main)
+    assert (error.code, error.reason) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        "the resolver does not say where the host is",
+    )
+    assert error.context == {"address": "b1:9092", "seconds": 3.0}
+
+
 @pytest.mark.parametrize(
     "address", [Address("b..1", PORT), Address("b1", 70_000), Address("b1\0", PORT)]
 )

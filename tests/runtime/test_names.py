@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.names import Found, bound, is_address, look_up
+from moldau.runtime.names import Found, bound, is_address, look_up, plain_address
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 from tests.runtime.test_tls import certificate as certificate
 
@@ -50,6 +50,28 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def test_what_is_an_address_is_told_from_a_name() -> None:
     assert all(map(is_address, ["127.0.0.1", "::1", "fe80::1%eth0"]))
     assert not any(map(is_address, ["localhost", "a.b", "1.2.3", ""]))
+
+
+def test_an_address_is_written_as_the_resolver_writes_it_without_being_looked_up(
+    arena: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        for host in ("127.0.0.1", "::1", "0:0::1", "FE80::A", "::ffff:1.2.3.4"):
+            (found,) = await look_up(host, 7)
+            with monkeypatch.context() as patch:
+                patch.setattr(socket, "getaddrinfo", None)
+                assert await runtime.network.resolve(host, 7) == [(found.host, 7)]
+
+    play(arena, scenario)
+
+
+def test_an_address_that_means_nothing_on_other_links_says_its_own() -> None:
+    def found(address: object) -> Found:
+        return Found(socket.AF_INET6, socket.SOCK_STREAM, 6, "", address)
+
+    assert found(("fe80::1", 7, 0, 2)).host == "fe80::1%2"
+    assert found(("::1", 7, 0, 0)).host == "::1"
+    assert plain_address("fe80::1%2") is None
 
 
 def test_the_addresses_behind_a_name_are_tried_in_their_order(

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from typing import Final
 
 from moldau.cli.command import UsageError
+
+_BYTES_MAX: Final = 2**15 - 1
+"""Of a text in a message."""
 
 
 def topic_name(text: str) -> str:
     """For `add_argument(type=...)`. What else is no name of a topic is for the cluster to say."""
     if not _is_text(text):
         raise ArgumentTypeError(
-            f"{text!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
+            f"{text[:300]!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
         )
     return text
 
@@ -41,7 +45,7 @@ def typed_name(text: str, what: str) -> str:
 def typed_value(text: str, name: str) -> str:
     """UsageError unless it is text. It is not shown: it may be a password."""
     if not _is_text(text):
-        raise UsageError(f"the value of {name} is no text in UTF-8")
+        raise UsageError(f"the value of {name} is no text in UTF-8, or too long")
     return text
 
 
@@ -51,12 +55,11 @@ def typed_bytes(text: str) -> bytes:
 
 
 def _no_name(text: str, what: str) -> str:
-    return f"{text!r} is no name of a {what}: it is no text in UTF-8"
+    return f"{text[:100]!r} is no name of a {what}: it is no text in UTF-8, or too long"
 
 
 def _is_text(text: str) -> bool:
     try:
-        text.encode()
+        return len(text.encode()) <= _BYTES_MAX
     except UnicodeEncodeError:
         return False
-    return True

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moldau.client.acl_operations import AclOperation
     from moldau.client.admin import Admin
     from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
     from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 # By name the module here that has it; with a dot before it one beside this package.
 _HOMES = {
+    "AclOperation": "acl_operations",
     "Admin": "admin",
     "AdminOptions": "options.admin",
     "Broker": "metadata",
@@ -109,6 +111,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AclOperation",
     "Admin",
     "AdminOptions",
     "Broker",

@@ -4,8 +4,17 @@
         await admin.create_topic(NewTopic("orders", partitions=6))
         print(await admin.list_topics())
 
-Calls that name one thing raise the KafkaError; those that name several give each its result or its
-error. What may work later is tried again until `default.api.timeout.ms` is over.
+Calls that name one thing raise the KafkaError. Of those that name several, the ones whose answer
+has a place for a KafkaError give each its result or its error: `describe_topics`, `create_topics`,
+`delete_topics`, `describe_topics_by_id`, `delete_topics_by_id`, `delete_records`,
+`describe_groups`, `delete_groups`, `groups_progress`, `delete_group_offsets`, `elect_leaders`,
+`alter_partition_reassignments` and `alter_replica_log_dirs`. All others raise the first KafkaError
+for all of them: `partitions`, `list_offsets`, `eligible_replicas`, `describe_log_dirs`,
+`group_offsets`, `remove_members`, `update_features`, and `alter_group_offsets`, whose error has
+what became of each. What may work later is tried again until `default.api.timeout.ms` is over.
+
+Arguments of the wrong kind or out of range are refused before anything is sent, by a TypeError or
+ValueError that names them.
 """
 
 from __future__ import annotations

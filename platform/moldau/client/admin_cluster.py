@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from moldau.client.absence import final
+from moldau.client.acl_operations import AclOperation, operations_in
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import by_name, partition_of, several, whole
-from moldau.client.metadata import Broker, TopicPartition
+from moldau.client.arguments import (
+    broker_of,
+    brokers_of,
+    by_name,
+    flag,
+    member_of,
+    partition_of,
+    within,
+)
+from moldau.client.cluster import ANY_BROKER
+from moldau.client.metadata import Broker, Metadata, TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -35,6 +45,7 @@ from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     ReplicaState,
 )
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -57,6 +68,7 @@ class Downgrade(IntEnum):
 _UPGRADE = 1
 _METADATA_TOPIC = "__cluster_metadata"
 _BROKERS = 1
+_LEVELS = range(2**15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,8 @@ class ClusterDescription:
     brokers: tuple[Broker, ...]
     fenced: tuple[Broker, ...] = ()
     """Registered, and not alive; only where they were asked for."""
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What whoever asks may do to the cluster; None unless that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +141,20 @@ class ActiveProducer:
 class ClusterAdmin(AdminRequests):
     """Brokers, disks, quorum, features."""
 
-    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073) if asked for."""
+    async def describe_cluster(
+        self, *, include_fenced: bool = False, authorized_operations: bool = False
+    ) -> ClusterDescription:
+        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073), and what this client
+        may do to the cluster, if asked for."""
+        flag(include_fenced, "include_fenced")
+        flag(authorized_operations, "authorized_operations")
         connection = await self._cluster.connection()
         try:
             connection.version_of(DescribeClusterRequest)
-        except KafkaError:  # before Kafka 2.8
-            await self._cluster.refresh()
-            known = self._cluster.metadata
-            brokers = tuple(known.brokers[each] for each in sorted(known.brokers))
-            return ClusterDescription(known.cluster_id, known.controller_id, brokers)
+        except KafkaError:
+            return await self._describe_old_cluster(authorized_operations)
         request = DescribeClusterRequest(
-            include_cluster_authorized_operations=False,
+            include_cluster_authorized_operations=authorized_operations,
             endpoint_type=_BROKERS,
             include_fenced_brokers=include_fenced,
         )
@@ -150,7 +166,28 @@ class ClusterAdmin(AdminRequests):
             found = fenced if each.is_fenced else alive
             found.append(Broker(each.broker_id, Address(each.host, each.port), each.rack))
         return ClusterDescription(
-            answer.cluster_id, answer.controller_id, tuple(alive), tuple(fenced)
+            answer.cluster_id,
+            answer.controller_id,
+            tuple(alive),
+            tuple(fenced),
+            operations_in(answer.cluster_authorized_operations),
+        )
+
+    async def _describe_old_cluster(self, authorized_operations: bool) -> ClusterDescription:
+        """Before Kafka 2.8 metadata has it all."""
+        request = MetadataRequest(
+            topics=[],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=authorized_operations,
+        )
+        answer = await self._ask(request, MetadataResponse)
+        known = Metadata()
+        known.update(answer)
+        return ClusterDescription(
+            known.cluster_id,
+            known.controller_id,
+            tuple(known.brokers[each] for each in sorted(known.brokers)),
+            authorized_operations=operations_in(answer.cluster_authorized_operations),
         )
 
     async def describe_features(self) -> dict[str, int]:
@@ -160,7 +197,7 @@ class ClusterAdmin(AdminRequests):
 
     async def supported_features(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
         """The levels, from and to, that a broker, or any of them, could work with."""
-        connection = await self._cluster.connection(*(() if broker is None else (broker,)))
+        connection = await self._cluster.connection(_any_or(broker))
         return dict(connection.supported_features)
 
     async def update_features(
@@ -172,18 +209,20 @@ class ClusterAdmin(AdminRequests):
     ) -> None:
         """Raises features to these levels, all or none; with `downgrade` lowers them. `dry_run`
         only says whether it could be done."""
-        kind = _UPGRADE if downgrade is None else int(downgrade)
+        kind = _UPGRADE
+        if downgrade is not None:
+            kind = int(member_of(Downgrade, downgrade, "downgrade"))
         wanted = by_name(levels, "feature")
         request = UpdateFeaturesRequest(
             feature_updates=[
                 FeatureUpdateKey(
                     feature=name,
-                    max_version_level=whole(level, "a feature's level"),
+                    max_version_level=within(level, "a feature's level", _LEVELS),
                     upgrade_type=kind,
                 )
                 for name, level in wanted.items()
             ],
-            validate_only=dry_run,
+            validate_only=flag(dry_run, "dry_run"),
         )
         answer = await self._ask_controller(request, UpdateFeaturesResponse)
         raise_for(answer.error_code, answer.error_message or "")
@@ -192,17 +231,13 @@ class ClusterAdmin(AdminRequests):
 
     async def unregister_broker(self, broker: int) -> None:
         """Forgets a broker that has gone for good; it must have stopped."""
-        request = UnregisterBrokerRequest(broker_id=broker)
+        request = UnregisterBrokerRequest(broker_id=broker_of(broker))
         answer = await self._ask_controller(request, UnregisterBrokerResponse)
         raise_for(answer.error_code, answer.error_message or "", broker=broker)
 
     async def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
         """The versions that a broker, or any of them, serves by API key."""
-        connection = (
-            await self._cluster.connection()
-            if broker is None
-            else await self._cluster.connection(broker)
-        )
+        connection = await self._cluster.connection(_any_or(broker))
         return {key: (each.first, each.last) for key, each in connection.versions.by_key.items()}
 
     async def describe_quorum(self) -> Quorum:
@@ -222,11 +257,12 @@ class ClusterAdmin(AdminRequests):
         )
 
     async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
-        """The log directories of these brokers, or of all, with the replicas in them."""
+        """The log directories of these brokers, or of all, with the replicas in them. KafkaError
+        when one of them cannot be asked."""
         if brokers is None:
             await self._cluster.refresh()
             brokers = sorted(self._cluster.metadata.brokers)
-        chosen = several(brokers, "broker")
+        chosen = brokers_of(brokers)
         request = DescribeLogDirsRequest(topics=None)
         answers = await asyncio.gather(
             *(self._ask(request, DescribeLogDirsResponse, node_id=each) for each in chosen)
@@ -261,6 +297,10 @@ class ClusterAdmin(AdminRequests):
             return list(map(_producer, found.active_producers))
 
         return await self._cluster.retry(attempt)
+
+
+def _any_or(broker: int | None) -> int:
+    return ANY_BROKER if broker is None else broker_of(broker)
 
 
 def _replica(answer: ReplicaState) -> QuorumReplica:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from moldau.client.absence import maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import config_values, name_of, names_of, several, told
+from moldau.client.arguments import config_values, flag, member_of, name_of, names_of, several, told
 from moldau.client.cluster import ANY_BROKER
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
@@ -122,7 +122,7 @@ class ConfigAdmin(AdminRequests):
                 )
             ],
             include_synonyms=True,
-            include_documentation=documentation,
+            include_documentation=flag(documentation, "documentation"),
         )
         node_id = _node_of(resource)
 
@@ -155,7 +155,7 @@ class ConfigAdmin(AdminRequests):
         for operation, values in ((_SET, set_to), (_APPEND, append), (_SUBTRACT, subtract)):
             changes += (
                 AlterableConfig(name=name, config_operation=operation, value=value)
-                for name, value in config_values(values or {}).items()
+                for name, value in config_values({} if values is None else values).items()
             )
         changes += (
             AlterableConfig(name=name, config_operation=_DELETE, value=None)
@@ -169,7 +169,7 @@ class ConfigAdmin(AdminRequests):
                     configs=changes,
                 )
             ],
-            validate_only=validate_only,
+            validate_only=flag(validate_only, "validate_only"),
         )
         node_id = _node_of(resource)
 
@@ -206,9 +206,7 @@ def _resource_of(given: object) -> Resource:
 
 
 def _type_of(given: object) -> ResourceType:
-    if not isinstance(given, ResourceType):
-        raise TypeError(f"a resource's type is a ResourceType, not {told(given)}")
-    return given
+    return member_of(ResourceType, given, "a resource's type")
 
 
 def _told(resource: Resource) -> dict[str, object]:
@@ -219,10 +217,9 @@ def _node_of(resource: Resource) -> int:
     """A broker's own settings are its business; all others any broker knows."""
     if resource.type not in _OF_ONE_BROKER or not resource.name:
         return ANY_BROKER
-    try:
-        return int(resource.name)
-    except ValueError as error:
-        raise ConfigError("a broker goes by its number", name=resource.name) from error
+    if not (resource.name.isascii() and resource.name.isdecimal()):
+        raise ConfigError("a broker goes by its number", name=resource.name)
+    return int(resource.name)
 
 
 def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:

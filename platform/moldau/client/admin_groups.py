@@ -10,16 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from moldau.client.absence import maybe_final
+from moldau.client.acl_operations import operations_in
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
+    flag,
     known_names,
     name_of,
     names_of,
     offsets_to_store,
     partitions_in,
+    text_of,
 )
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import (
@@ -129,41 +133,56 @@ class GroupAdmin(AdminRequests):
         return await self._cluster.retry(attempt)
 
     async def describe_groups(
-        self, groups: Iterable[str]
+        self, groups: Iterable[str], *, authorized_operations: bool = False
     ) -> dict[str, GroupDescription | KafkaError]:
-        """State, members and what each of them reads."""
+        """State, members and what each of them reads; what this client may do to the group too if
+        asked for."""
         chosen = names_of(groups, "group", one="describe_group")
-        return await self._each_group(chosen, self._describe)
+        flag(authorized_operations, "authorized_operations")
 
-    async def describe_group(self, group: str) -> GroupDescription:
+        async def describe(coordinator: Coordinator) -> GroupDescription:
+            return await self._describe(coordinator, authorized_operations=authorized_operations)
+
+        return await self._each_group(chosen, describe)
+
+    async def describe_group(
+        self, group: str, *, authorized_operations: bool = False
+    ) -> GroupDescription:
         """As `describe_groups` for one; raises the KafkaError."""
-        found = (await self.describe_groups([group]))[group]
+        described = await self.describe_groups([group], authorized_operations=authorized_operations)
+        found = described[group]
         if isinstance(found, KafkaError):
             raise found
         return found
 
-    async def _describe(self, coordinator: Coordinator) -> GroupDescription:
+    async def _describe(
+        self, coordinator: Coordinator, *, authorized_operations: bool = False
+    ) -> GroupDescription:
         group = coordinator.group_id
         try:
             answer = await coordinator.call(
                 ConsumerGroupDescribeRequest(
-                    group_ids=[group], include_authorized_operations=False
+                    group_ids=[group], include_authorized_operations=authorized_operations
                 ),
                 ConsumerGroupDescribeResponse,
             )
             found = answer.groups[0]
             self._check(coordinator, found.error_code, found.error_message or "")
-            return consumer_group(found)
+            allowed = operations_in(found.authorized_operations)
+            return replace(consumer_group(found), authorized_operations=allowed)
         except KafkaError as error:
             if error.code not in _NOT_THAT_TYPE:
                 raise
         old = await coordinator.call(
-            DescribeGroupsRequest(groups=[group], include_authorized_operations=False),
+            DescribeGroupsRequest(
+                groups=[group], include_authorized_operations=authorized_operations
+            ),
             DescribeGroupsResponse,
         )
         described = old.groups[0]
         self._check(coordinator, described.error_code, described.error_message or "")
-        return classic_group(described)
+        allowed = operations_in(described.authorized_operations)
+        return replace(classic_group(described), authorized_operations=allowed)
 
     async def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
         """Deletes groups that have no members, with their offsets."""
@@ -193,6 +212,7 @@ class GroupAdmin(AdminRequests):
         """What the group has committed, of these partitions or of all. `require_stable`: waits for
         transactions that are about to commit offsets."""
         wanted = None if partitions is None else partitions_in(partitions)
+        flag(require_stable, "require_stable")
 
         async def ask(coordinator: Coordinator) -> dict[TopicPartition, OffsetAndMetadata]:
             return await self._committed(coordinator, wanted, require_stable=require_stable)
@@ -306,7 +326,7 @@ class GroupAdmin(AdminRequests):
     ) -> None:
         """Removes members of a classic group: static ones by instance id, others by member id.
         KafkaError names the first one that could not be removed."""
-        because = f"{_BY_ADMIN}: {reason}" if reason else _BY_ADMIN
+        because = _reason(reason)
         members = [
             MemberIdentity(member_id="", group_instance_id=each, reason=because)
             for each in names_of(instance_ids, "static member")
@@ -328,6 +348,7 @@ class GroupAdmin(AdminRequests):
 
     async def remove_all_members(self, group: str, *, reason: str = "") -> None:
         """Removes whoever is in a classic group; its consumers join again if they still run."""
+        _reason(reason)
         members = (await self.describe_group(group)).members
         if members:
             await self.remove_members(
@@ -372,6 +393,12 @@ class GroupAdmin(AdminRequests):
 
         names = list(dict.fromkeys(names_of(groups, "group")))
         return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+
+
+def _reason(given: str) -> str:
+    """What members are told that are removed."""
+    reason = text_of(given, "reason")
+    return text_of(f"{_BY_ADMIN}: {reason}", "reason") if reason else _BY_ADMIN
 
 
 _NOT_STORED: Final[Mapping[int, str]] = {

@@ -10,7 +10,17 @@ from typing import Final
 
 from moldau.client import settings as rows
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import by_partition, names_of, partition_of, partitions_in, told, whole
+from moldau.client.arguments import (
+    broker_of,
+    brokers_of,
+    by_partition,
+    member_of,
+    names_of,
+    partition_of,
+    partitions_in,
+    text_of,
+    told,
+)
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.protocol.messages import describe_topic_partitions as paging
@@ -104,7 +114,7 @@ class PartitionAdmin(AdminRequests):
         """Elects now, for these partitions or for all. An unclean election may lose records. A
         partition that needs none has the error ELECTION_NOT_NEEDED, or is left out of all."""
         request = electing.ElectLeadersRequest(
-            election_type=election,
+            election_type=member_of(Election, election, "election"),
             topic_partitions=None
             if partitions is None
             else [
@@ -136,7 +146,7 @@ class PartitionAdmin(AdminRequests):
         for where, brokers in by_partition(replicas).items():
             wanted = ReassignablePartition(
                 partition_index=where.partition,
-                replicas=None if brokers is None else list(brokers),
+                replicas=None if brokers is None else brokers_of(brokers),
             )
             by_topic.setdefault(where.topic, []).append(wanted)
         request = AlterPartitionReassignmentsRequest(
@@ -250,10 +260,8 @@ def _by_replica(
         pair: object = replica
         if not isinstance(pair, tuple) or len(pair) != _PAIR:
             raise TypeError(f"a replica is (partition, broker), not {told(replica)}")
-        if not isinstance(path, str):
-            raise TypeError(f"a replica's directory is a str, not {told(path)}")
-        broker = whole(pair[1], "a broker's id")
-        found[partition_of(pair[0]), broker] = path
+        text_of(path, "a replica's directory")
+        found[partition_of(pair[0]), broker_of(pair[1])] = path
     return found
 
 

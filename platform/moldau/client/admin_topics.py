@@ -11,14 +11,17 @@ from moldau.client import settings as rows
 from moldau.client.absence import final, maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
+    brokers_of,
     by_partition,
     config_values,
+    flag,
     name_of,
     names_of,
     offsets_to_keep_from,
     several,
     timestamp_of,
-    whole,
+    told,
+    within,
 )
 from moldau.client.backoff import may_work_later
 from moldau.client.cluster import CONTROLLER
@@ -65,6 +68,9 @@ TO_THE_END: Final = -1
 """As the offset to delete up to: all records that are there."""
 
 _TOPICS_IN_STATES: Final = 6
+_COUNTS: Final = range(-1, 2**31)
+_INDEXES: Final = range(2**31)
+_FACTORS: Final = range(-1, 2**15)
 _METADATA_BY_ID: Final = 12
 
 
@@ -130,17 +136,23 @@ class TopicAdmin(AdminRequests):
 
     async def list_topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics by name, those of the brokers themselves only if asked for."""
+        flag(internal, "internal")
         metadata = _metadata(await self._ask(_metadata_request(None), MetadataResponse))
         topics = sorted(metadata.topics.values(), key=lambda each: each.name)
         return [each for each in topics if internal or not each.is_internal]
 
-    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
-        """Each topic, or why it cannot be described."""
+    async def describe_topics(
+        self, names: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, Topic | KafkaError]:
+        """Each topic, or why it cannot be described; what this client may do to it too if asked
+        for."""
         chosen = names_of(names, "topic")
+        flag(authorized_operations, "authorized_operations")
 
         async def ask(wanted: list[str]) -> dict[str, Topic | KafkaError]:
-            answer = await self._ask_once(_metadata_request(wanted), MetadataResponse)
-            metadata = _metadata(answer)
+            topics = [MetadataRequestTopic(name=name) for name in wanted]
+            request = _metadata_request(topics, authorized_operations)
+            metadata = _metadata(await self._ask_once(request, MetadataResponse))
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return {
                 name: metadata.topics.get(name)
@@ -150,28 +162,33 @@ class TopicAdmin(AdminRequests):
 
         return await self._for_each(chosen, ask)
 
-    async def describe_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, Topic | KafkaError]:
+    async def describe_topics_by_id(
+        self, ids: Iterable[Uuid], *, authorized_operations: bool = False
+    ) -> dict[Uuid, Topic | KafkaError]:
         """As `describe_topics`: a topic that was deleted and made again has another id."""
+        chosen = _ids(ids)
+        flag(authorized_operations, "authorized_operations")
 
         async def ask(wanted: list[Uuid]) -> dict[Uuid, Topic | KafkaError]:
             await self._require_ids(MetadataRequest, _METADATA_BY_ID)
             topics = [MetadataRequestTopic(topic_id=each, name=None) for each in wanted]
-            request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+            request = _metadata_request(topics, authorized_operations)
             metadata = _metadata(await self._ask_once(request, MetadataResponse))
             found = {each.topic_id: each for each in metadata.topics.values()}
             return {each: found.get(each) or _unknown_id(each) for each in wanted}
 
-        return await self._for_each(several(ids, "topic id"), ask)
+        return await self._for_each(chosen, ask)
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Makes topics, or only says whether they could be made."""
-        by_name = _new(topics)
+        by_name = {each.name: _creatable(each) for each in _new(topics)}
+        flag(validate_only, "validate_only")
 
         async def ask(wanted: list[str]) -> dict[str, CreatedTopic | KafkaError]:
             request = CreateTopicsRequest(
-                topics=[_creatable(by_name[name]) for name in wanted],
+                topics=[by_name[name] for name in wanted],
                 timeout_ms=self._timeout_ms,
                 validate_only=validate_only,
             )
@@ -209,6 +226,7 @@ class TopicAdmin(AdminRequests):
 
     async def delete_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, KafkaError | None]:
         """As `delete_topics`: cannot hit a topic that was made again under the same name."""
+        chosen = _ids(ids)
 
         async def ask(wanted: list[Uuid]) -> dict[Uuid, KafkaError | None]:
             await self._require_ids(DeleteTopicsRequest, _TOPICS_IN_STATES)
@@ -226,7 +244,7 @@ class TopicAdmin(AdminRequests):
                 for each in answer.responses
             }
 
-        return await self._for_each(several(ids, "topic id"), ask)
+        return await self._for_each(chosen, ask)
 
     async def _require_ids(self, request: type[Request], version: int) -> None:
         connection = await self._cluster.connection()
@@ -247,22 +265,18 @@ class TopicAdmin(AdminRequests):
         validate_only: bool = False,
     ) -> None:
         """Makes the topic have `count` partitions in all. Keys go to other ones from then on."""
-        name_of(topic, "topic")
+        wanted_topic = CreatePartitionsTopic(
+            name=name_of(topic, "topic"),
+            count=within(count, "count", _COUNTS),
+            assignments=None if assignments is None else _added(assignments),
+        )
+        request = CreatePartitionsRequest(
+            topics=[wanted_topic],
+            timeout_ms=self._timeout_ms,
+            validate_only=flag(validate_only, "validate_only"),
+        )
 
         async def ask(wanted: list[str]) -> dict[str, KafkaError | None]:
-            placed = (
-                None
-                if assignments is None
-                else [
-                    CreatePartitionsAssignment(broker_ids=_brokers(each, index))
-                    for index, each in enumerate(_rows(assignments))
-                ]
-            )
-            request = CreatePartitionsRequest(
-                topics=[CreatePartitionsTopic(name=topic, count=count, assignments=placed)],
-                timeout_ms=self._timeout_ms,
-                validate_only=validate_only,
-            )
             answer = await self._ask_once(request, CreatePartitionsResponse, CONTROLLER)
             return {
                 each.name: maybe_final(
@@ -289,6 +303,7 @@ class TopicAdmin(AdminRequests):
         `moldau.client.offsets`. KafkaError, at once, for a topic that there is not; a partition
         that its topic may yet get is waited for."""
         chosen = {where: timestamp_of(each, where) for where, each in by_partition(wanted).items()}
+        flag(is_committed, "is_committed")
         return await list_offsets(
             self._cluster, chosen, is_committed=is_committed, waits_for_topics=False
         )
@@ -384,9 +399,14 @@ def _unknown_id(topic_id: Uuid) -> KafkaError:
     return final(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=format_uuid(topic_id)))
 
 
-def _metadata_request(names: list[str] | None) -> MetadataRequest:
-    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+def _metadata_request(
+    topics: list[MetadataRequestTopic] | None, authorized_operations: bool = False
+) -> MetadataRequest:
+    return MetadataRequest(
+        topics=topics,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=authorized_operations,
+    )
 
 
 def _metadata(answer: MetadataResponse) -> Metadata:
@@ -401,31 +421,41 @@ def _value(result: T | KafkaError) -> T:
     return result
 
 
-def _new(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
-    """By their names."""
-    chosen: list[object] = [*several(topics, "new topic", one="create_topic")]
-    found: dict[str, NewTopic] = {}
+def _ids(given: Iterable[Uuid]) -> list[Uuid]:
+    chosen = several(given, "topic id")
+    for each in chosen:
+        if not isinstance(each, bytes):
+            raise TypeError(f"a topic's id is 16 bytes, as Topic.topic_id has it, not {told(each)}")
+        if len(each) != len(ZERO_UUID):
+            raise ValueError(f"a topic's id is 16 bytes, not {len(each)}: {told(each)}")
+    return chosen
+
+
+def _new(topics: Iterable[NewTopic]) -> list[NewTopic]:
+    chosen = several(topics, "new topic", one="create_topic")
+    names: set[str] = set()
     for each in chosen:
         if not isinstance(each, NewTopic):
             raise TypeError(f"a topic to be made is a NewTopic, not {each!r}")
-        if name_of(each.name, "topic") in found:
+        if name_of(each.name, "topic") in names:
             raise ValueError(
                 f"the topic {each.name!r} is to be made twice: which of them is meant?"
             )
-        found[each.name] = each
-    return found
+        names.add(each.name)
+    return chosen
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
     placed = topic.assignments
     by_index = placed if isinstance(placed, Mapping) else dict(enumerate(_rows(placed)))
+    factor = within(topic.replication_factor, "replication_factor", _FACTORS)
     return CreatableTopic(
         name=topic.name,
-        num_partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
+        num_partitions=within(topic.partitions, "partitions", _COUNTS),
+        replication_factor=factor,
         assignments=[
             CreatableReplicaAssignment(
-                partition_index=whole(index, "a partition's number"),
+                partition_index=within(index, "a partition's number", _INDEXES),
                 broker_ids=_brokers(brokers, index),
             )
             for index, brokers in by_index.items()
@@ -444,8 +474,15 @@ def _rows(placed: Sequence[Sequence[int]]) -> list[Sequence[int]]:
 
 def _brokers(given: Sequence[int], index: int) -> list[int]:
     """Where the replicas of one partition are to be."""
-    what = f"a broker in assignments[{index}]"
-    return [whole(each, what) for each in several(given, "broker id")]
+    return brokers_of(given, f"a broker in assignments[{index}]")
+
+
+def _added(placed: Sequence[Sequence[int]]) -> list[CreatePartitionsAssignment]:
+    """Where the replicas of the partitions that come are to be."""
+    return [
+        CreatePartitionsAssignment(broker_ids=_brokers(each, index))
+        for index, each in enumerate(_rows(placed))
+    ]
 
 
 def _created(answer: CreatableTopicResult) -> CreatedTopic | KafkaError:

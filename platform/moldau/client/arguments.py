@@ -11,12 +11,14 @@ wanted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from operator import index
 from typing import Final, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
 
+E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
 V = TypeVar("V")
 
@@ -29,16 +31,42 @@ _INT64: Final = range(-(2**63), 2**63)
 _OFFSETS: Final = range(2**63)
 _OFFSETS_AND_THE_END: Final = range(-1, 2**63)
 _PARTITIONS: Final = range(2**31)
+_BROKERS: Final = range(2**31)
+_TEXT_BYTES_MAX: Final = 2**15 - 1
+_WHAT_FITS: Final = f"text of at most {_TEXT_BYTES_MAX} bytes in UTF-8"
 _EPOCHS: Final = range(-1, 2**31)
 _NO_FACTS: Final[Mapping[str, object]] = {}
 
 
 def name_of(given: object, what: str) -> str:
     """The name of a topic, a group, ...; nothing else passes for one, for the broker would take
-    None for all there are."""
+    None for all there are. Which names are allowed is for the broker to say."""
+    return text_of(given, f"a {what}'s name")
+
+
+def text_of(given: object, what: str) -> str:
+    """Text that a message has place for."""
+    text = str_of(given, what)
+    if not fits(text):
+        raise ValueError(f"{what} is {_WHAT_FITS}, not {told(given)}")
+    return text
+
+
+def str_of(given: object, what: str) -> str:
+    """Any str, also one that no message has place for."""
     if not isinstance(given, str):
-        raise TypeError(f"a {what}'s name is a str, not {told(given)}")
+        raise TypeError(f"{what} is a str, not {told(given)}")
     return given
+
+
+def fits(text: str) -> bool:
+    """Whether a message has place for it: not for what is too long, nor for lone surrogates."""
+    if len(text) > _TEXT_BYTES_MAX:
+        return False
+    try:
+        return text.isascii() or len(text.encode()) <= _TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 def several(given: Iterable[T], what: str, *, one: str = "") -> list[T]:
@@ -156,8 +184,7 @@ def config_values(given: Mapping[str, str]) -> dict[str, str]:
     """Values of settings that a cluster keeps: text, for Kafka's words are not always Python's."""
     values = by_name(given, "setting")
     for name, value in values.items():
-        if not isinstance(value, str):
-            raise TypeError(f"the value of {name} is a str, not {told(value)}")
+        text_of(value, f"the value of {name}")
     return values
 
 
@@ -182,6 +209,11 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
     if not isinstance(metadata, str):
         raise TypeError(
             f"the metadata of an offset to commit are a str, not {told(metadata)} "
+            f"({_written(facts)})"
+        )
+    if not fits(metadata):
+        raise ValueError(
+            f"the metadata of an offset to commit are {_WHAT_FITS}, not {told(metadata)} "
             f"({_written(facts)})"
         )
     epoch = leader_epoch_of(stored.leader_epoch, facts)
@@ -234,6 +266,38 @@ def _check_fits(
     most = f"2**{numbers[-1].bit_length()} - 1"
     where = f" ({_written(facts)})" if facts else ""
     raise ValueError(f"{what} is from {least} to {most}, not {told(number)}{where}")
+
+
+def broker_of(given: object, what: str = "a broker's id") -> int:
+    """The number of a broker; those below 0 stand for something else inside the client."""
+    return within(given, what, _BROKERS)
+
+
+def brokers_of(given: Iterable[int], what: str = "a broker's id") -> list[int]:
+    """Many of them."""
+    return [broker_of(each, what) for each in several(given, "broker")]
+
+
+def flag(given: object, what: str) -> bool:
+    """Yes or no; "no" itself would be taken for yes."""
+    if not isinstance(given, bool):
+        raise TypeError(f"{what} is True or False, not {told(given)}")
+    return given
+
+
+def member_of(kind: type[E], given: object, what: str) -> E:
+    """One of an enumeration; what only has its number or its name is not."""
+    if not isinstance(given, kind):
+        names = ", ".join(each.name for each in kind)
+        raise TypeError(f"{what} is a {kind.__name__}, not {told(given)}: one of {names}")
+    return given
+
+
+def within(given: object, what: str, numbers: range) -> int:
+    """A whole number among those."""
+    number = whole(given, what)
+    _check_fits(number, numbers, what)
+    return number
 
 
 def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> int:

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.addresses import Address
-from moldau.client.arguments import name_of
+from moldau.client.arguments import fits, str_of
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
@@ -243,8 +243,9 @@ class Cluster:
     # Metadata
 
     def watch(self, topics: Iterable[str]) -> None:
-        """From now on metadata of these topics is kept fresh too."""
-        names = [name_of(each, "topic") for each in topics]
+        """From now on metadata of these topics is kept fresh too. Of a name that no message has
+        place for nobody is asked: it is refused here, as a broker refuses what is no name."""
+        names = [str_of(each, "a topic's name") for each in topics]
         self._topics |= dict.fromkeys(names)
         for each in names:
             self._sought.pop(each, None)
@@ -255,7 +256,7 @@ class Cluster:
         for one that there is not may make it."""
         now = self.runtime.clock.monotonic()
         for each in topics:
-            if name_of(each, "topic") not in self._topics or each in self._sought:
+            if str_of(each, "a topic's name") not in self._topics or each in self._sought:
                 self._topics[each] = None
                 self._sought[each] = now
 
@@ -348,6 +349,9 @@ class Cluster:
         self.metadata.update(response)
         if request.topics is None:
             self.metadata.keep_only(response, self._topics)
+        for name in self._topics:
+            if not fits(name):
+                self.metadata.refused[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
         self._drop_links_of_the_gone()
         if self.on_update is not None:
             self.on_update()
@@ -356,7 +360,8 @@ class Cluster:
     def _metadata_request(self, connection: Connection) -> MetadataRequest:
         self._forget_the_sought()
         # In an order that no hash decides, so that a simulation repeats in every process.
-        topics = [MetadataRequestTopic(name=name) for name in sorted(self._topics)]
+        names = sorted(filter(fits, self._topics))
+        topics = [MetadataRequestTopic(name=name) for name in names]
         if self._ids and connection.version_of(MetadataRequest) >= _TOPICS_BY_ID:
             topics += [MetadataRequestTopic(topic_id=each, name=None) for each in sorted(self._ids)]
         self._ids = frozenset()

@@ -67,7 +67,10 @@ _REBOOTSTRAP: Final = (
 )
 _SECURITY: Final = "security.protocol is PLAINTEXT"
 WITHOUT_MEANING: Final[Mapping[str, str]] = {
-    "client.dns.lookup": "all addresses behind a name are tried, one after the other",
+    "client.dns.lookup": (
+        "all addresses behind a name are tried, one after the other, each for "
+        "socket.connection.setup.timeout.ms"
+    ),
     "connections.max.idle.ms": "a connection stays until the broker ends it",
     "enable.metrics.push": "metrics are not sent to brokers; `metrics()` has them",
     "metadata.recovery.rebootstrap.trigger.ms": _REBOOTSTRAP,

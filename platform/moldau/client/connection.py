@@ -1,8 +1,8 @@
 """One connection to a broker: requests out, answers to whoever asked, in the order of asking.
 
-`Connection.open` connects and asks which versions the broker speaks; `ask` sends a request in the
-highest version that both sides have and calls back with the answer, `request` is the same to be
-awaited.
+`Connection.open` connects, to the first of the addresses behind a name that lets it, and asks which
+versions the broker speaks; `ask` sends a request in the highest version that both sides have and
+calls back with the answer, `request` is the same to be awaited.
 
 Invariants: each request that expects an answer gets exactly one call: the response, or a KafkaError
 (NETWORK_EXCEPTION when the connection ended, REQUEST_TIMED_OUT when the broker left it unanswered
@@ -118,32 +118,46 @@ class Connection(asyncio.BufferedProtocol):
         options: ConnectionOptions,
         buffer: memoryview | None = None,
     ) -> Connection:
-        """A connection that knows the broker's versions. KafkaError (NETWORK_EXCEPTION,
-        REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when it cannot be had."""
+        """A connection that knows the broker's versions. The addresses behind a name are tried one
+        after the other, each with a setup timeout of its own: one that swallows all that is sent to
+        it must not keep the others from being tried.
+
+        KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when
+        it cannot be had.
+        """
         if address.fault is not None:
             raise _cannot_connect(address, address.fault)
-        connection = cls(runtime, address, options, buffer)
+        failures: dict[str, KafkaError] = {}
+        for host in await _hosts_behind(runtime, address, options):
+            connection = cls(runtime, address, options, buffer)
+            try:
+                await connection._set_up(runtime, host)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures[host] = error
+            else:
+                return connection
+        raise _out_of_reach(address, failures)
+
+    async def _set_up(self, runtime: Runtime, host: str) -> None:
+        address, options = self.address, self.options
         is_ready = False
         try:
             async with asyncio.timeout(options.setup_timeout_s):
-                await runtime.network.connect(lambda: connection, address.host, address.port)
-                await connection._learn_versions()
-            if connection.is_closed:  # by what came behind the answer, before this went on
-                raise connection._ended()
+                await runtime.network.connect(lambda: self, host, address.port)
+                await self._learn_versions()
+            if self.is_closed:  # by what came behind the answer, before this went on
+                raise self._ended()
             is_ready = True
         except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                "the broker did not answer while the connection was set up",
-                address=str(address),
-                seconds=options.setup_timeout_s,
-            ) from None
+            reason = "the broker did not answer while the connection was set up"
+            raise _late(address, options, reason) from None
         except OSError as error:
             raise _cannot_connect(address, error.strerror or str(error)) from error
         finally:
             if not is_ready:
-                connection.close()
-        return connection
+                self.close()
 
     async def _learn_versions(self) -> None:
         """KIP-511: ask in our newest version; a broker that has it not says which it has."""
@@ -456,6 +470,40 @@ class Connection(asyncio.BufferedProtocol):
         lost: list[InFlight] = self._protocol.lose()
         for each in lost:
             self._call(cast(_Waiting, each.tag).on_answer, why)
+
+
+async def _hosts_behind(
+    runtime: Runtime, address: Address, options: ConnectionOptions
+) -> list[str]:
+    """The addresses that the resolver has for a name, in its order."""
+    try:
+        async with asyncio.timeout(options.setup_timeout_s):
+            found = await runtime.network.resolve(address.host, address.port)
+    except TimeoutError:
+        reason = "the resolver does not say where the host is"
+        raise _late(address, options, reason) from None
+    except OSError as error:
+        raise _cannot_connect(address, error.strerror or str(error)) from error
+    return [host for host, _ in found]
+
+
+def _out_of_reach(address: Address, failures: dict[str, KafkaError]) -> KafkaError:
+    """Of a single address its own error, of several one that tells what became of each."""
+    if len(failures) == 1:
+        return next(iter(failures.values()))
+    why = "; ".join(
+        f"{host}: {error.context.get('why', error.reason)}" for host, error in failures.items()
+    )
+    return _cannot_connect(address, why)
+
+
+def _late(address: Address, options: ConnectionOptions, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        reason,
+        address=str(address),
+        seconds=options.setup_timeout_s,
+    )
 
 
 def _cannot_connect(address: Address, why: str) -> KafkaError:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from moldau.client.acl_operations import AclOperation, operations_in
 from moldau.client.addresses import Address
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -65,6 +66,8 @@ class Topic:
     topic_id: Uuid
     partitions: tuple[Partition, ...]
     is_internal: bool = False
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What whoever asks may do to the topic; None unless that was asked for."""
 
     @property
     def has_id(self) -> bool:
@@ -113,7 +116,11 @@ class Metadata:
         ordered = sorted(answered.partitions, key=lambda each: each.partition_index)
         partitions = (_newer(before.get(each.partition_index), each) for each in ordered)
         self.topics[name] = Topic(
-            name, answered.topic_id, tuple(partitions), is_internal=answered.is_internal
+            name,
+            answered.topic_id,
+            tuple(partitions),
+            answered.is_internal,
+            operations_in(answered.topic_authorized_operations),
         )
         if answered.topic_id != ZERO_UUID:
             self._names[answered.topic_id] = name

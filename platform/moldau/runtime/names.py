@@ -31,6 +31,13 @@ class Found(NamedTuple):
     canonical_name: str
     address: Any
 
+    @property
+    def host(self) -> str:
+        """The address as text, with the link that it is on where it means nothing on others."""
+        host, _, *ipv6 = self.address
+        scope = ipv6[1] if ipv6 else 0
+        return f"{host}%{scope}" if scope else str(host)
+
     def socket(self) -> socket.socket:
         """A new one that fits."""
         return socket.socket(self.family, self.kind, self.protocol)
@@ -43,6 +50,17 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def plain_address(host: str) -> str | None:
+    """An address as the resolver would write it; None for a name, and for an address that says
+    which link it is on."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_ntop(family, socket.inet_pton(family, host))
+        except OSError:
+            continue
+    return None
 
 
 async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[Found]:

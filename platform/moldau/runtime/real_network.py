@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moldau.runtime.interface import BACKLOG, Listener, Network
-from moldau.runtime.names import bound, connected, is_address, look_up
+from moldau.runtime.names import bound, connected, is_address, look_up, plain_address
 
 if TYPE_CHECKING:
     import ssl
@@ -231,6 +231,9 @@ class RealNetwork(Network):
         return introduction.transport, made[0]
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Asks the system's resolver."""
+        """Asks the system's resolver, unless it is an address already."""
+        plain = plain_address(host)
+        if plain is not None:
+            return [(plain, port)]
         found = await look_up(host, port)
-        return list(dict.fromkeys((str(each.address[0]), int(each.address[1])) for each in found))
+        return list(dict.fromkeys((each.host, int(each.address[1])) for each in found))

@@ -126,6 +126,26 @@ def test_a_limit_is_in_force_although_a_change_that_moves_nothing_followed_at_on
     play("simulated", scenario)
 
 
+def test_a_limit_is_for_an_address_on_whatever_link() -> None:
+    """The resolver tells the link of an address that means nothing on others; a peer's does not."""
+
+    async def scenario(runtime: Runtime) -> None:
+        async with house(runtime) as at, at.open() as (broker, wire):
+
+            async def on_a_link(host: str, port: int) -> list[tuple[str, int]]:
+                return [(f"{at.host}%2", port)]
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(runtime.network, "resolve", on_a_link)
+                await changed(wire, "max.connections.per.ip.overrides", "a-host:1", "1")
+                await described(wire, "1")
+            async with wired(runtime, *broker.endpoints[CLIENTS]) as second:
+                with pytest.raises((OSError, EOFError)):
+                    await second.metadata()
+
+    play("simulated", scenario)
+
+
 async def changed(wire: Wire, name: str, value: str | None, broker: str) -> None:
     assert await alter(wire, name, value, broker) == ErrorCode.NONE
 

@@ -427,7 +427,7 @@ class Broker:
             self._let_in(settings)
 
     async def _resolved(self, limits: Mapping[str, int]) -> Mapping[str, int]:
-        """By address, where names were given."""
+        """By address, where names were given; without the link, which no peer's address tells."""
         found: dict[str, int] = {}
         for host, limit in limits.items():
             try:
@@ -435,7 +435,7 @@ class Broker:
             except OSError as error:
                 self._log.failure("a host with a limit of its own is unknown", error, host=host)
                 continue
-            found.update((address, limit) for address, _ in addresses)
+            found.update((address.partition("%")[0], limit) for address, _ in addresses)
         return found
 
     # Faults.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def _nothing(parser: ArgumentParser) -> None:
 
 
 def _add_broker(parser: ArgumentParser) -> None:
-    parser.add_argument("--broker", type=int, help="only this one")
+    parser.add_argument("--broker", type=whole(0, 2**31 - 1), help="only this one")
 
 
 def _describe(arguments: Namespace, context: Context) -> int:

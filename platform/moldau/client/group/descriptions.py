@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from moldau.client.acl_operations import AclOperation
 from moldau.client.group.subscription_bytes import (
     PROTOCOL_TYPE,
     decode_assignment,
@@ -57,6 +58,8 @@ class GroupDescription:
     members: tuple[GroupMember, ...] = field(default=())
     epoch: int = -1
     assignment_epoch: int = -1
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What whoever asks may do to the group; None unless that was asked for."""
 
 
 def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:

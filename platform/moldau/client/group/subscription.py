@@ -61,7 +61,7 @@ def interest(
     sense together, TypeError if one is of the wrong kind, KafkaError if the pattern is none, as the
     coordinator has it."""
     given = () if topics is None else topics
-    names = frozenset((given,) if isinstance(given, str) else names_of(given, "topic"))
+    names = frozenset(names_of((given,) if isinstance(given, str) else given, "topic"))
     if bool(names) == (pattern is not None) and (names or topics is None):
         raise ValueError("subscribe to names of topics or to a pattern, one of both")
     if "" in names:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.client import (
+        AclOperation,
         AdminOptions,
         Broker,
         ClientClosed,
@@ -86,6 +87,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AclOperation",
     "Admin",
     "AdminOptions",
     "Broker",

@@ -33,9 +33,16 @@ class AdminCalls(BlockingClient):
 
     _client: AsyncAdmin
 
-    def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073) if asked for."""
-        return self._call(self._client.describe_cluster(include_fenced=include_fenced))
+    def describe_cluster(
+        self, *, include_fenced: bool = False, authorized_operations: bool = False
+    ) -> ClusterDescription:
+        """Its id and its living brokers; the others too (Kafka 4.0, KIP-1073), and what this client
+        may do to the cluster, if asked for."""
+        return self._call(
+            self._client.describe_cluster(
+                include_fenced=include_fenced, authorized_operations=authorized_operations
+            )
+        )
 
     def describe_features(self) -> dict[str, int]:
         """The level of each feature that the cluster has agreed on."""
@@ -69,7 +76,8 @@ class AdminCalls(BlockingClient):
         return self._call(self._client.describe_quorum())
 
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
-        """The log directories of these brokers, or of all, with the replicas in them."""
+        """The log directories of these brokers, or of all, with the replicas in them. KafkaError
+        when one of them cannot be asked."""
         return self._call(self._client.describe_log_dirs(brokers))
 
     def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
@@ -156,13 +164,22 @@ class AdminCalls(BlockingClient):
         types (classic, consumer, share, streams), by name."""
         return self._call(self._client.list_groups(states=states, types=types))
 
-    def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
-        """State, members and what each of them reads."""
-        return self._call(self._client.describe_groups(groups))
+    def describe_groups(
+        self, groups: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, GroupDescription | KafkaError]:
+        """State, members and what each of them reads; what this client may do to the group too if
+        asked for."""
+        return self._call(
+            self._client.describe_groups(groups, authorized_operations=authorized_operations)
+        )
 
-    def describe_group(self, group: str) -> GroupDescription:
+    def describe_group(
+        self, group: str, *, authorized_operations: bool = False
+    ) -> GroupDescription:
         """As `describe_groups` for one; raises the KafkaError."""
-        return self._call(self._client.describe_group(group))
+        return self._call(
+            self._client.describe_group(group, authorized_operations=authorized_operations)
+        )
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
         """Deletes groups that have no members, with their offsets."""
@@ -223,13 +240,22 @@ class AdminCalls(BlockingClient):
         """All topics by name, those of the brokers themselves only if asked for."""
         return self._call(self._client.list_topics(internal=internal))
 
-    def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
-        """Each topic, or why it cannot be described."""
-        return self._call(self._client.describe_topics(names))
+    def describe_topics(
+        self, names: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, Topic | KafkaError]:
+        """Each topic, or why it cannot be described; what this client may do to it too if asked
+        for."""
+        return self._call(
+            self._client.describe_topics(names, authorized_operations=authorized_operations)
+        )
 
-    def describe_topics_by_id(self, ids: Iterable[Uuid]) -> dict[Uuid, Topic | KafkaError]:
+    def describe_topics_by_id(
+        self, ids: Iterable[Uuid], *, authorized_operations: bool = False
+    ) -> dict[Uuid, Topic | KafkaError]:
         """As `describe_topics`: a topic that was deleted and made again has another id."""
-        return self._call(self._client.describe_topics_by_id(ids))
+        return self._call(
+            self._client.describe_topics_by_id(ids, authorized_operations=authorized_operations)
+        )
 
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False

@@ -1,0 +1,41 @@
+"""What a client may be allowed to do with a topic, a group or the cluster (KIP-430). No IO."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+_NOT_TOLD: Final = -(2**31)
+
+
+class AclOperation(IntEnum):
+    """An operation, by Kafka's number; `UNKNOWN` stands for one that is newer than this client."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclOperation:
+        return cls.UNKNOWN
+
+
+def operations_in(bits: int) -> frozenset[AclOperation] | None:
+    """The operations that an answer has a bit for, each at the place of its number; None where the
+    broker does not tell."""
+    if bits == _NOT_TOLD:
+        return None
+    return frozenset(AclOperation(place) for place in range(32) if bits >> place & 1)
