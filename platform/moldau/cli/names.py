@@ -19,7 +19,7 @@ def topic_name(text: str) -> str:
     """For `add_argument(type=...)`. What else is no name of a topic is for the cluster to say."""
     if not _is_text(text):
         raise ArgumentTypeError(
-            f"{text[:300]!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
+            f"{text[:99]!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
         )
     return text
 
