@@ -33,6 +33,8 @@ _METADATA: Final = "__cluster_metadata-0"
 NOT_COMPARED: Final = {
     ".lock": "It is empty, and there to be locked.",
     ".kafka_cleanshutdown: the broker's epoch": "It is an offset in the metadata log.",
+    "gapless-from-*.deleted": "In logs that may be compacted, ours marks from which offset on it "
+    "has written itself. It is empty, and Kafka removes it when it opens the log.",
     "quorum-state": "It has the epoch and the vote of an election, which are the quorum's own; "
     "kraft.version 0, which the peer has, and 1 write different fields.",
     f"{_METADATA}: the order of its records, offsets, times, indexes and snapshots": "Kafka adds a "
@@ -44,6 +46,7 @@ NOT_COMPARED: Final = {
 }
 """What of a log directory is not compared, and why."""
 _PASSED_OVER: Final = frozenset((".lock",))
+_MARK: Final = "gapless-from-"
 
 
 def read(files: Files, data: str, symbols: Symbols) -> dict[str, Any]:
@@ -77,6 +80,8 @@ def _bytes(files: Files, path: str) -> bytes:
 
 def _partition(files: Files, folder: str, symbols: Symbols) -> Iterator[tuple[str, Any]]:
     for name in sorted(files.list(folder)):
+        if name.startswith(_MARK):
+            continue
         yield name, _told(name, _bytes(files, f"{folder}/{name}"), symbols)
 
 

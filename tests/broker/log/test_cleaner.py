@@ -390,7 +390,7 @@ def test_segments_that_are_let_go_keep_their_files_while_the_cleaner_reads() -> 
             await rest(10)
         assert directory.remove_deleted(runtime.clock.wall_ms() + due_ms) >= 2
         listed = runtime.files.list(log.directory)
-        assert not [name for name in listed if name.endswith(".deleted")]
+        assert not [name for name in listed if names.parse_segment_file(name, names.DELETED)]
         await keeper.aclose()
 
     simulate(main)

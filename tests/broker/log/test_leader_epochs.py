@@ -61,6 +61,30 @@ def test_what_contradicts_a_new_entry_goes(
     assert epochs.entries == left
 
 
+@pytest.mark.parametrize(
+    ("batch", "left"),
+    [
+        ((4, 25), [(2, 10), (4, 20), (7, 30)]),
+        ((7, 99), [(2, 10), (4, 20), (7, 30)]),
+        ((9, 99), [(2, 10), (4, 20), (7, 30), (9, 99)]),
+        ((5, 25), [(2, 10), (4, 20), (5, 25), (7, 30)]),
+        ((1, 5), [(1, 5), (2, 10), (4, 20), (7, 30)]),
+        ((2, 5), [(2, 5), (4, 20), (7, 30)]),
+        ((2, 25), [(2, 10), (7, 30)]),
+        ((3, 35), [(2, 10), (3, 35)]),
+        ((7, 25), [(2, 10), (4, 20), (7, 25)]),
+        ((5, 20), [(2, 10), (5, 20), (7, 30)]),
+    ],
+)
+def test_a_batch_refutes_what_contradicts_it_and_no_more(
+    epochs: LeaderEpochs, batch: tuple[int, int], left: list[tuple[int, int]]
+) -> None:
+    before = epochs.entries
+    assert epochs.confirm(*batch) == (before != left)
+    assert epochs.entries == left
+    assert epochs.epoch_for_offset(batch[1]) == batch[0]
+
+
 @pytest.mark.parametrize("entry", [(-1, 5), (8, -1)])
 def test_negative_epochs_are_refused(epochs: LeaderEpochs, entry: tuple[int, int]) -> None:
     with pytest.raises(CorruptLog):
@@ -81,7 +105,7 @@ def test_a_part_of_the_log_has_a_part_of_the_epochs(epochs: LeaderEpochs) -> Non
     assert (epochs.latest, epochs.earliest, epochs.latest_epoch) == (None, None, None)
 
 
-steps = st.lists(st.tuples(st.sampled_from("aes"), st.integers(0, 9), st.integers(0, 40)))
+steps = st.lists(st.tuples(st.sampled_from("aces"), st.integers(0, 9), st.integers(0, 40)))
 
 
 @given(steps)
@@ -91,6 +115,9 @@ def test_epochs_and_offsets_always_rise(taken: list[tuple[str, int, int]]) -> No
         before = epochs.entries
         if step == "a":
             changed = epochs.assign(epoch, offset)
+        elif step == "c":
+            changed = epochs.confirm(epoch, offset)
+            assert epochs.epoch_for_offset(offset) == epoch
         elif step == "e":
             changed = epochs.truncate_from_end(offset)
         else:

@@ -10,6 +10,7 @@ import pytest
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_state import Origin, ProducerState, ProducerStateEntry
 from moldau.broker.log.recovery import replay
 from moldau.broker.log.transaction_index import AbortedTransaction
@@ -26,9 +27,9 @@ STEPS = 25
 class Story:
     """Random work on one log through several lives, and what must be true after each."""
 
-    def __init__(self, seed: int, *, with_errors: bool = False) -> None:
+    def __init__(self, seed: int, *, with_errors: bool = False, config: LogConfig = SMALL) -> None:
         self.random = Random(seed)
-        self.machine = Machine(seed)
+        self.machine = Machine(seed, config)
         self.with_errors = with_errors
         self.error_count = 0
         self.written: list[tuple[int, bytes]] = []
@@ -295,10 +296,10 @@ def end_of(written: tuple[int, bytes]) -> int:
     return base + int.from_bytes(data[23:27], "big") + 1
 
 
-def run_seeds(seeds: range, *, with_errors: bool = False) -> list[Story]:
+def run_seeds(seeds: range, *, with_errors: bool = False, config: LogConfig = SMALL) -> list[Story]:
     stories = []
     for seed in seeds:
-        story = Story(seed, with_errors=with_errors)
+        story = Story(seed, with_errors=with_errors, config=config)
         try:
             story.run()
         except Exception as error:
@@ -311,6 +312,12 @@ def run_seeds(seeds: range, *, with_errors: bool = False) -> list[Story]:
 def test_what_was_flushed_survives_and_nothing_damaged_is_served(first: int) -> None:
     stories = run_seeds(range(first, first + 25))
     assert sum(story.cut_count for story in stories) > 25, "power loss does cut something"
+
+
+@pytest.mark.parametrize("first", range(2000, 2100, 25))
+def test_nor_is_there_a_hole_in_a_log_of_ours_that_may_be_compacted(first: int) -> None:
+    stories = run_seeds(range(first, first + 25), config=replace(SMALL, is_compacted=True))
+    assert sum(story.cut_count for story in stories) > 25
 
 
 @pytest.mark.parametrize("first", range(1000, 1100, 25))
@@ -370,3 +377,23 @@ def test_what_follows_a_truncation_is_looked_at_again(seed: int) -> None:
 @pytest.mark.parametrize("first", range(10_000, 12_000, 100))
 def test_two_thousand_lives(first: int) -> None:
     run_seeds(range(first, first + 100), with_errors=first % 200 == 0)
+
+
+def test_an_index_that_lost_all_its_entries_does_not_get_them_back_with_the_power() -> None:
+    """1. its entries are durable, 2. the log is cut to where its segment begins, 3. too little
+    comes for another entry, 4. the log is closed in order, so its indexes are believed."""
+    machine = Machine()
+    log = machine.open()
+    while len(log.segments) < 3:
+        log.append_as_leader(batch(2), 0, NOW)
+    log.close()
+    machine.lose_power()
+    log = machine.open(is_clean=True)
+    base = log.segments[1].base_offset
+    assert log.truncate_to(base)
+    log.append_as_leader(batch(2), 0, NOW)
+    log.close()
+    end = log.log_end_offset
+    assert end == base + 2
+    machine.lose_power()
+    assert machine.open(is_clean=True).log_end_offset == end

@@ -44,7 +44,8 @@ async def cleaned(talk: Talk, topic: str, upto: int) -> bool:
         (int(line.split()[2]) for line in lines if line.startswith(f"{topic} 0 ")), default=0
     )
     names = talk.files_of(f"{topic}-0")
-    busy = any(name.endswith((".deleted", ".swap", ".cleaned")) for name in names)
+    segments = [name for name in names if name[0].isdigit()]
+    busy = any(name.endswith((".deleted", ".swap", ".cleaned")) for name in segments)
     return found >= upto and not busy
 
 

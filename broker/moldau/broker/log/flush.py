@@ -74,7 +74,10 @@ class FlushJob:
         # Of what is empty there is nothing to lose.
         self._sources: list[SegmentFile] = [each.source for each in segments if each.size_bytes]
         self._indexes = [
-            index for each in self.sealed for index in each.mapped_indexes() if index.count
+            index
+            for each in self.sealed
+            for index in each.mapped_indexes()
+            if index.count or index.was_cut
         ]
 
     def place_epochs(self) -> None:

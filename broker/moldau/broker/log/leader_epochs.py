@@ -2,8 +2,8 @@
 
 Invariants: epochs and start offsets both rise strictly, so the end of an epoch is the start of the
 next; nothing begins beyond the log's end. After `assign` the file is written before what the epoch
-covers is acknowledged; a file that holds too much, after a truncation, is cut when the log is
-opened.
+covers is acknowledged; a file that holds too much, when a crash broke off a truncation, is cut
+when the log is opened, and what the batches refute goes then (`confirm`).
 
 Two parallel sorted lists: there are few epochs, one question in nearly every append (is it still
 the same?) and the others by halving.
@@ -75,6 +75,24 @@ class LeaderEpochs:
         del epochs[kept:], starts[kept:]
         epochs.append(epoch)
         starts.append(start_offset)
+        return True
+
+    def confirm(self, epoch: int, offset: int) -> bool:
+        """A batch of `epoch` lies at `offset`: entries that cannot be true then go, and no others,
+        as the batches that told of them may be gone. Whether that was news."""
+        epochs, starts = self._epochs, self._starts
+        not_later, not_behind = bisect_right(epochs, epoch), bisect_right(starts, offset)
+        low, high = sorted((not_later, not_behind))
+        if low == high and low and epochs[low - 1] == epoch:
+            return False
+        del epochs[low:high], starts[low:high]
+        if low and epochs[low - 1] == epoch:
+            return True
+        if low and starts[low - 1] == offset:
+            low -= 1
+            del epochs[low], starts[low]
+        epochs.insert(low, epoch)
+        starts.insert(low, offset)
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:

@@ -25,6 +25,7 @@ from moldau.broker.log import names, retention
 from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.appended import Appended as Appended
 from moldau.broker.log.appended import Owner as Owner
+from moldau.broker.log.checkpoint import write_pairs
 from moldau.broker.log.flush import Durability, FlushJob
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
@@ -170,17 +171,25 @@ class PartitionLog(LogTail):
 
     def aborted_transactions(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
         """What a read_committed consumer must skip in what it read from `offset` on."""
-        index = self.segments.index_of(offset)
-        segment = self.segments[index]
-        bound = segment.offset_index.upper_bound(read.position + len(read))
-        upper = self.segments.end_of(index) if bound is None else bound
+        index = self._index_of_source(offset, read)
         indexes = (
             self.segments[number].transaction_index for number in range(index, len(self.segments))
         )
         try:
+            bound = self.segments[index].offset_index.upper_bound(read.position + len(read))
+            upper = self.segments.end_of(index) if bound is None else bound
             return collect_aborted(indexes, offset, upper)
         except OSError as error:
             self._fail(error)
+
+    def _index_of_source(self, offset: int, read: LogSlice) -> int:
+        """The number of the segment that was read from `offset` on: not the one that the offset
+        leads to where that ends before it, as cleaned ones do."""
+        index = self.segments.index_of(offset)
+        for number in range(index, len(self.segments)):
+            if self.segments[number].source is read.source:
+                return number
+        return index  # nothing was read, or it was replaced meanwhile
 
     def find_offset(self, timestamp: int, upper_offset: int | None = None) -> OffsetAt | None:
         """ListOffsets: see `offset_lookup`."""
@@ -437,7 +446,7 @@ class PartitionLog(LogTail):
         self.high_watermark = min(self.high_watermark, end)
         try:
             self.leader_epochs.truncate_from_end(end)
-            self.durability.epochs_changed()
+            self._save_epochs()
             self.snapshots.truncate(self.log_start_offset, end)
             self.snapshots.load_latest(self.producers, self.log_start_offset, 0)
             replay(self.producers, self.batches(self.producers.end_offset))
@@ -445,6 +454,14 @@ class PartitionLog(LogTail):
             self._fail(error)
         self.producers.on_high_watermark(self.high_watermark)
         self._leader_epoch = self.leader_epochs.latest_epoch
+
+    def _save_epochs(self) -> None:
+        """Before anything is appended: recovery could not tell an epoch that was cut off from one
+        whose batches were cleaned."""
+        self.durability.epochs_changed()
+        path = f"{self.directory}/{names.LEADER_EPOCHS}"
+        if self.files.exists(path):
+            write_pairs(self.files, path, self.leader_epochs.entries)
 
     @property
     def truncation_count(self) -> int:

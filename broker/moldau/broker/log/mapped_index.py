@@ -31,7 +31,16 @@ class MappedIndex(ABC):
 
     entry: ClassVar[struct.Struct]
 
-    __slots__ = ("_capacity", "_files", "_map", "_reserved_bytes", "base_offset", "count", "path")
+    __slots__ = (
+        "_capacity",
+        "_files",
+        "_map",
+        "_reserved_bytes",
+        "base_offset",
+        "count",
+        "path",
+        "was_cut",
+    )
 
     def __init__(self, files: Files, path: str, base_offset: int, bytes_max: int) -> None:
         self._files = files
@@ -40,6 +49,8 @@ class MappedIndex(ABC):
         self._capacity = bytes_max // self.entry.size
         self._map: MappedFile | None = None
         self._reserved_bytes = 0
+        self.was_cut = False
+        """Whether it lost entries, which may come back with the power unless it is synced."""
         self.count = 0
         size = files.stat(path).size_bytes if files.exists(path) else 0
         self.count = size // self.entry.size
@@ -74,6 +85,7 @@ class MappedIndex(ABC):
     def sync(self) -> None:
         """Make the entries durable; may run in a thread while entries are read. Without a file
         there is nothing to do: the segment was deleted meanwhile."""
+        self.was_cut = False
         try:
             file = self._files.open(self.path, "update")
         except FileNotFoundError:
@@ -92,12 +104,14 @@ class MappedIndex(ABC):
         """Forget all entries."""
         self.close()
         self.count = 0
+        self.was_cut = True
         if self._files.exists(self.path):
             with self._files.open(self.path, "write") as file:
                 file.truncate(0)
 
     def _cut(self, count: int) -> None:
         self.count = count
+        self.was_cut = True
         self.trim()
 
     def _put(self, entry: bytes) -> None:

@@ -21,6 +21,8 @@ TRANSACTION_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
 
 DELETED: Final = ".deleted"
+LOST: Final = ".lost"
+"""Of a segment that recovery has set aside: nobody reads it, and a person may look at it."""
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 

@@ -4,13 +4,31 @@ Invariants, whatever crash came before:
 * What was durable (all below the recovery point, and all that a flush returned for) is kept.
 * Nothing damaged is kept: behind the recovery point each batch's checksum is checked, offsets and
   leader epochs must go on from those before, and the log ends where that fails.
-* There is no hole: when a segment lost its tail and a later one did not, the later one goes. Only
-  what compaction has cleaned (`cleaned_offset`) and what lies below the recovery point may have
-  gaps between segments.
-* Indexes, producer state, transaction indexes and leader epochs are what the log says.
+* There is no hole that a loss of power made: when a segment lost its tail and a later one did not,
+  the later one goes. A hole that compaction made costs nothing.
+* Indexes, producer state and transaction indexes are what the log says. Leader epochs are what
+  their file says, as far as the log does not contradict it: compaction takes the batches with which
+  epochs began.
 
 A cut is durable before anything is appended, or new batches could be followed by old ones after
 the next loss of power.
+
+What proves damage: inside a segment, a batch that is not whole or does not go on from those before.
+Between two segments, a second one that begins before the first ends. One that begins later is, if
+it begins
+
+    below the recovery point                            durable: nobody looks
+    below `cleaned_offset`                              cleaned: it stays
+    in a log that is never compacted                    damage
+    in one that may be compacted, behind our mark       damage
+    in one that may be compacted, elsewhere             perhaps cleaned by Kafka: it stays
+
+Kafka itself lets it stay everywhere. A replica that lost a tail and kept what follows would never
+fetch what is in between, and miss records that were acknowledged if it leads one day. So we cut our
+own logs there, and lose no record of a log that Kafka has cleaned or copied (see `gaplessness`).
+
+What does not stay is set aside under names that end in `.lost`, for a person to look at. Those
+files go with the partition.
 """
 
 from __future__ import annotations
@@ -20,6 +38,7 @@ from dataclasses import dataclass, field, replace
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_pairs
+from moldau.broker.log.gaplessness import gapless_from, mark_gapless
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
@@ -90,12 +109,14 @@ class _Opener:
         self._opening = opening
         self._notes: list[str] = []
         self._listed: list[str] = []
+        self._gapless_from: int | None = None
         self._producers = ProducerState(config.producer_expiration_ms)
         self._trusted = 0
         """How many segments need not be looked at."""
 
     def open(self) -> Found:
         self._listed = finish_replacements(self._files, self._directory)
+        self._gapless_from = gapless_from(self._listed)
         bases = self._bases()
         start = self._opening.log_start_offset
         bases = self._drop_before_start(bases, start)
@@ -108,8 +129,6 @@ class _Opener:
         before = list(epochs.entries)
         self._trusted = self._count_trusted(segments) if are_epochs_known else 0
         self._trust(segments)
-        if self._trusted < len(segments):
-            epochs.truncate_from_end(segments[self._trusted].base_offset)
         self._load_producers(segments, start)
         segments = self._recover(segments, epochs)
         active = segments[-1]
@@ -126,6 +145,7 @@ class _Opener:
         snapshots = self._snapshots
         snapshots.truncate(-1, active.next_offset)
         snapshots.remove_strays([each.base_offset for each in segments], self._listed)
+        self._mark(active.next_offset)
         unsure = [each.base_offset for each in segments if not each.are_indexes_durable]
         return Found(
             segments,
@@ -137,6 +157,17 @@ class _Opener:
             list(epochs.entries) != before,
             self._notes,
         )
+
+    def _mark(self, end: int) -> None:
+        """What gaps there are now were accepted: say so, if nobody has."""
+        if self._may_be_compacted and self._gapless_from is None:
+            mark_gapless(self._files, self._directory, end)
+            if self._opening.is_clean:  # no flush would sync the names of such a log
+                self._files.sync_dir(self._directory)
+
+    @property
+    def _may_be_compacted(self) -> bool:
+        return self._config.is_compacted or self._opening.cleaned_offset > 0
 
     def _bases(self) -> list[int]:
         """Base offsets of the segments; index files without a log are removed."""
@@ -196,7 +227,9 @@ class _Opener:
     def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> list[Segment]:
         """Look at every batch of what is not trusted. Returns the segments that stay."""
         kept = segments[: self._trusted]
-        epoch = epochs.latest_epoch
+        epoch = None
+        if self._trusted < len(segments):
+            epoch = epochs.epoch_for_offset(segments[self._trusted].base_offset - 1)
         for segment in segments[self._trusted :]:
             if not self._follows(kept, segment):
                 break
@@ -239,18 +272,28 @@ class _Opener:
         if not kept or segment.base_offset == kept[-1].next_offset:
             return True
         end = kept[-1].next_offset
-        is_cleaned = segment.base_offset <= self._opening.cleaned_offset
-        if segment.base_offset > end and is_cleaned:
+        if segment.base_offset > end and self._may_follow_a_gap(segment):
             return True
-        self._notes.append(f"{segment.log_path} does not go on at offset {end}: dropped")
+        self._notes.append(f"{segment.log_path} does not go on at offset {end}")
         return False
 
+    def _may_follow_a_gap(self, segment: Segment) -> bool:
+        if segment.base_offset <= self._opening.cleaned_offset:
+            return True
+        if self._gapless_from is None:
+            return self._may_be_compacted
+        return segment.base_offset <= self._gapless_from
+
     def _drop(self, segments: list[Segment]) -> None:
-        """Remove segments that nothing may follow; durably."""
+        """Set segments aside that nothing may follow; durably."""
+        if not segments:
+            return
         for segment in segments:
-            segment.remove()
-        if segments:
-            self._files.sync_dir(self._directory)
+            segment.rename(names.LOST)
+            segment.forget()
+        self._files.sync_dir(self._directory)
+        aside = f"{segments[0].log_path} to {segments[-1].log_path}"
+        self._notes.append(f"{len(segments)} segments are set aside: {aside}")
 
 
 class _Walk:
@@ -306,8 +349,8 @@ class _Walk:
                 self._segment.transaction_index.append(*aborted)
         self._segment.recover_batch(batch)
         epoch = header.partition_leader_epoch
-        if epoch >= 0 and (self.epoch is None or epoch > self.epoch):
-            self._epochs.assign(epoch, header.base_offset)
+        if epoch >= 0:
+            self._epochs.confirm(epoch, header.base_offset)
             self.epoch = epoch
 
 

@@ -21,15 +21,17 @@ def count_expired(
 ) -> int:
     """How many of the oldest segments go, by age, by size, or because the log starts later.
 
-    All of them can: the caller rolls first then. A compacted topic without `delete` loses only
-    what lies before the log's start. A negative limit is none.
+    All of them can: the caller rolls first then. Of empty segments, as Kafka's cleaning leaves
+    them, only the one in use always stays. A compacted topic without `delete` loses only what lies
+    before the log's start. A negative limit is none.
     """
     by_size = _count_beyond_size(segments, config) if config.is_deleted else 0
     for number, segment in enumerate(segments):
         end = segments.end_of(number)
-        if end > high_watermark or not segment.size_bytes:
+        is_in_use = segment is segments.active
+        if end > high_watermark or (is_in_use and not segment.size_bytes):
             return number
-        is_before_start = segment is not segments.active and end <= log_start_offset
+        is_before_start = not is_in_use and end <= log_start_offset
         is_old = config.is_deleted and 0 <= config.retention_ms < now_ms - _newest_ms(segment)
         if not (is_before_start or is_old or number < by_size):
             return number

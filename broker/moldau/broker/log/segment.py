@@ -298,12 +298,15 @@ class Segment:
     def truncate_to(self, offset: int) -> None:
         """Drop all batches that hold `offset` or a later one; durable on return.
 
-        A batch that holds it goes as a whole, so the segment may end below `offset`.
+        A batch that holds it goes as a whole, so the segment may end below `offset`. It ends where
+        its last batch does, as it will after a restart.
         """
         self.is_sealed = False
         self.are_indexes_durable = False
         found = self._find(offset)
         if found is None:
+            self.load_end()  # in the gap that it ends in, which is nobody's then
+            self._foresee()
             return
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)

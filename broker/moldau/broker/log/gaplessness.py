@@ -1,0 +1,40 @@
+"""The mark of a log that may be compacted: from which offset on it has no gap between segments.
+
+    gapless-from-00000000000000000042.deleted
+
+A gap between two segments is one of two things. Where compaction worked it is what a cleaned
+segment ends in. Elsewhere the tail of the first segment was lost with the power and the second was
+not, and a replica that kept the second would miss records for ever. The files do not tell which:
+Apache Kafka puts segment after segment in place, and says how far it got (`cleaner-offset-
+checkpoint`) when the round is over; its replicas of compacted logs begin segments behind gaps.
+
+We do neither: what we append begins where the segment before it ends, and what we clean ends where
+it ended (`compaction_filter`). So we mark where we went on, and a gap behind the mark is a lost
+tail.
+
+Invariants: no mark, no proof; no gap behind the mark is there for a reason. It ends in `.deleted`
+because Kafka removes such files when it opens a log, whatever they are: what it writes and cleans
+from then on is not vouched for. The name says all; it is durable, as the names of the log are,
+before a second segment is made. A mark that gets lost costs no record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from moldau.broker.log.names import DELETED
+from moldau.runtime.files import Files
+
+_NAME: Final = re.compile(r"gapless-from-(\d{20})" + re.escape(DELETED))
+
+
+def gapless_from(names: Iterable[str]) -> int | None:
+    """What the mark among the names of a log's directory says; None if there is none."""
+    return next((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), None)
+
+
+def mark_gapless(files: Files, directory: str, offset: int) -> None:
+    """Make the mark; durable with a sync of the names."""
+    files.open(f"{directory}/gapless-from-{offset:020d}{DELETED}", "write").close()
