@@ -194,7 +194,7 @@ class Story:
         low = max(self.log.log_start_offset, self.log.log_end_offset - depth)
         offset = self.random.randint(low, self.log.log_end_offset)
         kept = [each for each in self.written if end_of(each) <= offset]
-        after = end_of(kept[-1]) if kept else self.log.log_start_offset
+        after = end_of(kept[-1]) if kept else 0
         self.durable_end = min(self.durable_end, after)
         if offset <= self.log.segments[0].base_offset and offset < self.log.log_end_offset:
             return
@@ -312,6 +312,18 @@ def run_seeds(seeds: range, *, with_errors: bool = False, config: LogConfig = SM
 def test_what_was_flushed_survives_and_nothing_damaged_is_served(first: int) -> None:
     stories = run_seeds(range(first, first + 25))
     assert sum(story.cut_count for story in stories) > 25, "power loss does cut something"
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        10728,  # an index that was cut to nothing got its entries back
+        32580,  # an epoch that recovery had cut off came back inside a gap
+        53894,  # a segment that a killed truncation had removed came back behind another life
+    ],
+)
+def test_stories_that_went_wrong_once(seed: int) -> None:
+    run_seeds(range(seed, seed + 1), with_errors=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("first", range(2000, 2100, 25))

@@ -83,6 +83,8 @@ class PartitionLog(LogTail):
         active.created_ms = opening.now_ms
         log.durability = Durability(active.base_offset, is_clean, found.epochs_changed)
         log._found_end = log.log_end_offset
+        if found.epochs_changed:
+            log._save_epochs()
         log.update_high_watermark(opening.high_watermark)
         return log
 

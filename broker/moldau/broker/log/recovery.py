@@ -131,6 +131,9 @@ class _Opener:
         self._trust(segments)
         self._load_producers(segments, start)
         segments = self._recover(segments, epochs)
+        if bases and not self._opening.is_clean:
+            # What the life before removed could come back, behind what is appended in this one.
+            self._files.sync_dir(self._directory)
         active = segments[-1]
         if active.next_offset < start:
             self._notes.append(f"log ends at {active.next_offset}, before its start {start}")
