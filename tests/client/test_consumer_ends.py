@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -170,5 +171,131 @@ def test_a_commit_that_was_begun_soon_is_not_cancelled_by_the_close(kind: str) -
         await reader.aclose(1.0)
         with pytest.raises(KafkaError, match="closed meanwhile"):
             await commit
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["cancelled", "late", "raises"])
+def test_what_a_listener_raises_at_the_end_of_a_block_does_not_hide_why_it_ends(
+    kind: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async def block() -> None:
+            async with member(runtime, kind) as reader:
+                listener = Slow(0.1, raises=True)
+                await reader.subscribe("t", listener=listener)
+                await read_all(reader, 10)
+                if how == "raises":
+                    raise ZeroDivisionError
+                is_ready.set()
+                await asyncio.Event().wait()
+
+        async def timed() -> None:
+            async with asyncio.timeout(30.0):
+                await block()
+
+        is_ready = asyncio.Event()
+        task = asyncio.create_task(timed() if how == "late" else block())
+        if how == "cancelled":
+            await is_ready.wait()
+            task.cancel()
+        await asyncio.wait([task])
+        if how == "cancelled":
+            assert task.cancelled()
+        else:
+            expected = TimeoutError if how == "late" else ZeroDivisionError
+            assert isinstance(task.exception(), expected)
+
+    run(main)
+    assert "what it did at its end failed: Refused()" in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_block_that_ends_in_order_raises_what_its_listener_does(kind: str) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async def block() -> None:
+            async with member(runtime, kind) as reader:
+                await reader.subscribe("t", listener=Slow(raises=True))
+                await read_all(reader, 10)
+
+        with pytest.raises(Refused):
+            await block()
+
+    run(main)
+
+
+@pytest.mark.parametrize("soon", [False, True])
+def test_who_commits_on_and_on_beside_a_close_is_not_cancelled(soon: bool) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, "eager", enable_auto_commit=False)
+        await reader.start()
+        reader.assign([("t", 0)])
+        await read_all(reader, 10)
+
+        async def commit() -> None:
+            while True:
+                await (reader.commit_soon() if soon else reader.commit())
+
+        committing = asyncio.create_task(commit())
+        await asyncio.sleep(1.0)
+        await reader.aclose()
+        await asyncio.wait([committing])
+        assert not committing.cancelled()
+        assert isinstance(committing.exception(), KafkaError)
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_unsubscribes_beside_a_close_that_is_cut_off_is_told_all_the_same(kind: str) -> None:
+    """What is committed before has no answer when the close gives up."""
+
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind)
+        await reader.start()
+        listener = Slow(0.1)
+        await reader.subscribe("t", listener=listener)
+        await read_all(reader, 10)
+        world.cluster.silence.add(OffsetCommitRequest)
+        leaving = asyncio.create_task(reader.unsubscribe())
+        await asyncio.sleep(0.5)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await reader.aclose()
+        await leaving
+        assert listener.heard == ["assigned", "revoked"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_listener_raises_when_nobody_waits_any_more_is_logged(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind)
+        await reader.start()
+        leaving = await begins_to_unsubscribe(reader, Slow(10.0, raises=True))
+        await reader.aclose(1.0)
+        leaving.cancel()
+        await asyncio.sleep(15.0)
+        assert "went on after the close has failed: Refused()" in caplog.text
+
+    run(main)
+
+
+@pytest.mark.parametrize("pattern", [re.compile("t"), "t"])
+def test_who_unsubscribes_beside_a_subscription_to_a_pattern_has_unsubscribed(
+    pattern: re.Pattern[str] | str,
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async with member(runtime, "eager") as reader:
+            choosing = asyncio.create_task(reader.subscribe(pattern=pattern))
+            await asyncio.sleep(0.0)
+            await reader.unsubscribe()
+            await choosing
+            with pytest.raises(RuntimeError, match="nothing is chosen"):
+                await reader.poll(1.0)
 
     run(main)

@@ -119,19 +119,23 @@ class Connection(asyncio.BufferedProtocol):
         buffer: memoryview | None = None,
     ) -> Connection:
         """A connection that knows the broker's versions. The addresses behind a name are tried one
-        after the other, each with a setup timeout of its own: one that swallows all that is sent to
-        it must not keep the others from being tried.
+        after the other, and share the time that a setup may take: one that swallows all that is
+        sent to it must not keep the others from being tried, nor the other brokers.
 
         KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when
         it cannot be had.
         """
         if address.fault is not None:
             raise _cannot_connect(address, address.fault)
+        clock = runtime.clock
+        until = clock.monotonic() + options.setup_timeout_s
         failures: dict[str, KafkaError] = {}
-        for host in await _hosts_behind(runtime, address, options):
+        hosts = await _hosts_behind(runtime, address, options)
+        for tried, host in enumerate(hosts):
             connection = cls(runtime, address, options, buffer)
+            share_s = max(0.0, until - clock.monotonic()) / (len(hosts) - tried)
             try:
-                await connection._set_up(runtime, host)
+                await connection._set_up(runtime, host, share_s)
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -140,11 +144,11 @@ class Connection(asyncio.BufferedProtocol):
                 return connection
         raise _out_of_reach(address, failures)
 
-    async def _set_up(self, runtime: Runtime, host: str) -> None:
-        address, options = self.address, self.options
+    async def _set_up(self, runtime: Runtime, host: str, timeout_s: float) -> None:
+        address = self.address
         is_ready = False
         try:
-            async with asyncio.timeout(options.setup_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 await runtime.network.connect(lambda: self, host, address.port)
                 await self._learn_versions()
             if self.is_closed:  # by what came behind the answer, before this went on
@@ -152,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
             is_ready = True
         except TimeoutError:
             reason = "the broker did not answer while the connection was set up"
-            raise _late(address, options, reason) from None
+            raise _late(address, timeout_s, reason) from None
         except OSError as error:
             raise _cannot_connect(address, error.strerror or str(error)) from error
         finally:
@@ -481,7 +485,7 @@ async def _hosts_behind(
             found = await runtime.network.resolve(address.host, address.port)
     except TimeoutError:
         reason = "the resolver does not say where the host is"
-        raise _late(address, options, reason) from None
+        raise _late(address, options.setup_timeout_s, reason) from None
     except OSError as error:
         raise _cannot_connect(address, error.strerror or str(error)) from error
     return [host for host, _ in found]
@@ -497,13 +501,9 @@ def _out_of_reach(address: Address, failures: dict[str, KafkaError]) -> KafkaErr
     return _cannot_connect(address, why)
 
 
-def _late(address: Address, options: ConnectionOptions, reason: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.REQUEST_TIMED_OUT,
-        reason,
-        address=str(address),
-        seconds=options.setup_timeout_s,
-    )
+def _late(address: Address, timeout_s: float, reason: str) -> KafkaError:
+    facts = {"address": str(address), "seconds": round(timeout_s, 3)}
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason, **facts)
 
 
 def _cannot_connect(address: Address, why: str) -> KafkaError:

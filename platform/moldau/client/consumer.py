@@ -54,6 +54,7 @@ from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
+from moldau.client.notices import not_hiding
 from moldau.client.notices import tell as tell_notices
 from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.positions import Bounds, Positions
@@ -130,7 +131,8 @@ class Consumer(ConsumerPositions):
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._has_failed |= kind is not None
-        await self.aclose()
+        with not_hiding(kind):
+            await self.aclose()
 
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached. Does nothing when it is
@@ -262,7 +264,8 @@ class Consumer(ConsumerPositions):
             await self._cluster.refresh()
         elif self._interest.names - self._cluster.metadata.topics.keys():
             self._cluster.request_refresh()
-        group.subscribe(self._interest.wanted(self._cluster.metadata))
+        if self._interest is wanted:  # and nobody has chosen anew meanwhile
+            group.subscribe(wanted.wanted(self._cluster.metadata))
 
     def _follow(self, interest: Interest) -> None:
         self._interest = interest

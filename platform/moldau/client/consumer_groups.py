@@ -32,6 +32,7 @@ from moldau.client.group.session import GroupSession
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
 from moldau.client.notices import tell as tell_notices
+from moldau.client.world import closed
 from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -235,7 +236,7 @@ class ConsumerGroup:
         self._member.subscribe(Wanted())
         self._session.poke()
         failure = await self._session.run_changes()
-        if is_wanted() and not self._session.is_ending:
+        if is_wanted():
             self._is_subscribed = False
         return failure
 
@@ -322,6 +323,8 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             task.cancel()
             raise
+        if task.cancelled():  # before it had begun
+            raise self._closed_meanwhile()
         task.result()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
@@ -342,6 +345,8 @@ class ConsumerGroup:
         ids: Mapping[TopicPartition, Uuid],
         timeout_s: float | None = None,
     ) -> asyncio.Task[None]:
+        if self._is_over:
+            raise closed("consumer")
         task = self._runtime.spawn(
             self._commit(offsets, ids, self._given_up(offsets), self._all_committed, timeout_s),
             name="commit offsets",
@@ -370,11 +375,14 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
-            raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION,
-                "not committed: the consumer was closed meanwhile",
-                group=self._coordinator.group_id,
-            ) from None
+            raise self._closed_meanwhile() from None
+
+    def _closed_meanwhile(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NETWORK_EXCEPTION,
+            "not committed: the consumer was closed meanwhile",
+            group=self._coordinator.group_id,
+        )
 
     async def _store(
         self,
@@ -528,9 +536,12 @@ class ConsumerGroup:
             await self._session.aclose(timeout_s, partial(self._say_goodbye, until))
         finally:
             self._is_over = True
-            for task in list(self._under_way):
-                task.cancel()
-            await self._coordinator.aclose()
+            try:
+                await asyncio.sleep(0)  # what was spawned just now begins, and can say what it is
+            finally:
+                for task in list(self._under_way):
+                    task.cancel()
+                await self._coordinator.aclose()
             if self._under_way:
                 await asyncio.wait(list(self._under_way))
 

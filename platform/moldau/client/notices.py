@@ -6,6 +6,9 @@ setting that decides about it. Each happening is told once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from moldau.client.foreign import LOG
 from moldau.errors import MoldauError
 
@@ -14,3 +17,16 @@ def tell(notices: list[MoldauError]) -> None:
     """Logs them, one warning each, and forgets them."""
     while notices:
         LOG.warning("consumer: %s", notices.pop(0))
+
+
+@contextmanager
+def not_hiding(kind: type[BaseException] | None) -> Iterator[None]:
+    """The end of a block of a consumer. What a listener raises in it comes out, but where the block
+    ends with an error of its own, which it must not hide: then it is logged."""
+    try:
+        yield
+    except Exception as error:
+        if kind is None:
+            raise
+        name = kind.__name__
+        LOG.warning("consumer: closed by %s, and what it did at its end failed: %r", name, error)

@@ -116,8 +116,8 @@ class Producer(ProducerTopics):
         """What was accepted is delivered, though an exception ends the block, `sys.exit()` or the
         end of a generator, as with Java's try-with-resources: nobody takes back what was sent. What
         fails then is logged, so that it does not hide the block's own error. Who cancels it, or
-        ends the program by Ctrl-C, does not want to wait: what is left fails, and the log says how
-        much."""
+        ends it by Ctrl-C, does not want to wait: what is left fails, and the log says how much. But
+        a generator that the end of the program leaves cannot tell why it ends, and delivers."""
         if kind is None or issubclass(kind, _IN_A_HURRY):
             await self.aclose(abort=kind is not None)
             return

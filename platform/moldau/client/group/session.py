@@ -485,17 +485,25 @@ class GroupSession:
             if running is None:
                 return None
             left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
-            await asyncio.wait([running.task], timeout=left_s)
-            if self._waiting or self._heard is running.task:
-                return None
-            if running.task.done():
-                return running.task.exception()
-            running.task.add_done_callback(self._tell_late)
-            return None
+            return await self._heard_by(running.task, left_s)
         finally:
             if self._unsettled is not None:
                 self._settle(self._unsettled)
-            self._begun = self._changing = None
+            self._changing = None
+            if not self._waiting:  # else who waits for its commit goes on with it
+                self._begun = None
+
+    async def _heard_by(self, task: asyncio.Task[None], timeout_s: float) -> BaseException | None:
+        """What a listener has raised by then, if nobody else hears it. What it raises later is
+        logged."""
+        try:
+            await asyncio.wait([task], timeout=timeout_s)
+        finally:
+            if not task.done():
+                task.add_done_callback(self._tell_late)
+        if self._waiting or self._heard is task or not task.done():
+            return None
+        return task.exception()
 
     async def _run_begun(self, until: float) -> _Running | None:
         """What runs the change that is under way; what is committed before that has until then."""
@@ -509,7 +517,7 @@ class GroupSession:
 
     def _tell_late(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if error is not None and not self._waiting:
             reason = f"a rebalance listener that went on after the close has failed: {error!r}"
             tell_notices([MoldauError(reason, group=self.member.terms.group_id)])
 

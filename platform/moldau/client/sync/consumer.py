@@ -32,6 +32,7 @@ from moldau.client.fetched import PartitionRecords
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
 from moldau.client.metadata import TopicPartition
+from moldau.client.notices import not_hiding
 from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.serdes.contract import DeserializerGiven
@@ -166,7 +167,8 @@ class Consumer(ConsumerCalls):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._client.fail()
-        self.close()
+        with not_hiding(kind):
+            self.close()
 
     def close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commits, if that is to be done by itself, tells the listener, leaves the group, and
