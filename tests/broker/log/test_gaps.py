@@ -15,6 +15,7 @@ from moldau.broker.log.producer_state import Origin
 from moldau.broker.log.recovery import Opening
 from moldau.protocol.schemas.control_records import EndTxnMarker
 from moldau.records import ControlType, Producer, encode_batch, encode_control_batch
+from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.cleaning import Writer, clean, open_log, pairs_of
 from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
 
@@ -318,3 +319,76 @@ def test_a_log_that_is_truncated_in_a_gap_ends_there(*, is_clean: bool) -> None:
     assert base + RECORDS <= log.log_end_offset <= following - 2
     append(log)
     assert contents(log)[-1][0] <= following - 2
+
+
+# The mark, over a log's life.
+
+
+def lost_tail(machine: Machine, log: PartitionLog, number: int) -> None:
+    """A loss of power takes the end of that segment, and nothing of those behind it."""
+    base = bases(log)[number]
+    log.close()
+    machine.kill()
+    machine.recovery_point = 0
+    shorten(machine, base)
+
+
+def test_a_log_that_is_compacted_from_now_on_has_no_gap_for_a_reason() -> None:
+    machine = Machine()
+    log = machine.open()
+    append(log, 20)
+    assert mark_of(machine) is None
+    log.configure(COMPACTED)
+    assert mark_of(machine) == 0
+    machine.config = COMPACTED
+    append(log, 20)
+    lost_tail(machine, log, 1)
+    assert len(machine.open().segments) == 2
+
+
+@pytest.mark.parametrize("fully", [False, True])
+def test_the_mark_is_never_beyond_the_end(*, fully: bool) -> None:
+    machine = Machine(config=COMPACTED)
+    cleaned_by_kafka(machine)
+    log = machine.open()
+    end = log.log_end_offset
+    assert mark_of(machine) == end
+    if fully:
+        log.truncate_fully_and_start_at(9)
+    else:
+        log.truncate_to(end - 30)
+    marked = log.log_end_offset
+    assert mark_of(machine) == marked < end
+    append(log, 40)
+    following = bases(log)[-2]
+    lost_tail(machine, log, len(bases(log)) - 3)
+    log = machine.open()
+    assert log.log_end_offset < following
+    assert mark_of(machine) == marked
+
+
+def test_a_crash_in_a_recovery_makes_no_gap_of_damage() -> None:
+    """Whole segments behind the damage are set aside before that is cut off."""
+    calls, is_over = 0, False
+    while not is_over:
+        machine = Machine(config=COMPACTED)
+        log = machine.open()
+        append(log, 30)
+        starts = bases(log)
+        log.close()
+        machine.kill()
+        opened_by_kafka(machine)
+        path = f"{DIRECTORY}/{starts[1]:020d}.log"
+        data = bytearray(machine.disk.contents(path))
+        data[-1] ^= 1
+        machine.disk.put(path, bytes(data))
+        machine.disk.calls_left = calls = calls + 1
+        try:
+            machine.open()
+            is_over = True
+        except NodeKilled:
+            pass
+        machine.kill()
+        found = contents(machine.open())
+        assert [base for base, _ in found] == list(range(0, RECORDS * len(found), RECORDS))
+    assert calls > 20

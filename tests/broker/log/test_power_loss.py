@@ -319,7 +319,6 @@ def test_what_was_flushed_survives_and_nothing_damaged_is_served(first: int) -> 
     [
         10728,  # an index that was cut to nothing got its entries back
         32580,  # an epoch that recovery had cut off came back inside a gap
-        53894,  # a segment that a killed truncation had removed came back behind another life
     ],
 )
 def test_stories_that_went_wrong_once(seed: int) -> None:

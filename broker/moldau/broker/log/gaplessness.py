@@ -15,7 +15,9 @@ tail.
 Invariants: no mark, no proof; no gap behind the mark is there for a reason. It ends in `.deleted`
 because Kafka removes such files when it opens a log, whatever they are: what it writes and cleans
 from then on is not vouched for. The name says all; it is durable, as the names of the log are,
-before a second segment is made. A mark that gets lost costs no record.
+before a second segment is made, and what lies before it is durable. It is never beyond the end of
+the log: who cuts the log lowers it. A mark that gets lost costs no record. A log that was never
+compacted has none, and no gap; when its topic is altered, its mark is at its start.
 """
 
 from __future__ import annotations
@@ -32,9 +34,23 @@ _NAME: Final = re.compile(r"gapless-from-(\d{20})" + re.escape(DELETED))
 
 def gapless_from(names: Iterable[str]) -> int | None:
     """What the mark among the names of a log's directory says; None if there is none."""
-    return next((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), None)
+    return min((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), default=None)
 
 
 def mark_gapless(files: Files, directory: str, offset: int) -> None:
     """Make the mark; durable with a sync of the names."""
-    files.open(f"{directory}/gapless-from-{offset:020d}{DELETED}", "write").close()
+    files.open(_path(directory, offset), "write").close()
+
+
+def lower_mark(files: Files, directory: str, end: int) -> None:
+    """The log ends there now: what comes behind is ours, where the mark is beyond it. Durable on
+    return."""
+    marked = gapless_from(files.list(directory))
+    if marked is not None and marked > end:
+        mark_gapless(files, directory, end)
+        files.sync_dir(directory)
+        files.remove(_path(directory, marked))
+
+
+def _path(directory: str, offset: int) -> str:
+    return f"{directory}/gapless-from-{offset:020d}{DELETED}"

@@ -27,6 +27,7 @@ from moldau.broker.log.appended import Appended as Appended
 from moldau.broker.log.appended import Owner as Owner
 from moldau.broker.log.checkpoint import write_pairs
 from moldau.broker.log.flush import Durability, FlushJob
+from moldau.broker.log.gaplessness import gapless_from, lower_mark, mark_gapless
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.offset_lookup import OffsetAt, find_offset
@@ -448,6 +449,7 @@ class PartitionLog(LogTail):
         self.high_watermark = min(self.high_watermark, end)
         try:
             self.leader_epochs.truncate_from_end(end)
+            lower_mark(self.files, self.directory, end)
             self._save_epochs()
             self.snapshots.truncate(self.log_start_offset, end)
             self.snapshots.load_latest(self.producers, self.log_start_offset, 0)
@@ -595,10 +597,23 @@ class PartitionLog(LogTail):
 
     def configure(self, config: LogConfig) -> None:
         """Other settings from the next append on."""
+        if config.is_compacted and not self.config.is_compacted:
+            self._mark_gapless()
         self._learn(config)
         self.producers.expiration_ms = config.producer_expiration_ms
         for segment in self.segments:
             segment.configure(config)
+
+    def _mark_gapless(self) -> None:
+        """It was never compacted, or has its mark: so it has no gap, and is to have none but what
+        compaction makes from now on."""
+        if self.failure is not None or gapless_from(self.files.list(self.directory)) is not None:
+            return
+        try:
+            mark_gapless(self.files, self.directory, self.log_start_offset)
+            self.files.sync_dir(self.directory)
+        except OSError as error:
+            self._fail(error)
 
     def move(self, directory: str, *, sync: bool = True) -> None:
         """Rename its directory, as before it is deleted; durable on return with `sync`, else after

@@ -33,12 +33,12 @@ files go with the partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_pairs
-from moldau.broker.log.gaplessness import gapless_from, mark_gapless
+from moldau.broker.log.gaplessness import gapless_from, lower_mark, mark_gapless
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
@@ -131,9 +131,6 @@ class _Opener:
         self._trust(segments)
         self._load_producers(segments, start)
         segments = self._recover(segments, epochs)
-        if bases and not self._opening.is_clean:
-            # What the life before removed could come back, behind what is appended in this one.
-            self._files.sync_dir(self._directory)
         active = segments[-1]
         if active.next_offset < start:
             self._notes.append(f"log ends at {active.next_offset}, before its start {start}")
@@ -148,7 +145,7 @@ class _Opener:
         snapshots = self._snapshots
         snapshots.truncate(-1, active.next_offset)
         snapshots.remove_strays([each.base_offset for each in segments], self._listed)
-        self._mark(active.next_offset)
+        self._mark(segments)
         unsure = [each.base_offset for each in segments if not each.are_indexes_durable]
         return Found(
             segments,
@@ -161,9 +158,15 @@ class _Opener:
             self._notes,
         )
 
-    def _mark(self, end: int) -> None:
-        """What gaps there are now were accepted: say so, if nobody has."""
-        if self._may_be_compacted and self._gapless_from is None:
+    def _mark(self, segments: Sequence[Segment]) -> None:
+        """What gaps there are now were accepted: say so, if nobody has, of what is durable. And
+        that what follows is ours, where the log was cut before the mark."""
+        end = segments[-1].next_offset
+        if self._gapless_from is not None:
+            lower_mark(self._files, self._directory, end)
+        elif self._may_be_compacted:
+            for segment in segments[self._trusted :]:
+                segment.source.file.sync()
             mark_gapless(self._files, self._directory, end)
             if self._opening.is_clean:  # no flush would sync the names of such a log
                 self._files.sync_dir(self._directory)
@@ -243,6 +246,10 @@ class _Opener:
             epoch = walk.epoch
             kept.append(segment)
             if not is_whole:
+                # Those behind go first: a crash in between must not leave a gap.
+                self._drop(segments[len(kept) :])
+                segments = segments[: len(kept)]
+                segment.cut(walk.position)
                 end = segment.next_offset
                 self._notes.append(f"{segment.log_path} cut at offset {end}: {walk.reason}")
                 break
@@ -291,7 +298,7 @@ class _Opener:
         """Set segments aside that nothing may follow; durably."""
         if not segments:
             return
-        for segment in segments:
+        for segment in reversed(segments):
             segment.rename(names.LOST)
             segment.forget()
         self._files.sync_dir(self._directory)
@@ -300,7 +307,7 @@ class _Opener:
 
 
 class _Walk:
-    """Goes through a segment that may be damaged, and cuts it where it is."""
+    """Goes through a segment that may be damaged, and says where it is."""
 
     def __init__(
         self,
@@ -313,24 +320,22 @@ class _Walk:
         self._producers = producers
         self._epochs = epochs
         self.epoch = epoch
+        self.position = 0
+        """Up to here it is whole."""
         self.reason = ""
 
     def run(self) -> bool:
         """Whether the segment is whole."""
         segment = self._segment
         segment.begin_recovery()
-        position = 0
         try:
             for batch in segment.batches():
                 self._check(batch)
                 self._take(batch)
-                position = batch.end
+                self.position = batch.end
         except CorruptRecord as error:
             self.reason = str(error)
-        if position == segment.size_bytes:
-            return True
-        segment.cut(position)
-        return False
+        return self.position == segment.size_bytes
 
     def _check(self, batch: Batch) -> None:
         header = batch.header
