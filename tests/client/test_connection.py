@@ -173,7 +173,21 @@ def test_what_became_of_each_address_is_told() -> None:
     assert error.context["why"] == (
         "b1: the broker did not answer while the connection was set up; b2: ('10.0.0.2', 1) refused"
     )
-    assert 1.5 <= seconds < 1.6
+    assert 3.0 <= seconds < 3.1
+
+
+def test_an_address_that_is_slow_has_all_the_time_that_there_is() -> None:
+    """The others are tried beside it; what comes too late is closed."""
+
+    async def main(runtime: Runtime) -> None:
+        world.cluster.delay_s = 2.0
+        connection, seconds = await behind_the_name(runtime, ["b1", "b2", "b1"])
+        assert 2.0 <= seconds < 2.1
+        assert not connection.is_closed
+        connection.close()
+
+    with ClientWorld() as world:
+        world.run_client(main)
 
 
 def test_many_silent_addresses_take_no_longer_than_one() -> None:

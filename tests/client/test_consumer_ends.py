@@ -154,7 +154,7 @@ def test_what_a_listener_raises_after_the_close_is_logged(
         await reader.aclose(1.0)
         assert "Refused" not in caplog.text
         await asyncio.sleep(15.0)
-        assert "went on after the close has failed: Refused()" in caplog.text
+        assert "has failed beside the close: Refused()" in caplog.text
 
     run(main)
 
@@ -280,7 +280,7 @@ def test_what_a_listener_raises_when_nobody_waits_any_more_is_logged(
         await reader.aclose(1.0)
         leaving.cancel()
         await asyncio.sleep(15.0)
-        assert "went on after the close has failed: Refused()" in caplog.text
+        assert "has failed beside the close: Refused()" in caplog.text
 
     run(main)
 
@@ -297,5 +297,97 @@ def test_who_unsubscribes_beside_a_subscription_to_a_pattern_has_unsubscribed(
             await choosing
             with pytest.raises(RuntimeError, match="nothing is chosen"):
                 await reader.poll(1.0)
+
+    run(main)
+
+
+class Cancels(RebalanceListener):
+    """Ends a task of its own, and hears of that what everybody hears."""
+
+    async def on_partitions_revoked(self, partitions: Any) -> None:
+        worker = asyncio.create_task(asyncio.Event().wait())
+        await asyncio.sleep(0)
+        worker.cancel()
+        await worker
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_listener_that_raises_cancelled_error_cancels_nobody(kind: str) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async def block(*, fails: bool) -> None:
+            async with member(runtime, kind) as reader:
+                await reader.subscribe("t", listener=Cancels())
+                await read_all(reader, 10)
+                fill(world.cluster.topics["t"][0], 10)
+                if fails:
+                    raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await block(fails=True)
+        with pytest.raises(RuntimeError, match="listener raised CancelledError"):
+            await block(fails=False)
+
+    run(main)
+
+
+class AtOnce(RebalanceListener):
+    """Raises, and does not wait before."""
+
+    def on_partitions_revoked(self, partitions: Any) -> None:
+        raise Refused
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_waits_for_a_commit_that_the_close_gives_up_hears_what_the_listener_raises(
+    kind: str,
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, kind)
+        await reader.start()
+        await reader.subscribe("t", listener=AtOnce())
+        await read_all(reader, 10)
+        world.cluster.silence.add(OffsetCommitRequest)
+        leaving = asyncio.create_task(reader.unsubscribe())
+        await asyncio.sleep(0.5)
+        await reader.aclose(1.0)
+        with pytest.raises(Refused):
+            await leaving
+
+    run(main)
+
+
+class Grows(RebalanceListener):
+    """Takes long when more comes than it had."""
+
+    def __init__(self) -> None:
+        self.is_told = asyncio.Event()
+
+    async def on_partitions_assigned(self, partitions: Any) -> None:
+        if any(each.topic == "u" for each in partitions):
+            self.is_told.set()
+            await asyncio.sleep(3.0)
+
+
+@pytest.mark.parametrize("kind", ["cooperative", "consumer"])
+@pytest.mark.parametrize("options", [{}, {"group_instance_id": "i"}], ids=["dynamic", "static"])
+def test_who_unsubscribes_and_closes_while_more_comes_has_committed(
+    kind: str, options: dict[str, str]
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        world.cluster.add_topic("u", [1])
+        reader = member(runtime, kind, **options)
+        await reader.start()
+        listener = Grows()
+        await reader.subscribe("t", listener=listener)
+        await read_all(reader, 10)
+        await reader.subscribe(["t", "u"], listener=listener)
+        polling = asyncio.create_task(reader.poll(60.0))
+        await listener.is_told.wait()
+        polling.cancel()
+        leaving = asyncio.create_task(reader.unsubscribe())
+        await asyncio.sleep(0)
+        await reader.aclose()
+        await leaving
+        assert world.cluster.groups.offsets["g"][("t", 0)] == 10
 
     run(main)

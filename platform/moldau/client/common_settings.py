@@ -68,8 +68,8 @@ _REBOOTSTRAP: Final = (
 _SECURITY: Final = "security.protocol is PLAINTEXT"
 WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "client.dns.lookup": (
-        "all addresses behind a name are tried, one after the other, in a share of "
-        "socket.connection.setup.timeout.ms each"
+        "all addresses behind a name are tried, one after the other, within "
+        "socket.connection.setup.timeout.ms"
     ),
     "connections.max.idle.ms": "a connection stays until the broker ends it",
     "enable.metrics.push": "metrics are not sent to brokers; `metrics()` has them",

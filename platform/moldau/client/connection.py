@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -119,30 +119,26 @@ class Connection(asyncio.BufferedProtocol):
         buffer: memoryview | None = None,
     ) -> Connection:
         """A connection that knows the broker's versions. The addresses behind a name are tried one
-        after the other, and share the time that a setup may take: one that swallows all that is
-        sent to it must not keep the others from being tried, nor the other brokers.
+        after the other: each has a share of the time that a setup may take to itself, and then goes
+        on beside the next, as one that swallows all that is sent to it must not keep the others
+        from being tried, nor the other brokers.
 
         KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the address when
         it cannot be had.
         """
         if address.fault is not None:
             raise _cannot_connect(address, address.fault)
-        clock = runtime.clock
-        until = clock.monotonic() + options.setup_timeout_s
-        failures: dict[str, KafkaError] = {}
         hosts = await _hosts_behind(runtime, address, options)
-        for tried, host in enumerate(hosts):
+
+        async def reach(host: str) -> Connection:
             connection = cls(runtime, address, options, buffer)
-            share_s = max(0.0, until - clock.monotonic()) / (len(hosts) - tried)
-            try:
-                await connection._set_up(runtime, host, share_s)
-            except KafkaError as error:
-                if not error.retriable:
-                    raise
-                failures[host] = error
-            else:
-                return connection
-        raise _out_of_reach(address, failures)
+            await connection._set_up(runtime, host, until - runtime.clock.monotonic())
+            return connection
+
+        until = runtime.clock.monotonic() + options.setup_timeout_s
+        if len(hosts) == 1:
+            return await reach(hosts[0])
+        return await _first_of(runtime, address, hosts, reach, until)
 
     async def _set_up(self, runtime: Runtime, host: str, timeout_s: float) -> None:
         address = self.address
@@ -489,6 +485,53 @@ async def _hosts_behind(
     except OSError as error:
         raise _cannot_connect(address, error.strerror or str(error)) from error
     return [host for host, _ in found]
+
+
+async def _first_of(
+    runtime: Runtime,
+    address: Address,
+    hosts: Sequence[str],
+    reach: Callable[[str], Coroutine[Any, Any, Connection]],
+    until: float,
+) -> Connection:
+    """The first that is there. The next is begun when one fails, or has had its share."""
+    begun: dict[asyncio.Task[Connection], str] = {}
+    failures: dict[str, KafkaError] = {}
+    left = deque(hosts)
+    try:
+        while left or begun:
+            share_s = None
+            if left:
+                share_s = max(0.0, until - runtime.clock.monotonic()) / len(left)
+                host = left.popleft()
+                begun[runtime.spawn(reach(host), name=f"connect {host}", reported=False)] = host
+            await asyncio.wait(
+                begun, timeout=share_s if left else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in [each for each in begun if each.done()]:
+                try:
+                    connection = task.result()
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    failures[begun.pop(task)] = error
+                else:
+                    del begun[task]
+                    return connection
+    finally:
+        await _give_up(begun)
+    raise _out_of_reach(address, {host: failures[host] for host in hosts})
+
+
+async def _give_up(begun: Collection[asyncio.Task[Connection]]) -> None:
+    """Of those another one was there first."""
+    for task in begun:
+        task.cancel()
+    if begun:
+        await asyncio.wait(begun)
+    for task in begun:
+        if not task.cancelled() and task.exception() is None:
+            task.result().close()
 
 
 def _out_of_reach(address: Address, failures: dict[str, KafkaError]) -> KafkaError:

@@ -285,7 +285,7 @@ class Consumer(ConsumerPositions):
         failure = None
         if self._group is not None and self._group.has_member:
             failure = await self._group.unsubscribe(lambda: not self._interest)
-        if not self._interest:  # and nobody has chosen anew meanwhile
+        if not (self._interest or self._is_closing):  # and nobody has chosen anew meanwhile
             self._read([])
         if failure is not None:
             raise failure

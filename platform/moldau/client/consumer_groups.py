@@ -24,11 +24,11 @@ from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.coordinator import Coordinator
-from moldau.client.group.listener import RebalanceListener, tell
+from moldau.client.group.listener import RebalanceListener
 from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Terms, Wanted
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
-from moldau.client.group.session import GroupSession
+from moldau.client.group.session import GroupSession, tell_guarded
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
 from moldau.client.notices import tell as tell_notices
@@ -554,7 +554,7 @@ class ConsumerGroup:
         owned = self._member.owned
         if owned:
             kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
-            await tell(self._session.listener, Change(kind, owned, ()))
+            await tell_guarded(self._session.listener, Change(kind, owned, ()))
             await self._all_committed_by(until)  # what the listener has begun
 
     async def _all_committed_by(self, until: float) -> None:

@@ -263,13 +263,7 @@ class GroupSession:
 
     async def _tell(self, change: Change) -> None:
         _INSIDE.set(change)
-        try:
-            await tell(self.listener, change)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise RuntimeError("the rebalance listener raised CancelledError") from error
+        await tell_guarded(self.listener, change)
 
     def _settle(self, change: Change) -> None:
         """Ends it, once."""
@@ -467,7 +461,13 @@ class GroupSession:
             failure = await self._end_change(until)
             self.member.hold()
             self._live_on()
-            await say_goodbye()
+            has_said_it = False
+            try:
+                await say_goodbye()
+                has_said_it = True
+            finally:
+                if not has_said_it:
+                    self._tell_failed(failure)  # what is raised now hides it
         finally:
             self.member.leave(is_closing=True)
             if self._asking is not None and isinstance(self._asking.request, _PARKED):
@@ -489,9 +489,8 @@ class GroupSession:
         finally:
             if self._unsettled is not None:
                 self._settle(self._unsettled)
-            self._changing = None
-            if not self._waiting:  # else who waits for its commit goes on with it
-                self._begun = None
+            if not self._waiting:  # else who waits for it goes on with it, and hears what it raises
+                self._begun = self._changing = None
 
     async def _heard_by(self, task: asyncio.Task[None], timeout_s: float) -> BaseException | None:
         """What a listener has raised by then, if nobody else hears it. What it raises later is
@@ -516,9 +515,13 @@ class GroupSession:
         return await self._runs_by(math.inf) if self._is_running else None
 
     def _tell_late(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self._waiting:
-            reason = f"a rebalance listener that went on after the close has failed: {error!r}"
+        if not (self._waiting or task.cancelled()):
+            self._tell_failed(task.exception())
+
+    def _tell_failed(self, error: BaseException | None) -> None:
+        """What nobody hears otherwise."""
+        if error is not None:
+            reason = f"a rebalance listener has failed beside the close: {error!r}"
             tell_notices([MoldauError(reason, group=self.member.terms.group_id)])
 
     async def _end(self, timeout_s: float) -> None:
@@ -539,3 +542,15 @@ def _maybe_later(error: KafkaError) -> KafkaError:
     if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.reason, **error.context)
     return error
+
+
+async def tell_guarded(listener: RebalanceListener, change: Change) -> None:
+    """A CancelledError that a listener raises while nobody cancels who tells it, as who awaits a
+    task that he has cancelled does, is an error like any other."""
+    try:
+        await tell(listener, change)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("the rebalance listener raised CancelledError") from error
