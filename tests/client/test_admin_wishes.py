@@ -20,10 +20,10 @@ from moldau.client import (
     ResourceType,
     TopicPartition,
 )
-from moldau.client.acl_operations import operations_in
 from moldau.client.admin_configs import ConfigEntry
 from moldau.client.offsets import LATEST
 from moldau.ids import ZERO_UUID
+from moldau.protocol.acl_operations import operations_in
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages.delete_topics import (
     DeletableTopicResult,

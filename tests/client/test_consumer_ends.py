@@ -143,15 +143,20 @@ def test_what_a_listener_raises_at_the_end_is_heard_once(kind: str, polls: bool)
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("waits", [False, True])
 def test_what_a_listener_raises_after_the_close_is_logged(
-    kind: str, caplog: pytest.LogCaptureFixture
+    kind: str, waits: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """When nobody waits for it, or not any more."""
+
     async def main(runtime: Runtime, world: ClientWorld) -> None:
         reader = member(runtime, kind)
         await reader.start()
         leaving = await begins_to_unsubscribe(reader, Slow(10.0, raises=True))
-        leaving.cancel()
+        if not waits:
+            leaving.cancel()
         await reader.aclose(1.0)
+        leaving.cancel()
         assert "Refused" not in caplog.text
         await asyncio.sleep(15.0)
         assert "has failed beside the close: Refused()" in caplog.text
@@ -265,22 +270,6 @@ def test_who_unsubscribes_beside_a_close_that_is_cut_off_is_told_all_the_same(ki
                 await reader.aclose()
         await leaving
         assert listener.heard == ["assigned", "revoked"]
-
-    run(main)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_listener_raises_when_nobody_waits_any_more_is_logged(
-    kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main(runtime: Runtime, world: ClientWorld) -> None:
-        reader = member(runtime, kind)
-        await reader.start()
-        leaving = await begins_to_unsubscribe(reader, Slow(10.0, raises=True))
-        await reader.aclose(1.0)
-        leaving.cancel()
-        await asyncio.sleep(15.0)
-        assert "has failed beside the close: Refused()" in caplog.text
 
     run(main)
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moldau.client.acl_operations import AclOperation
     from moldau.client.admin import Admin
     from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
     from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
@@ -53,10 +52,11 @@ if TYPE_CHECKING:
     from moldau.client.settings_file import load_settings
     from moldau.client.world import ClientClosed, ClientNotStarted
     from moldau.errors.codes import ErrorCode, KafkaError
+    from moldau.protocol.acl_operations import AclOperation
 
 # By name the module here that has it; with a dot before it one beside this package.
 _HOMES = {
-    "AclOperation": "acl_operations",
+    "AclOperation": ".protocol.acl_operations",
     "Admin": "admin",
     "AdminOptions": "options.admin",
     "Broker": "metadata",

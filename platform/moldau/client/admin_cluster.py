@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from moldau.client.absence import final
-from moldau.client.acl_operations import AclOperation, operations_in
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
@@ -23,6 +22,7 @@ from moldau.client.arguments import (
 from moldau.client.cluster import ANY_BROKER
 from moldau.client.metadata import Broker, Metadata, TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
+from moldau.protocol.acl_operations import AclOperation, operations_in
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,

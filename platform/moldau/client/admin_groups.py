@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from moldau.client.absence import maybe_final
-from moldau.client.acl_operations import operations_in
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
     flag,
@@ -45,6 +44,7 @@ from moldau.client.group.offset_requests import (
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
+from moldau.protocol.acl_operations import operations_in
 from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -500,14 +500,12 @@ async def _first_of(
     left = deque(hosts)
     try:
         while left or begun:
-            share_s = None
             if left:
-                share_s = max(0.0, until - runtime.clock.monotonic()) / len(left)
                 host = left.popleft()
                 begun[runtime.spawn(reach(host), name=f"connect {host}", reported=False)] = host
-            await asyncio.wait(
-                begun, timeout=share_s if left else None, return_when=asyncio.FIRST_COMPLETED
-            )
+            left_s = max(0.0, until - runtime.clock.monotonic())
+            share_s = left_s / (len(left) + 1) if left else None
+            await asyncio.wait(begun, timeout=share_s, return_when=asyncio.FIRST_COMPLETED)
             for task in [each for each in begun if each.done()]:
                 try:
                     connection = task.result()

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from moldau.client.acl_operations import AclOperation, operations_in
 from moldau.client.addresses import Address
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.acl_operations import AclOperation, operations_in
 from moldau.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,

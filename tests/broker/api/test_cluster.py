@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, NOT_ASKED
+from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER
 from moldau.errors.codes import ErrorCode
+from moldau.protocol.acl_operations import NOT_ASKED
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED
+from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
+from moldau.protocol.acl_operations import NOT_ASKED
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.metadata import (

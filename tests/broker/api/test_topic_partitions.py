@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.authorized_operations import ALL_OF_TOPIC, NOT_ASKED
+from moldau.broker.api.authorized_operations import ALL_OF_TOPIC
+from moldau.protocol.acl_operations import NOT_ASKED
 from moldau.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

@@ -13,6 +13,7 @@ from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.offset_lookup import EARLIEST
 from moldau.broker.log.producer_state import Origin
 from moldau.broker.log.recovery import Opening
+from moldau.errors.codes import KafkaError
 from moldau.protocol.schemas.control_records import EndTxnMarker
 from moldau.records import ControlType, Producer, encode_batch, encode_control_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
@@ -344,6 +345,18 @@ def test_a_log_that_is_compacted_from_now_on_has_no_gap_for_a_reason() -> None:
     append(log, 20)
     lost_tail(machine, log, 1)
     assert len(machine.open().segments) == 2
+
+
+def test_a_disk_that_refuses_the_mark_takes_the_log_out_of_service() -> None:
+    """And who tells many logs of their settings goes on."""
+    machine = Machine()
+    log = machine.open()
+    append(log)
+    machine.disk.faults.sync_error = 1.0
+    log.configure(COMPACTED)
+    assert log.failure is not None
+    with pytest.raises(KafkaError):
+        append(log)
 
 
 @pytest.mark.parametrize("fully", [False, True])

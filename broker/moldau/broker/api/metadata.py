@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED
+from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
 from moldau.broker.api.forwarding import submit
 from moldau.broker.api.internal_topics import creatable, is_internal
 from moldau.broker.api.listener_view import NOBODY, ListenerView
@@ -22,6 +22,7 @@ from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.settings import creation, network
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.protocol.acl_operations import NOT_ASKED
 from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.messages.metadata import (
     MetadataRequest,

@@ -264,7 +264,7 @@ def _combined(before: str, value: str, operation: int) -> str:
 def _parts(value: str) -> list[str]:
     """As Java splits: what is empty at the end does not count, unless there is nothing else to
     split; elsewhere an empty item is one, and for the list's own rules to judge."""
-    text = value if "," not in value else value.rstrip(",")
+    text = value.rstrip(",")
     return [item.strip() for item in text.split(",")] if text or not value else []
 
 

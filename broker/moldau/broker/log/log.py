@@ -19,6 +19,7 @@ log afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from moldau.broker.log import names, retention
@@ -606,14 +607,16 @@ class PartitionLog(LogTail):
 
     def _mark_gapless(self) -> None:
         """It was never compacted, or has its mark: so it has no gap, and is to have none but what
-        compaction makes from now on."""
+        compaction makes from now on. A disk that refuses it takes the log out of service, as ever;
+        who tells of settings goes on with the other logs."""
         if self.failure is not None or gapless_from(self.files.list(self.directory)) is not None:
             return
         try:
             mark_gapless(self.files, self.directory, self.log_start_offset)
             self.files.sync_dir(self.directory)
         except OSError as error:
-            self._fail(error)
+            with suppress(KafkaError):
+                self._fail(error)
 
     def move(self, directory: str, *, sync: bool = True) -> None:
         """Rename its directory, as before it is deleted; durable on return with `sync`, else after

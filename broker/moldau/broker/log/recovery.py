@@ -162,9 +162,9 @@ class _Opener:
         """What gaps there are now were accepted: say so, if nobody has, of what is durable. And
         that what follows is ours, where the log was cut before the mark."""
         end = segments[-1].next_offset
-        if self._gapless_from is not None:
+        if self._gapless_from is not None and self._gapless_from > end:
             lower_mark(self._files, self._directory, end)
-        elif self._may_be_compacted:
+        elif self._gapless_from is None and self._may_be_compacted:
             for segment in segments[self._trusted :]:
                 segment.source.file.sync()
             mark_gapless(self._files, self._directory, end)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from moldau.client.acl_operations import AclOperation
 from moldau.client.group.subscription_bytes import (
     PROTOCOL_TYPE,
     decode_assignment,
@@ -13,6 +12,7 @@ from moldau.client.group.subscription_bytes import (
 )
 from moldau.client.metadata import TopicPartition
 from moldau.errors import BadData
+from moldau.protocol.acl_operations import AclOperation
 from moldau.protocol.messages import consumer_group_describe as consumer
 from moldau.protocol.messages import describe_groups as classic
 

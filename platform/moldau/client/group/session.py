@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
 
@@ -461,13 +461,10 @@ class GroupSession:
             failure = await self._end_change(until)
             self.member.hold()
             self._live_on()
-            has_said_it = False
-            try:
+            with ExitStack() as unless_said:
+                unless_said.callback(self._tell_failed, failure)  # what is raised now hides it
                 await say_goodbye()
-                has_said_it = True
-            finally:
-                if not has_said_it:
-                    self._tell_failed(failure)  # what is raised now hides it
+                unless_said.pop_all()
         finally:
             self.member.leave(is_closing=True)
             if self._asking is not None and isinstance(self._asking.request, _PARKED):

@@ -1,15 +1,18 @@
-"""What a client may be allowed to do with a topic, a group or the cluster (KIP-430). No IO."""
+"""What a client may do with a topic, a group or the cluster (KIP-430): a bit for each operation, at
+the place of its number. No IO."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
-_NOT_TOLD: Final = -(2**31)
+NOT_ASKED: Final = -(2**31)
+"""To who did not ask."""
 
 
 class AclOperation(IntEnum):
-    """An operation, by Kafka's number; `UNKNOWN` stands for one that is newer than this client."""
+    """An operation, by Kafka's number; `UNKNOWN` stands for one that is newer than this."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,9 +36,13 @@ class AclOperation(IntEnum):
         return cls.UNKNOWN
 
 
+def bits_of(operations: Iterable[AclOperation]) -> int:
+    """As an answer has them."""
+    return sum(1 << each for each in operations)
+
+
 def operations_in(bits: int) -> frozenset[AclOperation] | None:
-    """The operations that an answer has a bit for, each at the place of its number; None where the
-    broker does not tell."""
-    if bits == _NOT_TOLD:
+    """Those that an answer has a bit for; None where the broker does not tell."""
+    if bits == NOT_ASKED:
         return None
     return frozenset(AclOperation(place) for place in range(32) if bits >> place & 1)
