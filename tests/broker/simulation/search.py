@@ -41,6 +41,8 @@ class Hunt:
     """Enough of them; several times what it took."""
     promises: Collection[str]
     """One of these must break."""
+    run: Callable[[int], object] | None = None
+    """Where the bug is too rare: the scenario with more of what it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Hunted:
 
 def hunt_down(run: Callable[[int], object], mutant: Mutant, hunt: Hunt) -> Hunted:
     """Plant the bug, and run seeds until it is found or a run crashes."""
+    run = hunt.run or run
     hunted = Hunted()
     for seed in hunt.seeds:
         hunted.seeds += 1

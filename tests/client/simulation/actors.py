@@ -77,6 +77,8 @@ class Reader:
         self.what = what
         self.is_spare = False
         """It has the name of another one, and leaves when all heals."""
+        self.changes_share = 0.01
+        """After so many polls it gives all up and subscribes again."""
 
     async def run(self, runtime: Runtime) -> None:
         while not self._is_over():
@@ -127,7 +129,7 @@ class Reader:
                 continue
             if random.random() < 0.01:
                 return
-            if self.what is not None and random.random() < 0.01:
+            if self.what is not None and random.random() < self.changes_share:
                 await reader.unsubscribe()
                 await self._subscribe(reader, reading)
 

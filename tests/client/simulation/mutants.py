@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -42,6 +43,7 @@ from moldau.protocol.messages.join_group import JoinGroupResponse
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.simulation.producer_mutants import PRODUCER_MUTANTS
 from tests.client.simulation.promises import Promise
+from tests.client.simulation.scenario import Bias, run_clients
 
 Mutation = AbstractContextManager[object]
 
@@ -240,10 +242,19 @@ def never_ends_a_session() -> Mutation:
     return patch.object(departure, "_counts", lambda what, member: False)
 
 
+run_static_members = partial(
+    run_clients, bias=Bias(groups=("eager", "cooperative"), static_share=1.0)
+)
+run_restless_members = partial(
+    run_clients, bias=Bias(groups=("consumer", "mixed"), changes_share=0.1)
+)
+
 MUTANTS: dict[Mutant, Hunt] = {
     begins_at_the_beginning: Hunt(range(160), {Promise.NOTHING_REPEATED}),
     commits_what_was_fetched: Hunt(range(160), {Promise.ONLY_WORKED_ON}),
-    believes_old_answers: Hunt(range(160), {Promise.NOTHING_LEFT_OUT, Promise.NO_GAP}),
+    believes_old_answers: Hunt(
+        range(320), {Promise.NOTHING_LEFT_OUT, Promise.NO_GAP}, run_restless_members
+    ),
     commits_old_offsets_to_new_topics: Hunt(
         range(160), {Promise.COMMITTED_OF_TOPIC, Promise.ALL_WORKED_ON}
     ),
@@ -251,7 +262,9 @@ MUTANTS: dict[Mutant, Hunt] = {
     keeps_what_is_lost: Hunt(range(160), {Promise.HEARD_IN_ORDER, Promise.ONE_OWNER}),
     says_that_it_has_given_up: Hunt(range(160), {Promise.ONE_OWNER}),
     joins_before_it_has_given_up: Hunt(range(160), {Promise.ONE_OWNER}),
-    watches_no_topics_when_it_is_back: Hunt(range(200, 300), {Promise.ALL_COMMITTED}),
+    watches_no_topics_when_it_is_back: Hunt(
+        range(160), {Promise.ALL_COMMITTED}, run_static_members
+    ),
     reads_on_what_was_revoked: Hunt(range(160), {Promise.ONLY_ASSIGNED}),
     sends_again_as_something_new: Hunt(range(160), {Promise.STANDS_ONCE}),
     waits_for_what_nobody_ends: Hunt(range(160), {Promise.ALL_END}),

@@ -227,7 +227,7 @@ PRODUCER_MUTANTS: dict[Mutant, Hunt] = {
     counts_what_has_gone_out_whole: Hunt(range(160), {Promise.REFUSED_NOWHERE}),
     tells_ranges_from_the_first_of_the_batch: Hunt(range(160), {Promise.MANY_AS_ONE}),
     tells_a_batch_that_was_split_by_its_first_part: Hunt(range(160), {Promise.MANY_AS_ONE}),
-    answers_a_duplicate_with_the_time_now: Hunt(range(160), {Promise.TOLD_TIME}),
+    answers_a_duplicate_with_the_time_now: Hunt(range(320), {Promise.TOLD_TIME}),
     looks_at_the_clock_once_a_second: Hunt(range(160), {Promise.APPEND_TIME}),
 }
 """Each with what must find it, and seeds enough for that; several times what it took."""

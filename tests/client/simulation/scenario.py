@@ -13,6 +13,7 @@ machine keeps its power and its disk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -58,6 +59,21 @@ NETWORK: Final = {
 """A minute; half of them in each run."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """What there is more of than by even chances, for who looks where it is rare."""
+
+    groups: tuple[str, ...] = ("eager", "cooperative", "consumer", "mixed", "hand")
+    """Two of these."""
+    static_share: float = 0.3
+    """Of the groups: their members have a group.instance.id."""
+    changes_share: float = 0.01
+    """Of the polls: after them a member gives all up and subscribes again."""
+
+
+EVENLY: Final = Bias()
+
+
 def draw_settings(random: Random, *, is_durable: bool) -> dict[str, str]:
     """As for the broker alone, and what groups need: everything goes quickly."""
     settings = {
@@ -100,8 +116,9 @@ def draw_kinds(random: Random) -> dict[str, Kind]:
 class Run:
     """See the module. Satisfies the actors' `World`."""
 
-    def __init__(self, world: Simulation) -> None:
+    def __init__(self, world: Simulation, bias: Bias) -> None:
         self.world = world
+        self.bias = bias
         self.random = random = world.random("scenario")
         self.is_ending = self.is_over = False
         self.host, self.port = HOST, PORT
@@ -160,7 +177,7 @@ class Run:
         random = self.random
         for at in range(random.choice((1, 2))):
             self._add_writer(at)
-        for kind in random.sample(("eager", "cooperative", "consumer", "mixed", "hand"), 2):
+        for kind in random.sample(self.bias.groups, 2):
             self._add_group(kind)
         names = [name for name in self.truth.groups if name not in ("tool", "hand")]
         if random.random() < 0.5:
@@ -175,7 +192,7 @@ class Run:
 
     def _add_group(self, kind: str) -> None:
         random = self.random
-        is_static = kind != "hand" and random.random() < 0.3
+        is_static = kind != "hand" and random.random() < self.bias.static_share
         what: Any = random.choice(
             (
                 ["a"],
@@ -215,6 +232,7 @@ class Run:
             self._add_member(twin)
 
     def _add_member(self, reader: Reader) -> None:
+        reader.changes_share = self.bias.changes_share
         self.members.append(reader)
         self._add(reader.name, reader.run)
 
@@ -327,10 +345,10 @@ class Run:
         return Outcome(self.world.fingerprint, counts)
 
 
-def run_clients(seed: int) -> Outcome:
+def run_clients(seed: int, bias: Bias = EVENLY) -> Outcome:
     """Run one seed; SimulationFailed when a promise is broken."""
     with Simulation(seed, broker_scenario.draw_options(Random(seed))) as world:
-        run = Run(world)
+        run = Run(world, bias)
         with run.walls.watching(), run.watch.watching():
             drive(world, run)
         return run.outcome()
