@@ -33,8 +33,8 @@ _METADATA: Final = "__cluster_metadata-0"
 NOT_COMPARED: Final = {
     ".lock": "It is empty, and there to be locked.",
     ".kafka_cleanshutdown: the broker's epoch": "It is an offset in the metadata log.",
-    "gapless-from-*.deleted": "In logs that may be compacted, ours marks from which offset on it "
-    "has written itself. It is empty, and Kafka removes it when it opens the log.",
+    "gapless-from-*.deleted": "Ours marks from which offset on it has written a log itself. It is "
+    "empty, and Kafka removes it when it opens the log.",
     "quorum-state": "It has the epoch and the vote of an election, which are the quorum's own; "
     "kraft.version 0, which the peer has, and 1 write different fields.",
     f"{_METADATA}: the order of its records, offsets, times, indexes and snapshots": "Kafka adds a "
@@ -69,8 +69,9 @@ def read(files: Files, data: str, symbols: Symbols) -> dict[str, Any]:
 
 
 def names_in(files: Files, data: str, partition: str) -> list[str]:
-    """The files of one partition by name."""
-    return sorted(files.list(f"{data}/{partition}"))
+    """The files of one partition by name, without our own mark."""
+    listed = files.list(f"{data}/{partition}")
+    return sorted(name for name in listed if not name.startswith(_MARK))
 
 
 def _bytes(files: Files, path: str) -> bytes:

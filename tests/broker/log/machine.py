@@ -6,6 +6,7 @@ from random import Random
 
 from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.names import CLEANED, DELETED, SWAP, parse_segment_file
 from moldau.broker.log.recovery import Opening
 from moldau.records import Codec, Producer, encode_batch
 from moldau.runtime.files import Files
@@ -105,6 +106,15 @@ def batch(
     if producer is None:
         return encode_batch(rows, codec=codec)
     return encode_batch(rows, codec=codec, producer=producer)
+
+
+def out_of_use(machine: Machine, directory: str = DIRECTORY) -> list[str]:
+    """Files of segments that are not in use, or not yet."""
+    return [
+        name
+        for name in machine.files.list(directory)
+        if any(parse_segment_file(name, each) for each in (SWAP, CLEANED, DELETED))
+    ]
 
 
 def contents(log: PartitionLog) -> list[tuple[int, bytes]]:

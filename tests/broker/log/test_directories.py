@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -19,7 +20,7 @@ from moldau.records import Producer
 from moldau.runtime.files import Files
 from moldau.runtime.simulated.disk import SimulatedDisk
 from moldau.runtime.simulated.incarnation import Incarnation
-from tests.broker.log.machine import NOW, SMALL, batch, contents
+from tests.broker.log.machine import NOW, SMALL, Machine, batch, contents
 
 CLUSTER = "cluster"
 PATHS = ("/a", "/b")
@@ -161,6 +162,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     node = Node()
     opened = node.open()
     fill(node, opened, ORDERS)
+    node.disk.put(f"/a/orders-0/{0:020d}.log.lost", b"what recovery set aside")
     directory = opened.directories[0]
     directory.delete(ORDERS, UNIQUE, NOW)
     assert opened.log(ORDERS) is None
@@ -277,6 +279,38 @@ def test_a_damaged_checkpoint_means_looking_at_everything() -> None:
     assert found is not None
     assert found.log_end_offset == 36
     assert any("cut short" in note for note in again.directories[0].notes)
+
+
+def test_one_damaged_log_keeps_no_other_from_its_retention() -> None:
+    config = replace(SMALL, retention_ms=1000)
+    machine = Machine()
+
+    def opened() -> LogDirectory:
+        directory = LogDirectory.open(machine.files, "/d")
+        directory.load(lambda partition, topic_id: config, NOW)
+        return directory
+
+    directory = opened()
+    places = [TopicPartition(each, 0) for each in "abc"]
+    for place in places:
+        log = directory.create(place, None, config, NOW)
+        for _ in range(40):
+            log.append_as_leader(batch(3), 0, NOW)
+    first = directory.logs[places[1]].segments[0].base_offset
+    directory.close()
+    machine.kill()
+    path = f"/d/b-0/{first:020d}"
+    data = bytearray(machine.disk.contents(f"{path}.log"))
+    data[300:420] = bytes(120)
+    machine.disk.put(f"{path}.log", bytes(data))
+    machine.disk.drop(f"{path}.timeindex")  # so that somebody looks
+    directory = opened()
+    for log in directory.logs.values():
+        log.update_high_watermark(log.log_end_offset)
+    directory.delete_old_segments(NOW + 10**9)
+    assert directory.logs[places[0]].log_start_offset == directory.logs[places[0]].log_end_offset
+    assert directory.logs[places[2]].log_start_offset == directory.logs[places[2]].log_end_offset
+    assert directory.failure is None
 
 
 def test_housekeeping_reaches_every_log() -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.gaplessness import gapless_from
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.offset_lookup import EARLIEST
 from moldau.broker.log.producer_state import Origin
 from moldau.broker.log.recovery import Opening
-from moldau.errors.codes import KafkaError
 from moldau.protocol.schemas.control_records import EndTxnMarker
 from moldau.records import ControlType, Producer, encode_batch, encode_control_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
@@ -42,9 +43,11 @@ def opened_by_kafka(machine: Machine) -> None:
             machine.disk.drop(f"{DIRECTORY}/{name}")
 
 
-def shorten(machine: Machine, base: int, batches: int | None = None) -> None:
+def shorten(
+    machine: Machine, base: int, batches: int | None = None, directory: str = DIRECTORY
+) -> None:
     """Leave so many batches of a segment's, all but the last one if none is told."""
-    path = f"{DIRECTORY}/{base:020d}"
+    path = f"{directory}/{base:020d}"
     data = machine.disk.contents(f"{path}.log")
     size = 12 + int.from_bytes(data[8:12], "big")
     machine.disk.put(f"{path}.log", data[:-size] if batches is None else data[: batches * size])
@@ -112,6 +115,30 @@ def test_a_lost_tail_is_the_end_of_a_log_of_ours_and_the_rest_is_set_aside(
     append(log, 40)
     machine.kill()
     assert machine.open().log_end_offset == starts[2] - RECORDS + 120
+
+
+def test_what_is_set_aside_twice_under_one_name_is_all_there() -> None:
+    machine = Machine()
+    log = machine.open()
+    append(log, 40)
+    base, following = bases(log)[1:3]
+    lost = []
+    for timestamp in (NOW + 9, NOW):
+        machine.kill()
+        shorten(machine, base)
+        lost.append(machine.disk.contents(f"{DIRECTORY}/{following:020d}.log"))
+        log = machine.open()
+        assert log.log_end_offset == following - RECORDS
+        for _ in range(20):
+            log.append_as_leader(batch(RECORDS, timestamp=timestamp), 0, NOW)
+    first, second = (f"{following:020d}.log{ending}" for ending in (".lost", ".2.lost"))
+    assert [machine.disk.contents(f"{DIRECTORY}/{name}") for name in (first, second)] == lost
+    assert lost[0] != lost[1]
+    assert any(second in each for each in log.notes)
+    expected = contents(log)
+    machine.kill()
+    assert contents(machine.open()) == expected, "nobody takes them for segments"
+    assert {first, second} < set(machine.files.list(DIRECTORY))
 
 
 def test_what_we_append_to_a_log_of_kafkas_may_not_miss_a_tail() -> None:
@@ -334,29 +361,44 @@ def lost_tail(machine: Machine, log: PartitionLog, number: int) -> None:
     shorten(machine, base)
 
 
-def test_a_log_that_is_compacted_from_now_on_has_no_gap_for_a_reason() -> None:
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_log_that_is_compacted_from_now_on_has_no_gap_for_a_reason(*, is_down: bool) -> None:
+    """Also when its topic is altered while nobody serves it."""
     machine = Machine()
     log = machine.open()
-    append(log, 20)
-    assert mark_of(machine) is None
-    log.configure(COMPACTED)
+    append(log, 40)
     assert mark_of(machine) == 0
-    machine.config = COMPACTED
-    append(log, 20)
+    if not is_down:
+        log.configure(COMPACTED)
     lost_tail(machine, log, 1)
+    machine.config = COMPACTED
     assert len(machine.open().segments) == 2
 
 
-def test_a_disk_that_refuses_the_mark_takes_the_log_out_of_service() -> None:
-    """And who tells many logs of their settings goes on."""
-    machine = Machine()
+def test_how_far_it_was_cleaned_excuses_no_gap_behind_the_mark() -> None:
+    machine = Machine(config=COMPACTED)
     log = machine.open()
-    append(log)
-    machine.disk.faults.sync_error = 1.0
-    log.configure(COMPACTED)
-    assert log.failure is not None
-    with pytest.raises(KafkaError):
-        append(log)
+    append(log, 40)
+    lost_tail(machine, log, 1)
+    opening = Opening(NOW, cleaned_offset=log.log_end_offset)
+    assert len(PartitionLog.open(machine.files, DIRECTORY, COMPACTED, opening).segments) == 2
+
+
+@pytest.mark.parametrize("config", [SMALL, COMPACTED])
+def test_what_ended_in_order_keeps_its_gaps_whatever_becomes_of_its_topic(
+    config: LogConfig,
+) -> None:
+    machine = Machine(config=COMPACTED)
+    expected = cleaned_by_kafka(machine)
+    machine.config = SMALL
+    machine.recovery_point = expected[-1][0] + RECORDS
+    log = machine.open(is_clean=True)
+    log.configure(config)
+    log.flush()
+    log.close()
+    machine.kill()
+    machine.config, machine.recovery_point = config, 0
+    assert contents(machine.open()) == expected
 
 
 @pytest.mark.parametrize("fully", [False, True])
@@ -405,3 +447,39 @@ def test_a_crash_in_a_recovery_makes_no_gap_of_damage() -> None:
         found = contents(machine.open())
         assert [base for base, _ in found] == list(range(0, RECORDS * len(found), RECORDS))
     assert calls > 20
+
+
+@pytest.mark.parametrize("seed", range(20, 45))
+def test_no_recovery_point_vouches_for_what_is_written_where_damage_was_cut(seed: int) -> None:
+    """The log ended in order, was damaged since, is cut far below its recovery point, written on,
+    and loses its power."""
+    machine = Machine(seed)
+    where = TopicPartition("orders", 0)
+
+    def directory() -> LogDirectory:
+        opened = LogDirectory.open(machine.files, "/data")
+        opened.load(lambda partition, topic_id: SMALL, NOW)
+        return opened
+
+    opened = directory()
+    log = opened.create(where, None, SMALL, NOW)
+    append(log, 40)
+    starts = bases(log)
+    opened.close()
+    machine.kill()
+    for base in (starts[-1], starts[2]):
+        path = f"{DIRECTORY}/{base:020d}"
+        data = machine.disk.contents(f"{path}.log")
+        machine.disk.put(f"{path}.log", data[:70] + bytes(len(data) - 70))
+        machine.disk.drop(f"{path}.index")  # so that the last one is looked at
+    opened = directory()
+    assert opened.was_clean
+    log = opened.logs[where]
+    assert log.log_end_offset < starts[3]
+    append(log, 20)
+    expected = contents(log)
+    machine.lose_power()
+    log = directory().logs[where]
+    found = contents(log)
+    assert found == expected[: len(found)]
+    assert log.log_end_offset == RECORDS * len(found)

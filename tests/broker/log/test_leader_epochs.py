@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.log.leader_epochs import EpochEnd, EpochEntry, LeaderEpochs
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.names import LEADER_EPOCHS
 from moldau.errors import CorruptLog
+from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch
 
 UNKNOWN = EpochEnd(-1, -1)
 
@@ -147,3 +151,57 @@ def test_the_answers_are_those_of_a_log_that_is_searched(rises: list[int], at: i
         expected = (known, max(offset for offset, each in enumerate(log) if each == known) + 1)
     assert epochs.end_offset_for(asked, len(log)) == expected
     assert epochs.epoch_for_offset(at) == (log[at] if at < len(log) else log[-1])
+
+
+# Their file.
+
+FILE = f"{DIRECTORY}/{LEADER_EPOCHS}"
+
+
+def with_epochs(machine: Machine) -> PartitionLog:
+    """Epochs 1 and 3 from 0 and 6 on, in the file as well; the log ends at 12."""
+    log = machine.open()
+    for epoch in (1, 1, 3, 3):
+        log.append_as_leader(batch(3), epoch, NOW)
+    log.flush()
+    assert machine.disk.contents(FILE) == b"0\n2\n1 0\n3 6\n"
+    return log
+
+
+def is_written(machine: Machine, act: Callable[[], object]) -> bool:
+    """Whether `act` writes it."""
+    machine.disk.put(FILE, b"as it was")
+    act()
+    return machine.disk.contents(FILE) != b"as it was"
+
+
+def test_a_truncation_writes_the_epochs_when_one_of_them_goes() -> None:
+    machine = Machine()
+    log = with_epochs(machine)
+    assert not is_written(machine, lambda: log.truncate_to(9))
+    assert is_written(machine, lambda: log.truncate_to(6))
+    assert machine.disk.contents(FILE) == b"0\n1\n1 0\n"
+    assert is_written(machine, lambda: log.truncate_fully_and_start_at(20))
+    assert not is_written(machine, lambda: log.truncate_fully_and_start_at(30))
+    machine.kill()
+    assert not LeaderEpochs(machine.open().leader_epochs.entries).entries
+
+
+def test_epochs_that_were_written_when_they_went_are_not_written_by_the_next_flush() -> None:
+    machine = Machine()
+    log = with_epochs(machine)
+    log.truncate_to(6)
+    assert not is_written(machine, log.flush)
+
+
+def test_epochs_that_recovery_found_are_written_once() -> None:
+    machine = Machine()
+    with_epochs(machine)
+    machine.kill()
+    machine.disk.put(FILE, b"0\n3\n1 0\n3 6\n4 12\n")
+    log = machine.open()
+    assert machine.disk.contents(FILE) == b"0\n2\n1 0\n3 6\n"
+    log.append_as_leader(batch(3), 3, NOW)
+    assert not is_written(machine, log.flush)
+    log.append_as_leader(batch(3), 4, NOW)
+    assert is_written(machine, log.flush)

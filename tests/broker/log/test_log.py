@@ -23,7 +23,7 @@ from moldau.records import (
     open_batch,
     walk,
 )
-from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
+from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents, out_of_use
 
 BIG = LogConfig(segment_index_bytes=1200, index_interval_bytes=100, retention_ms=-1)
 CLEAN = Opening(NOW, is_clean=True, recovery_point=1 << 40)
@@ -446,11 +446,10 @@ def test_deleted_files_stay_for_a_while() -> None:
         append(log)
     log.increment_log_start_offset(36)
     log.delete_old_segments(NOW)
-    deleted = [name for name in machine.files.list(DIRECTORY) if name.endswith(".deleted")]
-    assert deleted
+    assert out_of_use(machine)
     assert log.remove_deleted(NOW + 999) == 0
     assert log.remove_deleted(NOW + 1000)
-    assert not any(name.endswith(".deleted") for name in machine.files.list(DIRECTORY))
+    assert not out_of_use(machine)
 
 
 # Truncating.

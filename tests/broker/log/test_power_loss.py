@@ -18,7 +18,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.control_records import EndTxnMarker
 from moldau.records import ControlType, Producer, encode_batch, encode_control_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
-from tests.broker.log.machine import NOW, SMALL, Machine, batch, contents
+from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
 
 LIVES = 6
 STEPS = 25
@@ -390,9 +390,13 @@ def test_two_thousand_lives(first: int) -> None:
     run_seeds(range(first, first + 100), with_errors=first % 200 == 0)
 
 
-def test_an_index_that_lost_all_its_entries_does_not_get_them_back_with_the_power() -> None:
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_an_index_that_lost_all_its_entries_does_not_get_them_back_with_the_power(
+    *, is_moved: bool
+) -> None:
     """1. its entries are durable, 2. the log is cut to where its segment begins, 3. too little
-    comes for another entry, 4. the log is closed in order, so its indexes are believed."""
+    comes for another entry, 4. the log is closed in order, so its indexes are believed. In between
+    its directory may get another name, as that of a copy does, and its own again."""
     machine = Machine()
     log = machine.open()
     while len(log.segments) < 3:
@@ -402,9 +406,27 @@ def test_an_index_that_lost_all_its_entries_does_not_get_them_back_with_the_powe
     log = machine.open(is_clean=True)
     base = log.segments[1].base_offset
     assert log.truncate_to(base)
+    if is_moved:
+        log.move(f"{DIRECTORY}-future")
+        log.move(DIRECTORY)
     log.append_as_leader(batch(2), 0, NOW)
     log.close()
     end = log.log_end_offset
     assert end == base + 2
     machine.lose_power()
     assert machine.open(is_clean=True).log_end_offset == end
+
+
+def test_indexes_of_a_segment_that_was_full_before_the_log_moved_are_made_durable() -> None:
+    machine = Machine()
+    log = machine.open()
+    while len(log.segments) < 2:
+        log.append_as_leader(batch(2), 0, NOW)
+    expected = log.segments[0].offset_index.entries()
+    assert expected
+    log.move(f"{DIRECTORY}-future")
+    log.move(DIRECTORY)
+    log.close()
+    machine.lose_power()
+    log = machine.open(is_clean=True)
+    assert log.segments[0].offset_index.entries() == expected

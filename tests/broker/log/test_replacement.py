@@ -12,7 +12,7 @@ from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.segment import Segment
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.cleaning import put_in_place
-from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents
+from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents, out_of_use
 
 
 def filled(machine: Machine) -> PartitionLog:
@@ -94,8 +94,7 @@ def test_a_stop_anywhere_leaves_each_part_old_or_new(is_power: bool) -> None:
         assert first in ([e for e in before if e[0] < halves[0]], cleaned[0])
         assert second in ([e for e in before if halves[0] <= e[0] < halves[1]], cleaned[1])
         assert found[len(first) + len(second) :] == [e for e in before if e[0] >= halves[1]]
-        left = [name for name in machine.files.list(DIRECTORY) if "." in name[20:].lstrip(".")]
-        assert not [name for name in left if name.endswith((".swap", ".cleaned", ".deleted"))]
+        assert not out_of_use(machine)
         outcomes.add((first == cleaned[0], second == cleaned[1]))
     assert {(False, False), (True, True)} <= outcomes
 
@@ -175,8 +174,7 @@ def test_the_log_is_used_between_two_steps(how: str, steps: int) -> None:
     assert contents(log) == contents(other)
     assert log.log_start_offset == other.log_start_offset
     log.remove_deleted(NOW + 100_000)
-    files = once.files.list(log.directory)
-    assert not [name for name in files if name.endswith((".swap", ".cleaned", ".deleted"))]
+    assert not out_of_use(once, log.directory)
     log.close()
     other.close()
 

@@ -161,6 +161,22 @@ def test_internal_topics_are_decoded(tmp_path: Path) -> None:
     assert (marker["control"], marker["fields"]["coordinator_epoch"]) == ("COMMIT", 5)
 
 
+@pytest.mark.parametrize("suffix", [".lost", ".2.lost", ".deleted", ".cleaned", ".swap"])
+def test_what_is_not_in_use_is_told_as_what_it_was(partition: Path, suffix: str) -> None:
+    log = partition / f"00000000000000000003.log{suffix}"
+    rows = [(1000, b"k", b"v", ())] * 3
+    log.write_bytes(encode_batch(rows, 3) + encode_batch(rows, 6)[:-1])
+    index = partition / f"00000000000000000003.index{suffix}"
+    index.write_bytes(b"\0\0\0\2\0\0\0\7")
+    assert {str(log), str(index)} <= {each["file"] for each in items(str(partition))}
+    batch, problem = items(str(log))
+    assert (batch["base_offset"], batch["last_offset"]) == (3, 5)
+    assert problem["what"] == "batch is cut short"
+    entry, wrong = items(str(index))
+    assert (entry["offset"], entry["position"]) == (5, 7)
+    assert wrong["what"] == "no batch begins there"
+
+
 def test_what_is_no_log_is_told(tmp_path: Path) -> None:
     assert dump(str(tmp_path))[0] == 1
     with pytest.raises(FileNotFoundError):

@@ -147,6 +147,8 @@ class LogDirectory:
             self._are_points_stale = any(each.keys() - known for each in points.values())
             cleaned = points[names.CLEANED_OFFSETS]
             self.cleaned_offsets = {each: cleaned[each] for each in cleaned if each in self.logs}
+            if any(log.persisted_recovery_point > log.log_end_offset for log in self.logs.values()):
+                self.persist_points()  # or they would vouch for what is written there from now on
         except (OSError, CorruptLog) as error:
             self.fail(error)
 
@@ -408,7 +410,7 @@ class LogDirectory:
         """The first half of that: the logs that begin later now."""
         expired = []
         for log in self._in_service():
-            with suppress(KafkaError):  # its failure is the directory's
+            with suppress(KafkaError):  # its failure is the directory's, and readers hear of damage
                 if log.expire_segments(now_ms):
                     expired.append(log)
         return expired

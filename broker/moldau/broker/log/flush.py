@@ -3,7 +3,8 @@
 Invariant: what a `FlushJob` was made for is durable when `run` returns, names included; only then
 does the log say so (`PartitionLog.end_flush`). A job holds the files that it syncs, so a segment
 may be rolled, renamed or deleted while it runs. After an OSError nothing may be assumed ever again:
-the kernel has forgotten what it could not write.
+the kernel has forgotten what it could not write. A log has one flush at a time, or two would write
+its epochs beside their file at once: `GroupCommit` sees to that while the log is in service.
 
 Bytes of a segment in use are enough for a promise, as its indexes can be made anew; those of sealed
 segments are synced too, since recovery will not look at them again.
@@ -134,18 +135,15 @@ class Durability:
 
     __slots__ = ("_are_names_durable", "_changes", "_saved", "is_home_durable", "newest_head")
 
-    def __init__(
-        self, newest_head: int, is_clean: bool = False, are_epochs_new: bool = False
-    ) -> None:
+    def __init__(self, newest_head: int, is_clean: bool = False) -> None:
         """Of a log that ended in order or not (an empty one never does: closing it syncs nothing),
-        whose epochs are those in its file or not."""
+        whose epochs are those in its file."""
         self.is_home_durable = is_clean
         """Whether the log's directory is there, and says whose log it is."""
         self.newest_head = newest_head if is_clean else -1
         """Up to this offset segments can be the first: their names are durable."""
         self._are_names_durable = is_clean
-        self._changes = int(are_epochs_new)
-        self._saved = 0
+        self._changes = self._saved = 0
 
     @property
     def are_names_durable(self) -> bool:
@@ -163,6 +161,10 @@ class Durability:
     def epochs_changed(self) -> None:
         """The file of the leader epochs says something else than they are."""
         self._changes += 1
+
+    def epochs_saved(self) -> None:
+        """The file says what they are, durably."""
+        self._saved = self._changes
 
     def cut(self, head_offset: int) -> None:
         """Segments behind that one are gone, and new ones may begin where they began."""

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.broker.log import names
+from moldau.broker.log.gaplessness import move_mark
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
@@ -150,8 +151,10 @@ class FutureLog:
         self.log.flush()
 
     def settle(self) -> None:
-        """As `sync`, and mark it as the one that counts if both have the log's name."""
+        """As `sync`, with the gaps that it has, and mark it as the one that counts if both have the
+        log's name."""
         self.log.flush()
+        move_mark(self._files, self.log.directory, self.log.log_end_offset)
         number = generation(self._files, self.source.directory) + 1
         self._files.write_text_atomic(f"{self.log.directory}/{names.TAKES_OVER}", f"{number}\n")
 

@@ -1,4 +1,4 @@
-"""The mark of a log that may be compacted: from which offset on it has no gap between segments.
+"""The mark of a log: from which offset on it has no gap between segments.
 
     gapless-from-00000000000000000042.deleted
 
@@ -12,12 +12,15 @@ We do neither: what we append begins where the segment before it ends, and what 
 it ended (`compaction_filter`). So we mark where we went on, and a gap behind the mark is a lost
 tail.
 
+Every log has it from the time that we first open it: a new one at its start, another one where it
+ended, as what it was and who cleaned it before is not told by its settings, nor what they will be.
+
 Invariants: no mark, no proof; no gap behind the mark is there for a reason. It ends in `.deleted`
 because Kafka removes such files when it opens a log, whatever they are: what it writes and cleans
 from then on is not vouched for. The name says all; it is durable, as the names of the log are,
 before a second segment is made, and what lies before it is durable. It is never beyond the end of
-the log: who cuts the log lowers it. A mark that gets lost costs no record. A log that was never
-compacted has none, and no gap; when its topic is altered, its mark is at its start.
+the log: who cuts the log lowers it. A mark that gets lost costs no record. A copy (`future_log`)
+has it at its end when it is complete and durable: it may end in a gap as its source does.
 """
 
 from __future__ import annotations
@@ -47,8 +50,16 @@ def lower_mark(files: Files, directory: str, end: int) -> None:
     return."""
     marked = gapless_from(files.list(directory))
     if marked is not None and marked > end:
-        mark_gapless(files, directory, end)
-        files.sync_dir(directory)
+        move_mark(files, directory, end)
+
+
+def move_mark(files: Files, directory: str, offset: int) -> None:
+    """Make the mark there and nowhere else; a lower one is durable on return, a higher one with a
+    sync of the names."""
+    marked = gapless_from(files.list(directory))
+    mark_gapless(files, directory, offset)
+    files.sync_dir(directory)
+    if marked is not None and marked != offset:
         files.remove(_path(directory, marked))
 
 

@@ -19,7 +19,6 @@ log afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 from moldau.broker.log import names, retention
@@ -28,7 +27,7 @@ from moldau.broker.log.appended import Appended as Appended
 from moldau.broker.log.appended import Owner as Owner
 from moldau.broker.log.checkpoint import write_pairs
 from moldau.broker.log.flush import Durability, FlushJob
-from moldau.broker.log.gaplessness import gapless_from, lower_mark, mark_gapless
+from moldau.broker.log.gaplessness import lower_mark
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.offset_lookup import OffsetAt, find_offset
@@ -83,7 +82,7 @@ class PartitionLog(LogTail):
         log._jitter = opening.jitter
         active, is_clean = log.segments.active, opening.is_clean and log.log_end_offset > 0
         active.created_ms = opening.now_ms
-        log.durability = Durability(active.base_offset, is_clean, found.epochs_changed)
+        log.durability = Durability(active.base_offset, is_clean)
         log._found_end = log.log_end_offset
         if found.epochs_changed:
             log._save_epochs()
@@ -266,6 +265,8 @@ class PartitionLog(LogTail):
             count = retention.count_expired(self.segments, self.config, now_ms, *ends)
         except OSError as error:
             self._fail(error)
+        except CorruptRecord as error:
+            raise as_kafka_error(error) from error
         if count == len(self.segments):
             self.roll(now_ms)
         if count:
@@ -386,10 +387,8 @@ class PartitionLog(LogTail):
     # Truncating.
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop all from `offset` on; whether there was anything. Durable on return.
-
-        A batch that holds `offset` goes as a whole.
-        """
+        """Drop all from `offset` on, and the batch that holds it as a whole; whether there was
+        anything. Durable on return."""
         if offset >= self.log_end_offset:
             return False
         self._finish_replacing()
@@ -405,7 +404,8 @@ class PartitionLog(LogTail):
         except OSError as error:
             self._fail(error)
         self.segments.replace_all(list(self.segments)[: index + 1])
-        self._ends_at(target.next_offset)
+        is_epoch_gone = self.leader_epochs.truncate_from_end(target.next_offset)
+        self._ends_at(target.next_offset, is_epoch_gone=is_epoch_gone)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -421,8 +421,7 @@ class PartitionLog(LogTail):
             self._fail(error)
         self.segments.replace_all([segment])
         self.log_start_offset = self.high_watermark = offset
-        self.leader_epochs.clear()
-        self._ends_at(offset)
+        self._ends_at(offset, is_epoch_gone=self.leader_epochs.clear())
         self._persist_points()
 
     def _lower_recovery_point(self, index: int) -> None:
@@ -439,7 +438,7 @@ class PartitionLog(LogTail):
             self.segments[number].remove()
         self.files.sync_dir(self.directory)
 
-    def _ends_at(self, end: int) -> None:
+    def _ends_at(self, end: int, *, is_epoch_gone: bool) -> None:
         """Everything but the segments learns that the log ends there."""
         self._truncations += 1
         self.durability.cut(self.segments.active.base_offset)
@@ -449,9 +448,9 @@ class PartitionLog(LogTail):
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = min(self.high_watermark, end)
         try:
-            self.leader_epochs.truncate_from_end(end)
             lower_mark(self.files, self.directory, end)
-            self._save_epochs()
+            if is_epoch_gone:
+                self._save_epochs()
             self.snapshots.truncate(self.log_start_offset, end)
             self.snapshots.load_latest(self.producers, self.log_start_offset, 0)
             replay(self.producers, self.batches(self.producers.end_offset))
@@ -462,11 +461,12 @@ class PartitionLog(LogTail):
 
     def _save_epochs(self) -> None:
         """Before anything is appended: recovery could not tell an epoch that was cut off from one
-        whose batches were cleaned."""
+        whose batches were cleaned. Where there is no file, a flush makes it."""
         self.durability.epochs_changed()
         path = f"{self.directory}/{names.LEADER_EPOCHS}"
         if self.files.exists(path):
             write_pairs(self.files, path, self.leader_epochs.entries)
+            self.durability.epochs_saved()
 
     @property
     def truncation_count(self) -> int:
@@ -598,25 +598,10 @@ class PartitionLog(LogTail):
 
     def configure(self, config: LogConfig) -> None:
         """Other settings from the next append on."""
-        if config.is_compacted and not self.config.is_compacted:
-            self._mark_gapless()
         self._learn(config)
         self.producers.expiration_ms = config.producer_expiration_ms
         for segment in self.segments:
             segment.configure(config)
-
-    def _mark_gapless(self) -> None:
-        """It was never compacted, or has its mark: so it has no gap, and is to have none but what
-        compaction makes from now on. A disk that refuses it takes the log out of service, as ever;
-        who tells of settings goes on with the other logs."""
-        if self.failure is not None or gapless_from(self.files.list(self.directory)) is not None:
-            return
-        try:
-            mark_gapless(self.files, self.directory, self.log_start_offset)
-            self.files.sync_dir(self.directory)
-        except OSError as error:
-            with suppress(KafkaError):
-                self._fail(error)
 
     def move(self, directory: str, *, sync: bool = True) -> None:
         """Rename its directory, as before it is deleted; durable on return with `sync`, else after

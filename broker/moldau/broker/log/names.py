@@ -22,7 +22,8 @@ SNAPSHOT: Final = ".snapshot"
 
 DELETED: Final = ".deleted"
 LOST: Final = ".lost"
-"""Of a segment that recovery has set aside: nobody reads it, and a person may look at it."""
+"""Of a segment that recovery has set aside: nobody reads it, and a person may look at it. See
+`lost_suffix`."""
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
@@ -49,6 +50,7 @@ STRAY_DIR: Final = "-stray"
 NAME_BYTES_MAX: Final = 255
 _OFFSET_DIGITS: Final = 20
 _SEGMENT_NAME: Final = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
+_OUT_OF_USE: Final = re.compile(r"(?:\.deleted|\.cleaned|\.swap|(?:\.\d+)?\.lost)*$")
 _PARTITION_DIR: Final = re.compile(r"(\S+)-(\d{1,10})")
 _MARKED_DIR: Final = re.compile(r"(\S+)-(\d{0,10})\.([0-9A-Za-z_-]+)(-delete|-future|-stray)")
 
@@ -71,6 +73,18 @@ def parse_segment_file(name: str, suffix: str = "") -> tuple[int, str] | None:
         name = name[: -len(suffix)]
     found = _SEGMENT_NAME.fullmatch(name)
     return (int(found[1]), found[2]) if found else None
+
+
+def lost_suffix(number: int) -> str:
+    """`.lost`, and `.2.lost` where files of that name have been set aside before."""
+    return LOST if number == 1 else f".{number}{LOST}"
+
+
+def split_suffix(name: str) -> tuple[str, str]:
+    """A file's name in use, and what says that it is not: `x.index` and `.deleted`."""
+    found = _OUT_OF_USE.search(name)
+    end = len(name) if found is None else found.start()
+    return name[:end], name[end:]
 
 
 @dataclass(frozen=True, slots=True, order=True)

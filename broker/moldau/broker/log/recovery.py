@@ -18,27 +18,30 @@ Between two segments, a second one that begins before the first ends. One that b
 it begins
 
     below the recovery point                            durable: nobody looks
-    below `cleaned_offset`                              cleaned: it stays
-    in a log that is never compacted                    damage
-    in one that may be compacted, behind our mark       damage
-    in one that may be compacted, elsewhere             perhaps cleaned by Kafka: it stays
+    behind our mark                                     damage
+    before our mark                                     cleaned, before we went on: it stays
+    without a mark, in a log that is never compacted    damage
+    without a mark, in one that may be compacted        perhaps cleaned by Kafka: it stays
+
+A log has our mark from the first time that we open it, and so has what is made here.
 
 Kafka itself lets it stay everywhere. A replica that lost a tail and kept what follows would never
 fetch what is in between, and miss records that were acknowledged if it leads one day. So we cut our
 own logs there, and lose no record of a log that Kafka has cleaned or copied (see `gaplessness`).
 
-What does not stay is set aside under names that end in `.lost`, for a person to look at. Those
-files go with the partition.
+Segments that do not stay are set aside under names that end in `.lost`, for a person to look at
+(`moldau log dump`). Those files go with the directory, when the partition is deleted or moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_pairs
-from moldau.broker.log.gaplessness import gapless_from, lower_mark, mark_gapless
+from moldau.broker.log.gaplessness import gapless_from, mark_gapless, move_mark
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
@@ -162,18 +165,17 @@ class _Opener:
         """What gaps there are now were accepted: say so, if nobody has, of what is durable. And
         that what follows is ours, where the log was cut before the mark."""
         end = segments[-1].next_offset
-        if self._gapless_from is not None and self._gapless_from > end:
-            lower_mark(self._files, self._directory, end)
-        elif self._gapless_from is None and self._may_be_compacted:
-            for segment in segments[self._trusted :]:
+        if self._gapless_from is not None and self._gapless_from <= end:
+            return
+        for segment in segments[self._trusted :]:
+            if segment.size_bytes:
                 segment.source.file.sync()
-            mark_gapless(self._files, self._directory, end)
-            if self._opening.is_clean:  # no flush would sync the names of such a log
-                self._files.sync_dir(self._directory)
-
-    @property
-    def _may_be_compacted(self) -> bool:
-        return self._config.is_compacted or self._opening.cleaned_offset > 0
+        if self._gapless_from is not None:
+            move_mark(self._files, self._directory, end)
+            return
+        mark_gapless(self._files, self._directory, end)
+        if self._opening.is_clean:  # no flush would sync the names of such a log
+            self._files.sync_dir(self._directory)
 
     def _bases(self) -> list[int]:
         """Base offsets of the segments; index files without a log are removed."""
@@ -288,22 +290,30 @@ class _Opener:
         return False
 
     def _may_follow_a_gap(self, segment: Segment) -> bool:
-        if segment.base_offset <= self._opening.cleaned_offset:
-            return True
-        if self._gapless_from is None:
-            return self._may_be_compacted
-        return segment.base_offset <= self._gapless_from
+        if self._gapless_from is not None:
+            return segment.base_offset <= self._gapless_from
+        return self._config.is_compacted or self._opening.cleaned_offset > 0
 
     def _drop(self, segments: list[Segment]) -> None:
         """Set segments aside that nothing may follow; durably."""
         if not segments:
             return
         for segment in reversed(segments):
-            segment.rename(names.LOST)
+            segment.rename(self._unused_suffix(segment))
             segment.forget()
         self._files.sync_dir(self._directory)
         aside = f"{segments[0].log_path} to {segments[-1].log_path}"
         self._notes.append(f"{len(segments)} segments are set aside: {aside}")
+
+    def _unused_suffix(self, segment: Segment) -> str:
+        """What was set aside under its name before stays as well."""
+        paths = [segment.path(kind) for kind in (names.LOG, *INDEX_KINDS)]
+        suffixes = map(names.lost_suffix, count(1))
+        return next(
+            suffix
+            for suffix in suffixes
+            if not any(self._files.exists(path + suffix) for path in paths)
+        )
 
 
 class _Walk:

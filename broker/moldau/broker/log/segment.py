@@ -448,13 +448,18 @@ class Segment:
         self._foresee()
 
     def forget(self) -> None:
-        """Let go of the files, as they are."""
-        self._let_go()
+        """Let go of the files, as they are; the log closes when the last slice of it has gone."""
+        self._close_indexes()
+        if hasattr(self, "source"):
+            del self.source
 
     def move(self, directory: str) -> None:
-        """The directory has another name now."""
-        self._close_indexes()
+        """The directory has another name now. Indexes stay, as they know what is not durable."""
         self._directory = directory
+        for index in (self._offset_index, self._time_index, self._transaction_index):
+            if index is not None:
+                index.close()
+                index.path = f"{directory}/{index.path.rpartition('/')[2]}"
 
     def rename(self, suffix: str) -> None:
         """Give all its files another ending; durable after a sync of the directory."""
@@ -467,7 +472,7 @@ class Segment:
 
     def remove(self) -> None:
         """Remove its files; slices of it stay readable."""
-        self._let_go()
+        self.forget()
         for kind in (names.LOG, *INDEX_KINDS):
             if self._files.exists(self.path(kind)):
                 self._files.remove(self.path(kind))
@@ -504,12 +509,6 @@ class Segment:
         self._offset_index = self._time_index = self._transaction_index = None
         self._is_index_open_to_more = False
         self._usual_end = 0
-
-    def _let_go(self) -> None:
-        """The file closes when the last slice of it has gone."""
-        self._close_indexes()
-        if hasattr(self, "source"):
-            del self.source
 
     def _start_over(self) -> None:
         self._damaged_at = _NOWHERE

@@ -14,9 +14,7 @@ from typing import Final, NamedTuple
 from moldau.broker.log.checkpoint import read_offsets, read_pairs
 from moldau.broker.log.names import (
     CLEAN_SHUTDOWN,
-    CLEANED,
     CLEANED_OFFSETS,
-    DELETED,
     HIGH_WATERMARKS,
     INDEX,
     LEADER_EPOCHS,
@@ -26,10 +24,10 @@ from moldau.broker.log.names import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
     SNAPSHOT,
-    SWAP,
     TIME_INDEX,
     TRANSACTION_INDEX,
     parse_partition_dir,
+    split_suffix,
 )
 from moldau.broker.main.log_batches import CHECKPOINT, DumpOptions, Item, dump_batches, problem
 from moldau.broker.main.log_indexes import dump_index, dump_producers, dump_transactions
@@ -79,8 +77,7 @@ def _kind(name: str) -> Kind | None:
     by_name = _BY_NAME.get(name)
     if by_name is not None:
         return by_name
-    for suffix in (DELETED, CLEANED, SWAP):
-        name = name.removesuffix(suffix)
+    name, _ = split_suffix(name)
     for ending, kind in _BY_ENDING.items():
         if name.endswith(ending):
             return kind

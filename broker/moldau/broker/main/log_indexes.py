@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from moldau.broker.log.names import INDEX, LOG, TIME_INDEX, parse_segment_file
+from moldau.broker.log.names import INDEX, LOG, TIME_INDEX, parse_segment_file, split_suffix
 from moldau.broker.log.offset_index import OffsetIndex
 from moldau.broker.log.producer_snapshot import decode_snapshot
 from moldau.broker.log.scan import batches
@@ -66,12 +66,13 @@ def dump_index(files: Files, path: str) -> Iterator[Item]:
     with files.open(path) as file:
         data = file.read_at(0, file.size)
     base_offset = _base_offset(path)
-    is_offsets = path.endswith(INDEX)
+    name, suffix = split_suffix(path)
+    is_offsets = name.endswith(INDEX)
     entry = OffsetIndex.entry if is_offsets else TimeIndex.entry
     if len(data) % entry.size:
         yield problem("the file ends within an entry", size_bytes=len(data), entry=entry.size)
     whole = len(data) - len(data) % entry.size
-    log = _Log(files, path.removesuffix(INDEX if is_offsets else TIME_INDEX) + LOG)
+    log = _Log(files, name.removesuffix(INDEX if is_offsets else TIME_INDEX) + LOG + suffix)
     problems = 0
     previous = None
     for number, (first, second) in enumerate(entry.iter_unpack(data[:whole])):
@@ -91,7 +92,7 @@ def dump_index(files: Files, path: str) -> Iterator[Item]:
 
 
 def _base_offset(path: str) -> int:
-    parsed = parse_segment_file(path.rpartition("/")[2])
+    parsed = parse_segment_file(split_suffix(path.rpartition("/")[2])[0])
     return 0 if parsed is None else parsed[0]
 
 
