@@ -18,6 +18,7 @@ from moldau.client.arguments import known_names, offsets_to_store, partition_of,
 from moldau.client.group.states import GROUP_STATES
 from moldau.client.metadata import Topic
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, record_of
+from moldau.client.serdes.contract import SerializationFailed
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.delete_records import DeleteRecordsRequest
@@ -215,6 +216,10 @@ def test_threads_hear_the_same() -> None:
             record = ProducerRecord("t", b"v", None, cast(Any, {"a": b"b"}))
             with pytest.raises(TypeError, match="headers must be a list"):
                 sender.send_here(record, None, cast(Any, None))
+            assert sender.append("t", b"v", None, _NOT_TEXT) is None
+            record = ProducerRecord("t", b"v", None, _NOT_TEXT)
+            with pytest.raises(SerializationFailed, match="a header's key cannot be sent"):
+                sender.send_here(record, None, cast(Any, None))
         options: Any = {"timestamp_ms": 1.5}
         with pytest.raises(TypeError, match="timestamp_ms must be an int"):
             record_of("t", b"v", None, (), None, options)
@@ -222,6 +227,30 @@ def test_threads_hear_the_same() -> None:
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         world.run_client(main)
+
+
+_NOT_TEXT: Any = [("trace", b"1"), ("\ud800", b"2")]
+
+
+@pytest.mark.parametrize(
+    "options", [{"headers": _NOT_TEXT}, {"headers": _NOT_TEXT, "partition": 0}]
+)
+def test_a_header_that_utf_8_cannot_hold_is_named_with_its_topic(options: Any) -> None:
+    """Whether a batch is open or not, and however the record is sent."""
+
+    async def main(sender: Any) -> None:
+        many = {**options, "headers": [(), _NOT_TEXT]}
+        for call, accepted in (
+            (sender.send("t", b"v", **options), {}),
+            (sender.send("t", b"v", key=b"k", **options), {}),
+            (sender.send_many("t", [b"first", b"v"], **many), {"accepted": 1, "records": 2}),
+        ):
+            with pytest.raises(SerializationFailed, match="lone surrogates; leave them out") as it:
+                await call
+            assert it.value.context == {"topic": "t", "header": r"str '\ud800'", **accepted}
+            await sender.flush()
+
+    assert with_producer(main) == [b"the topic is known and a batch open", b"first"]
 
 
 # Many records
@@ -584,6 +613,99 @@ def test_what_is_no_time_to_look_for_is_named_with_its_partition(time: Any) -> N
         await refused({words: admin.list_offsets({T0: time})}, (ValueError, TypeError))
 
     assert with_admin(main).cluster.requests == []
+
+
+# What consumers are asked
+
+
+_NO_SECONDS: dict[Any, str] = {
+    "1": "timeout_s is a number of seconds, not str '1'",
+    True: "timeout_s is a number of seconds, not bool True",
+    int: "timeout_s is a number of seconds, not type <class 'int'>",
+    -1: "timeout_s is not negative, as int -1 is",
+    float("nan"): "timeout_s is not negative, as float nan is",
+}
+
+
+def with_consumer(main: Callable[[Any], Awaitable[None]], **options: Any) -> ClientWorld:
+    """Runs it with a consumer of a group that has a partition assigned."""
+
+    async def whole(runtime: Runtime) -> None:
+        async with consumer(runtime, group_id="g", **options) as reader:
+            reader.assign([T0])
+            await main(reader)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(whole)
+        return world
+
+
+@pytest.mark.parametrize("timeout_s", _NO_SECONDS)
+def test_what_is_no_time_is_refused_whoever_is_to_wait(timeout_s: Any) -> None:
+    async def main(reader: Any) -> None:
+        for call in (
+            reader.commit({T0: 1}, timeout_s=timeout_s),
+            reader.commit(timeout_s=timeout_s),
+            reader.committed(timeout_s=timeout_s),
+            reader.committed([], timeout_s=timeout_s),
+            reader.list_topics(timeout_s=timeout_s),
+            reader.partitions("t", timeout_s=timeout_s),
+            reader.partitions(timeout_s=timeout_s),
+            reader._cluster.retry(reader._cluster.refresh, timeout_s=timeout_s),
+        ):
+            await refused({_NO_SECONDS[timeout_s]: call}, (TypeError, ValueError))
+
+    assert with_consumer(main).cluster.groups.offsets == {}
+
+
+@pytest.mark.parametrize("given", ["no", 0, 1, [], float("nan")])
+def test_what_is_neither_yes_nor_no_is_refused_and_nothing_is_closed(given: Any) -> None:
+    words = "{} is True or False, not "
+
+    async def main(reader: Any) -> None:
+        await refused(
+            {
+                words.format("leave_group"): reader.aclose(leave_group=given),
+                words.format("internal"): reader.list_topics(internal=given),
+            }
+        )
+        assert await reader.poll() == []
+
+    async def send(sender: Any) -> None:
+        await refused({words.format("abort"): sender.aclose(abort=given)})
+        await (await sender.send("t", b"v"))
+
+    with_consumer(main)
+    assert len(with_producer(send)) == 2
+
+
+def test_ids_are_asked_for_of_partitions() -> None:
+    async def main(reader: Any) -> None:
+        junk: Any = (None, 3, "t", b"t", ["t"], [None], [[]], {"t": 0})
+        for given in junk:
+            with pytest.raises(TypeError, match=r"a partition is|partitions are given"):
+                reader.topic_ids(given)
+        assert reader.topic_ids([("t", 0)]).keys() == {T0}
+
+    with_consumer(main)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("pattern", [{}, [], 3, True, b"t", re.compile(b"t")])
+def test_what_is_no_pattern_is_refused(pattern: Any, protocol: str) -> None:
+    async def main(reader: Any) -> None:
+        await refused({"a pattern is ": reader.subscribe(pattern=pattern)})
+
+    with_consumer(main, group_protocol=protocol)
+
+
+def test_a_pattern_that_no_coordinator_can_be_told_is_refused() -> None:
+    async def main(reader: Any) -> None:
+        words = "a pattern is text of at most 32767 bytes in UTF-8"
+        await refused({words: reader.subscribe(pattern="\ud800")}, ValueError)
+
+    with_consumer(main, group_protocol="consumer")
 
 
 def test_errors_of_what_makes_the_many_are_its_own() -> None:

@@ -161,6 +161,44 @@ def test_an_address_that_swallows_everything_does_not_keep_the_next_from_being_t
         assert {node_id for node_id, _ in world.cluster.requests} == {2}
 
 
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("cancels", [1, 2])
+def test_who_gives_up_while_several_addresses_are_tried_leaves_none_open(
+    turns: int, cancels: int
+) -> None:
+    """However many turns of the loop after the second address was there first."""
+    made: list[Connection] = []
+    set_up = Connection._set_up
+
+    async def main(runtime: Runtime) -> None:
+        is_there = asyncio.Event()
+
+        async def noted(connection: Connection, *arguments: Any) -> None:
+            made.append(connection)
+            await set_up(connection, *arguments)
+            is_there.set()
+
+        world.network.block("client1", "b1")
+        with patch.object(Connection, "_set_up", noted):
+            opening = asyncio.create_task(behind_the_name(runtime, ["b1", "b2"]))
+            await is_there.wait()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for _ in range(cancels):
+                opening.cancel()
+                await asyncio.sleep(0)
+            await asyncio.wait([opening])
+        await asyncio.sleep(1)
+        given = [] if opening.cancelled() else [opening.result()[0]]
+        assert [each for each in made if not each.is_closed] == given
+        for each in given:
+            each.close()
+
+    with ClientWorld() as world:
+        world.run_client(main)
+    assert len(made) == 2
+
+
 def test_what_became_of_each_address_is_told() -> None:
     async def main(runtime: Runtime) -> tuple[KafkaError, float]:
         world.network.block("client1", "b1")

@@ -118,7 +118,7 @@ def partitions_in(given: Iterable[Partition]) -> list[TopicPartition]:
 
 def check_number(partition: object, what: str = "partition") -> None:
     """TypeError unless it is a partition's number, or None; a bool is none, though an int."""
-    is_number = isinstance(partition, SupportsIndex) and not isinstance(partition, bool)
+    is_number = isinstance(partition, SupportsIndex) and not isinstance(partition, bool | type)
     if partition is None or is_number:
         return
     raise TypeError(f"{what} must be an int or None, not {told(partition)}")
@@ -285,6 +285,11 @@ def flag(given: object, what: str) -> bool:
     return given
 
 
+def flag_or_none(given: object, what: str) -> bool | None:
+    """The same, where None leaves it to others."""
+    return None if given is None else flag(given, what)
+
+
 def member_of(kind: type[E], given: object, what: str) -> E:
     """One of an enumeration; what only has its number or its name is not."""
     if not isinstance(given, kind):
@@ -303,7 +308,7 @@ def within(given: object, what: str, numbers: range) -> int:
 def whole(given: object, what: str, facts: Mapping[str, object] = _NO_FACTS) -> int:
     """A whole number, of any type that Python takes for one but bool; `facts` say where it was
     given."""
-    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
+    if isinstance(given, SupportsIndex) and not isinstance(given, bool | type):
         return index(given)
     where = f" ({_written({**facts, 'offset': given})})" if facts else ""
     raise TypeError(f"{what} is an int, not {told(given)}{where}")
@@ -319,11 +324,16 @@ def positive(given: object, what: str) -> int:
 
 def seconds(given: object, what: str) -> float:
     """How long, in seconds."""
-    if isinstance(given, bool) or not isinstance(given, SupportsFloat):
+    if isinstance(given, bool | type) or not isinstance(given, SupportsFloat):
         raise TypeError(f"{what} is a number of seconds, not {told(given)}")
     if not (number := float(given)) >= 0:
         raise ValueError(f"{what} is not negative, as {told(given)} is")
     return number
+
+
+def seconds_at_most(given: object, what: str) -> float | None:
+    """The same for who may wait; None leaves it to a setting, or has no end."""
+    return None if given is None else seconds(given, what)
 
 
 def since_1970(given: object, what: str) -> int:

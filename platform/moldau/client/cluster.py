@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.addresses import Address
-from moldau.client.arguments import fits, str_of
+from moldau.client.arguments import fits, seconds, str_of
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
@@ -491,6 +491,7 @@ class Cluster:
         if timeout_s is None:
             timeout_s = self.settings[rows.default_api_timeout_ms] / 1000
         else:
+            timeout_s = seconds(timeout_s, "timeout_s")
             limit = {"timeout_s": round(timeout_s, 3)}
         clock = self.runtime.clock
         start = clock.monotonic()
@@ -511,15 +512,15 @@ class Cluster:
                     await self._pause(failures)
                     self._check_open()
         except TimeoutError:
-            seconds = round(clock.monotonic() - start, 3)
+            waited_s = round(clock.monotonic() - start, 3)
             if last is None:
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT,
                     "no answer came in time",
-                    seconds=seconds,
+                    seconds=waited_s,
                     **limit,
                 ) from None
-            facts = {**limit, **last.context, "attempts": failures, "seconds": seconds}
+            facts = {**limit, **last.context, "attempts": failures, "seconds": waited_s}
             raise KafkaError(last.code, last.reason, **facts) from None
 
     async def _pause(self, failures: int) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -494,7 +494,8 @@ async def _first_of(
     reach: Callable[[str], Coroutine[Any, Any, Connection]],
     until: float,
 ) -> Connection:
-    """The first that is there. The next is begun when one fails, or has had its share."""
+    """The first that is there. The next is begun when one fails, or has had its share. Nothing is
+    awaited once there is one: a cancel would leave it to nobody."""
     begun: dict[asyncio.Task[Connection], str] = {}
     failures: dict[str, KafkaError] = {}
     left = deque(hosts)
@@ -517,19 +518,16 @@ async def _first_of(
                     del begun[task]
                     return connection
     finally:
-        await _give_up(begun)
+        for task in begun:
+            task.add_done_callback(_close_late)
+            task.cancel()
     raise _out_of_reach(address, {host: failures[host] for host in hosts})
 
 
-async def _give_up(begun: Collection[asyncio.Task[Connection]]) -> None:
-    """Of those another one was there first."""
-    for task in begun:
-        task.cancel()
-    if begun:
-        await asyncio.wait(begun)
-    for task in begun:
-        if not task.cancelled() and task.exception() is None:
-            task.result().close()
+def _close_late(task: asyncio.Task[Connection]) -> None:
+    """Nobody wants it any more: another one was there first, or who asked has gone."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 def _out_of_reach(address: Address, failures: dict[str, KafkaError]) -> KafkaError:

@@ -31,7 +31,7 @@ from functools import partial
 from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
-from moldau.client.arguments import partitions_in, positive, seconds
+from moldau.client.arguments import flag_or_none, partitions_in, positive, seconds
 from moldau.client.assigned import NO_IDS
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import (
@@ -197,6 +197,7 @@ class Consumer(ConsumerPositions):
         what is left to end. The log says if the last offsets were not committed for that.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
+        leave_group = flag_or_none(leave_group, "leave_group")
         self._world.is_closed = True
         await self._close(timeout_s, leave_group=leave_group)
 
@@ -219,14 +220,16 @@ class Consumer(ConsumerPositions):
             await self._end()
 
     async def _end(self) -> None:
-        """Each step is taken once, or may be taken again."""
+        """Each step is taken, whatever those before it raise, once, or may be taken again."""
         self._interceptors.close(is_for_good=self._world.is_closed)
         if "_fetcher" in vars(self):
             self._fetcher.close()
             await self._cluster.aclose()
-        if self._decoding is not None:
-            await self._decoding.aclose()
-        await self._world.aclose()
+        try:
+            if self._decoding is not None:
+                await self._decoding.aclose()
+        finally:
+            await self._world.aclose()
 
     # Which partitions
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from moldau.client import settings as rows
-from moldau.client.arguments import offsets_to_store
+from moldau.client.arguments import offsets_to_store, seconds_at_most
 from moldau.client.assignors import load_assignors
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_reader import GroupsReader
@@ -316,6 +316,7 @@ class ConsumerGroup:
         self, offsets: OffsetsGiven | None = None, *, timeout_s: float | None = None
     ) -> None:
         """Returns when they are stored."""
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
         given = self._given(offsets)
         task = self._spawn(given, self._ids_of(offsets, given), timeout_s)
         try:
@@ -496,6 +497,7 @@ class ConsumerGroup:
         self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What is stored."""
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
         wanted = list(partitions)
         found = self._offsets.committed(wanted, require_stable=True, timeout_s=timeout_s)
         return await self._told_of(found, dict.fromkeys(wanted)) if wanted else await found

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from moldau.client.arguments import (
     by_partition,
+    flag,
     leader_epoch_of,
     names_of,
     offset_of,
     partition_of,
     partitions_in,
+    seconds_at_most,
     since_1970,
     timestamp_of,
 )
@@ -56,13 +58,15 @@ class ConsumerPositions:
         """All partitions of these topics; KafkaError for one that the cluster does not know, after
         `default.api.timeout.ms` if it is not told otherwise, as topics may be on their way."""
         self._check_open()
-        return await partitions_of(self._cluster, names_of(topics, "topic"), timeout_s=timeout_s)
+        names, timeout_s = names_of(topics, "topic"), seconds_at_most(timeout_s, "timeout_s")
+        return await partitions_of(self._cluster, names, timeout_s=timeout_s)
 
     async def list_topics(
         self, *, internal: bool = False, timeout_s: float | None = None
     ) -> list[Topic]:
         """All topics that this client may see, by name, with their partitions; those that brokers
         keep for themselves only if asked for."""
+        flag(internal, "internal")
 
         async def ask() -> MetadataResponse:
             request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
@@ -78,10 +82,10 @@ class ConsumerPositions:
         """The partitions that are read."""
         return [each.where for each in self._positions]
 
-    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+    def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Of which topics these are: of those that are read, also when others have taken their
         names since. ZERO_UUID where nobody knows."""
-        return self._positions.topic_ids(partitions, self._cluster.metadata)
+        return self._positions.topic_ids(partitions_in(partitions), self._cluster.metadata)
 
     # Seeking
 

@@ -20,13 +20,13 @@ def tell(notices: list[MoldauError]) -> None:
 
 
 @contextmanager
-def not_hiding(kind: type[BaseException] | None) -> Iterator[None]:
-    """The end of a block of a consumer. What a listener raises in it comes out, but where the block
-    ends with an error of its own, which it must not hide: then it is logged."""
+def not_hiding(kind: type[BaseException] | None, client: str = "consumer") -> Iterator[None]:
+    """The end of a block of a client. What a listener or a serde raises in it comes out, but where
+    the block ends with an error of its own, which it must not hide: then it is logged."""
     try:
         yield
     except Exception as error:
         if kind is None:
             raise
-        name = kind.__name__
-        LOG.warning("consumer: closed by %s, and what it did at its end failed: %r", name, error)
+        words = "%s: closed by %s, and what it did at its end failed: %r"
+        LOG.warning(words, client, kind.__name__, error)

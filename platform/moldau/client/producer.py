@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from copy import copy
 from functools import partial
 from typing import Any, Final, Self, SupportsIndex, Unpack, cast
@@ -30,7 +31,7 @@ from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Clocks, Options
-from moldau.client.arguments import name_of, seconds, told
+from moldau.client.arguments import flag, name_of, seconds_at_most, told
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.cluster import Cluster
 from moldau.client.columns import Columns, from_arrow, is_arrow
@@ -38,12 +39,14 @@ from moldau.client.common_settings import Given
 from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.foreign import LOG
 from moldau.client.metadata import TopicPartition
+from moldau.client.notices import not_hiding
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.outgoing import OutgoingTopic
 from moldau.client.partitioner import RecordPartitioner, load_partitioner
 from moldau.client.pipeline import Pipeline, Prepared, Telling, load_interceptors
 from moldau.client.producer_metrics import ProducerMetrics
 from moldau.client.producer_record import (
+    NO_RECORD,
     OnDelivery,
     ProducerInterceptor,
     ProducerRecord,
@@ -118,13 +121,14 @@ class Producer(ProducerTopics):
         fails then is logged, so that it does not hide the block's own error. Who cancels it, or
         ends it by Ctrl-C, does not want to wait: what is left fails, and the log says how much. But
         a generator that the end of the program leaves cannot tell why it ends, and delivers."""
-        if kind is None or issubclass(kind, _IN_A_HURRY):
-            await self.aclose(abort=kind is not None)
-            return
-        try:
-            await self.aclose()
-        except KafkaError as error:
-            LOG.warning("producer: closed by %s, not all was delivered: %s", kind.__name__, error)
+        with not_hiding(kind, "producer"):
+            try:
+                await self.aclose(abort=kind is not None and issubclass(kind, _IN_A_HURRY))
+            except KafkaError as error:
+                if kind is None:
+                    raise
+                words = "producer: closed by %s, not all was delivered: %s"
+                LOG.warning(words, kind.__name__, error)
 
     async def start(self) -> None:
         """Connects; KafkaError when no bootstrap server can be reached, ConfigError for a
@@ -232,9 +236,9 @@ class Producer(ProducerTopics):
                         delivery = batch.place(key, value, headers)
                         if delivery is not None:
                             return delivery
-        except TypeError as error:
+        except NO_RECORD as error:
             name_of(topic, "topic")
-            raise no_record(error, (0, key, value, headers)) from None
+            raise no_record(error, topic, (0, key, value, headers)) from None
         return await self._send(*record_of(topic, value, key, headers, partition, options))
 
     async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
@@ -308,8 +312,8 @@ class Producer(ProducerTopics):
                     break
                 self._accumulator.full(queue)
                 self._sender.filled()
-        except TypeError as error:
-            raise no_record(error, row) from None
+        except NO_RECORD as error:
+            raise no_record(error, known.name, row) from None
         self._pipeline.watch(prepared, delivery)
         return delivery
 
@@ -430,7 +434,7 @@ class Producer(ProducerTopics):
                     return
                 by_partition[of_key(key)].append(row)
         except TypeError as error:
-            raise no_record(error, row) from None
+            raise no_record(error, topic.name, row) from None
         for queue, chosen in zip(topic.queues, by_partition, strict=False):
             await self._send_run(topic, queue, Rows(chosen), parts)
 
@@ -463,7 +467,7 @@ class Producer(ProducerTopics):
                     partition = sticky if key is None or self._ignores_keys else of_key(key)
                 found.setdefault(partition, []).append(row)
         except TypeError as error:
-            raise no_record(error, row) from None
+            raise no_record(error, topic.name, row) from None
         return found
 
     async def _send_run(
@@ -502,8 +506,8 @@ class Producer(ProducerTopics):
             return None
         try:
             return self._accumulator.extend(queue, now, run, start)
-        except TypeError as error:
-            raise no_record(error, run.row(start)) from None
+        except NO_RECORD as error:
+            raise no_record(error, queue.where.topic, run.row(start)) from None
 
     # What is going on
 
@@ -558,7 +562,7 @@ class Producer(ProducerTopics):
         error that says so, and the log tells how many. So it is when the call is cancelled: the
         next one ends what is left to end, and raises the KafkaError of what was not delivered.
         """
-        timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
+        timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
         self._world.is_closed = True
         await self._close(timeout_s, abort=abort)
 
@@ -584,16 +588,17 @@ class Producer(ProducerTopics):
             self._sender.raise_failure()
 
     async def _end(self) -> None:
-        """Each step is taken once, or may be taken again: goes on where a call before was
-        cancelled."""
+        """Each step is taken, whatever those before it raise, once, or may be taken again: goes on
+        where a call before was cancelled."""
         await asyncio.sleep(0)  # interceptors may be told of the last outcomes in the next turn
         self._pipeline.close(is_for_good=self._world.is_closed)
-        while self._serdes:
-            from moldau.client.serdes.resolve import close_serde
+        async with AsyncExitStack() as left:
+            left.push_async_callback(self._world.aclose)
+            left.push_async_callback(self._cluster.aclose)
+            while self._serdes:
+                from moldau.client.serdes.resolve import close_serde
 
-            await close_serde(*self._serdes.pop())
-        await self._cluster.aclose()
-        await self._world.aclose()
+                left.push_async_callback(close_serde, *self._serdes.pop(0))
 
 
 def _accumulator_options(settings: Settings) -> Options:

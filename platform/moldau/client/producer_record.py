@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 from moldau.client.arguments import check_number, check_timestamp, name_of, told
 from moldau.client.delivery import Sent
+from moldau.client.serdes.contract import SerializationFailed
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.records import Headers
@@ -38,6 +39,8 @@ class ProducerRecord:
     partition: int | None = None
 
 
+NO_RECORD: Final = (TypeError, UnicodeEncodeError)
+"""What the kernel raises for a record that it cannot write."""
 _PAIR: Final = 2
 _ARGUMENTS: Final = ("key", "headers", "partition", "timestamp_ms", "on_delivery")
 
@@ -88,10 +91,19 @@ def _check_callback(on_delivery: object) -> None:
         )
 
 
-def no_record(error: TypeError, row: tuple[object, object, object, object]) -> TypeError:
+def no_record(
+    error: TypeError | UnicodeEncodeError, topic: str, row: tuple[object, object, object, object]
+) -> TypeError | SerializationFailed:
     """Says what would help where the kernel could not write a record: its timestamp (which was
     looked at where it came in), key, value and headers."""
     _, key, value, headers = row
+    if isinstance(error, UnicodeEncodeError):
+        return SerializationFailed(
+            "a header's key cannot be sent: UTF-8 has no lone surrogates; leave them out, as "
+            "key.encode(errors='replace').decode() does",
+            topic=topic,
+            header=told(error.object),
+        )
     if any(each is not None and not isinstance(each, bytes) for each in (key, value)):
         advice = "give bytes, or set key.serializer and value.serializer (string, json, ...)"
         return TypeError(f"{error}: {advice}")

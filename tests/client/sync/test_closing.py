@@ -228,6 +228,14 @@ def test_a_listener_may_close_it_while_another_thread_does(
     assert consumer._state is State.CLOSED
 
 
+def test_what_is_neither_yes_nor_no_is_refused_and_nothing_is_closed(bootstrap: str) -> None:
+    given: Any = "no"
+    with Consumer(bootstrap_servers=bootstrap, group_id="g") as consumer:
+        with pytest.raises(TypeError, match="leave_group is True or False, not str 'no'"):
+            consumer.close(leave_group=given)
+        assert isinstance(consumer.list_topics(), list)
+
+
 def failing(call: Callable[[], object]) -> tuple[threading.Thread, list[Exception]]:
     """A thread that calls, and what it hears."""
     told: list[Exception] = []

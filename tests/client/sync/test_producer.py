@@ -455,6 +455,8 @@ def test_what_is_no_time_is_refused_before_anything_is_done(
         for wait in (producer.close, producer.flush, first.result, first.exception):
             with pytest.raises((TypeError, ValueError), match="timeout_s is "):
                 wait(timeout)
+        with pytest.raises(TypeError, match="abort is True or False"):
+            producer.close(abort=timeout)
         producer.send(moldau_topic, b"second")
     assert read(bootstrap, moldau_topic) == {0: [b"first", b"second"]}
 

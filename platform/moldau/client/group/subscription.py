@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.client.arguments import names_of
+from moldau.client.arguments import names_of, text_of, told
 from moldau.client.group.member import Wanted
 from moldau.client.metadata import Metadata
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -68,8 +68,10 @@ def interest(
         raise ValueError("the name of a topic is not empty")
     if pattern is None:
         return Interest(names)
+    if not isinstance(pattern, str | re.Pattern):
+        raise TypeError(f"a pattern is a str or a compiled one, not {told(pattern)}")
     if isinstance(pattern, str) and is_remote:
-        return Interest(remote_pattern=pattern)
+        return Interest(remote_pattern=text_of(pattern, "a pattern"))
     try:
         compiled: re.Pattern[Any] = re.compile(pattern)
     except re.error as error:

@@ -11,6 +11,7 @@ the usual batch pays nothing for the exact error.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
@@ -120,8 +121,9 @@ class Decoding:
 
     async def aclose(self) -> None:
         """Ends what was made here of names, once."""
-        while self._ends:
-            await self._ends.pop(0)()
+        async with AsyncExitStack() as left:
+            while self._ends:
+                left.push_async_callback(self._ends.pop())
 
     async def decode(
         self, parts: list[PartitionRecords]

@@ -24,7 +24,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from moldau.client.arguments import seconds
+from moldau.client.arguments import flag_or_none, seconds
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor
@@ -185,6 +185,7 @@ class Consumer(ConsumerCalls):
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
         """
         timeout_s = seconds(timeout_s, "timeout_s")
+        leave_group = flag_or_none(leave_group, "leave_group")
         self._check_may_close()
         if self._reads not in (None, this_thread()):
             self._client.fail()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import GroupMetadata
@@ -39,7 +39,7 @@ class ConsumerCalls(BlockingClient):
         """The partitions that are read."""
         return self._run(lambda: self._client.assignment)
 
-    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Uuid]:
+    def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Of which topics these are: of those that are read, also when others have taken their
         names since. ZERO_UUID where nobody knows."""
         return self._run(lambda: self._client.topic_ids(partitions))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
 
-from moldau.client.arguments import seconds
+from moldau.client.arguments import flag, seconds_at_most
 from moldau.client.delivery import Delivery as Place
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.producer_record import ProducerInterceptor, SendOptions, record_of
@@ -82,7 +82,7 @@ class Producer(ProducerCalls):
         for who would wait longer. Whose own is over before hears it by a KafkaError; an `abort` is
         for all.
         """
-        timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
+        timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
         self._stop_taking()
         self._end(self._client.aclose(timeout_s, abort=abort))
 

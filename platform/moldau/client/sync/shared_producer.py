@@ -29,7 +29,7 @@ from moldau.client.outgoing import OutgoingTopic
 from moldau.client.pipeline import Prepared, Preparing, Telling
 from moldau.client.producer import Producer
 from moldau.client.producer_metrics import ProducerMetrics
-from moldau.client.producer_record import OnDelivery, ProducerRecord
+from moldau.client.producer_record import NO_RECORD, OnDelivery, ProducerRecord
 from moldau.client.sender import Sender, Turn
 from moldau.config import Settings
 from moldau.records import Headers
@@ -184,7 +184,7 @@ class SharedProducer(Producer):
                 if batch is None:
                     return None
                 placed: Delivery | None = batch.place(key, value, headers)
-            except TypeError:
+            except NO_RECORD:
                 return None  # `send_here` tells what is wrong
             return placed
 
