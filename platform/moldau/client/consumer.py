@@ -193,8 +193,12 @@ class Consumer(ConsumerPositions):
         Unless it is told by `leave_group`, a static member stays in its group until its session
         ends, so that it finds its partitions again, and any other member leaves (KIP-1092).
 
+        A listener that takes longer than `timeout_s` is not cut short: it goes on beside the rest,
+        and who waits for it in `poll` or `unsubscribe` waits on.
+
         While one call is at work, another returns at once; after one that was cancelled it ends
-        what is left to end. The log says if the last offsets were not committed for that.
+        what is left to end, and tells the listener what is lost, if that was not told. The log says
+        if the last offsets were not committed for that.
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = flag_or_none(leave_group, "leave_group")
@@ -205,7 +209,7 @@ class Consumer(ConsumerPositions):
         """The same; not for good, if it is what could not be opened."""
         if self._is_closing:
             if self._is_closed:
-                await self._end()
+                await self._end_goodbye(timeout_s)
             return
         self._is_closing = True
         if "_fetcher" in vars(self):
@@ -219,6 +223,13 @@ class Consumer(ConsumerPositions):
             self._is_closed = True
             await self._end()
 
+    async def _end_goodbye(self, timeout_s: float) -> None:
+        try:
+            if self._group is not None:
+                await self._group.end_goodbye(timeout_s)
+        finally:
+            await self._end()
+
     async def _end(self) -> None:
         """Each step is taken, whatever those before it raise, once, or may be taken again."""
         self._interceptors.close(is_for_good=self._world.is_closed)
@@ -229,7 +240,7 @@ class Consumer(ConsumerPositions):
             if self._decoding is not None:
                 await self._decoding.aclose()
         finally:
-            await self._world.aclose()
+            await self._world.aclose(() if self._group is None else self._group.listening)
 
     # Which partitions
 
@@ -586,7 +597,7 @@ class Consumer(ConsumerPositions):
     def _check_chosen(self) -> None:
         """A subscription that was forgotten would be silence without end. While an `unsubscribe` of
         another task is under way, it may be about to subscribe anew."""
-        if self._interest or (self._group is not None and self._group.has_member):
+        if self._interest or (self._group is not None and self._group.is_settling):
             return
         raise RuntimeError(
             "nothing is chosen to be read: subscribe to topics, or assign partitions, and poll then"

@@ -107,6 +107,8 @@ class ConsumerGroup:
         self._is_subscribed = False
         self._is_over = False
         """Whether it is closed: commits that are still under way fail."""
+        self._is_told = False
+        """Whether the listener was told of the end of all that is left, or is being told."""
         self._commits_by_itself = rows.commits_by_itself(settings)
         self._cluster = cluster
         self._timer: asyncio.TimerHandle | None = None
@@ -227,8 +229,14 @@ class ConsumerGroup:
 
     @property
     def has_member(self) -> bool:
-        """Whether there is a subscription, or something of one is still to be run."""
-        return self._is_subscribed or self._session.is_attentive
+        """Whether there is a subscription, or something of one is left."""
+        return self._is_subscribed or self.is_settling
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether something of a subscription is still to be run or heard, or somebody is just
+        doing that."""
+        return self._session.is_settling
 
     async def unsubscribe(self, is_wanted: Callable[[], bool]) -> BaseException | None:
         """Gives everything up and leaves; may be subscribed again, also before this has ended:
@@ -324,8 +332,6 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             task.cancel()
             raise
-        if task.cancelled():  # before it had begun
-            raise self._closed_meanwhile()
         task.result()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
@@ -376,14 +382,11 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
-            raise self._closed_meanwhile() from None
-
-    def _closed_meanwhile(self) -> KafkaError:
-        return KafkaError(
-            ErrorCode.NETWORK_EXCEPTION,
-            "not committed: the consumer was closed meanwhile",
-            group=self._coordinator.group_id,
-        )
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                "not committed: the consumer was closed meanwhile",
+                group=self._coordinator.group_id,
+            ) from None
 
     async def _store(
         self,
@@ -538,12 +541,10 @@ class ConsumerGroup:
             await self._session.aclose(timeout_s, partial(self._say_goodbye, until))
         finally:
             self._is_over = True
-            try:
-                await asyncio.sleep(0)  # what was spawned just now begins, and can say what it is
-            finally:
-                for task in list(self._under_way):
-                    task.cancel()
-                await self._coordinator.aclose()
+            loop = asyncio.get_running_loop()
+            for task in self._under_way:
+                loop.call_soon(task.cancel)  # when it has begun, and can say what it is
+            await self._coordinator.aclose()
             if self._under_way:
                 await asyncio.wait(list(self._under_way))
 
@@ -553,11 +554,28 @@ class ConsumerGroup:
         ):
             await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
         await self._all_committed_by(until)
+        await self._tell_gone(Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED)
+        await self._all_committed_by(until)  # what the listener has begun
+
+    async def end_goodbye(self, timeout_s: float) -> None:
+        """If `aclose` was cut off before it has told the listener: others may have it all by now.
+        One that is still told of something else has this time."""
+        if not self._is_told:
+            await self._session.listened(timeout_s)
+            await self._tell_gone(Kind.LOST)
+
+    async def _tell_gone(self, kind: Kind) -> None:
+        if self._is_told:
+            return
+        self._is_told = True
         owned = self._member.owned
         if owned:
-            kind = Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED
             await tell_guarded(self._session.listener, Change(kind, owned, ()))
-            await self._all_committed_by(until)  # what the listener has begun
+
+    @property
+    def listening(self) -> Collection[asyncio.Task[None]]:
+        """Where listeners work, also when the close has not waited for them."""
+        return self._session.listening
 
     async def _all_committed_by(self, until: float) -> None:
         if self._under_way:

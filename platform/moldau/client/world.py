@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
@@ -81,13 +81,14 @@ class World:
         self._own = RealRuntime("client")
         return self._own
 
-    async def aclose(self) -> None:
-        """Ends the runtime that was made here. If it is cancelled, may be called again."""
+    async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
+        """Ends the runtime that was made here, but for these tasks, in which the user's own code
+        works. If it is cancelled, may be called again."""
         from moldau.runtime.real import RealRuntime
 
         own = self._own
         if isinstance(own, RealRuntime):
-            await own.aclose()
+            await own.aclose(spared)
             self._own = None
 
 
@@ -147,11 +148,11 @@ class Life(World):
                 self._opening = None
                 opening.set_result(None)
 
-    async def aclose(self) -> None:
+    async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
         """See `World`."""
         if self._watch is not None:
             await self._watch.aclose()
-        await super().aclose()
+        await super().aclose(spared)
 
     async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
         try:

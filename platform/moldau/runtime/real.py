@@ -1,7 +1,8 @@
 """`Runtime` on this machine: asyncio (or uvloop), real clocks, files, sockets and threads.
 
 Invariant: a runtime belongs to the event loop that runs its code, and `aclose` leaves none of its
-tasks and threads behind. `run` is the whole of a process: a loop, a runtime, `main`, and the end.
+threads behind, and of its tasks only those that it is told to spare. `run` is the whole of a
+process: a loop, a runtime, `main`, and the end.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,13 +106,14 @@ class RealRuntime(Runtime):
         """Never, in production."""
         return False
 
-    async def aclose(self) -> None:
-        """Cancels the tasks that still run, and those that these start, and waits for them all.
+    async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
+        """Cancels the tasks that still run, and those that these start, and waits for them all;
+        those that are `spared`, or come to be meanwhile, end by themselves.
 
         What a thread has begun is waited for too: its effects do not come after this.
         """
         mine = asyncio.current_task()
-        while living := [task for task in self._tasks if task is not mine]:
+        while living := [task for task in self._tasks if task is not mine and task not in spared]:
             for task in living:
                 task.cancel()
             await asyncio.wait(living)

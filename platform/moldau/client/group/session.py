@@ -8,8 +8,9 @@ and the rest of the change waits for a later poll, as no listener is called betw
 
 Invariants: one request of the member is under way at a time; a change commits, if offsets are
 committed by themselves, then tells the listener, then moves the positions, and is ended whatever
-the listener raises; that is raised by the poll. While one is under way nothing is given out, by
-polls or to who goes through what they gave before.
+the listener raises. That is kept until one hears it: who waits for a change, or closes, or else the
+next who polls or unsubscribes. He raises the first; what no call raises is logged. While a change
+is under way nothing is given out, by polls or to who goes through what they gave before.
 
 A listener may unsubscribe and close: the change that it is told of is ended then, and what follows
 is run inside its call. It could not wait for the change, which waits for it. What it calls is known
@@ -21,8 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import ExitStack, suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
 
@@ -122,10 +123,12 @@ class GroupSession:
         self._deciding = set[TopicPartition]()
         """Partitions of which a listener is told that they come."""
         self._asking: Ask | None = None
-        self._waiting = 0
-        """How many wait for the end of a change: they hear what it has raised."""
-        self._heard: asyncio.Task[None] | None = None
-        """The last change of which somebody did."""
+        self.listening = set[asyncio.Task[None]]()
+        """Changes whose listener has not returned, though they may be ended."""
+        self._unheard: list[BaseException] = []
+        """What listeners have raised that nobody has heard yet."""
+        self._hearers = 0
+        """How many poll, unsubscribe or close: one of them will."""
         self.is_ending = False
         """Whether it is being closed: who does that tells of what is left."""
         self._is_closing = False
@@ -151,13 +154,15 @@ class GroupSession:
             ended, self._task = self._task, None
             ended.result()
         self.poke()
-        while self._runs_on:
-            changed = await self._change(until)
-            if changed is None:
-                return False
-            changed.result()
-            self.member.on_poll(self._clock.monotonic())
-            self.poke()
+        with self._hears():
+            self._raise_unheard()
+            while self._runs_on:
+                is_over = await self._change(until)
+                self._raise_unheard()
+                if not is_over:
+                    return False
+                self.member.on_poll(self._clock.monotonic())
+                self.poke()
         error = self.member.take_error()
         if error is not None:
             raise error
@@ -167,6 +172,11 @@ class GroupSession:
     def is_attentive(self) -> bool:
         """Whether a poll has something to run."""
         return self._is_running or self.member.has_change()
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether a poll has something to run or to hear, or somebody is just doing that."""
+        return self.is_attentive or bool(self._unheard) or self._hearers > 0
 
     @property
     def _is_running(self) -> bool:
@@ -181,23 +191,14 @@ class GroupSession:
         """Something has happened that the member may want to act upon."""
         self._has_happened.set()
 
-    async def _change(self, until: float = math.inf) -> asyncio.Task[None] | None:
-        """Runs a change to its end: who waits for it is to hear what the listener has raised. None
-        when what is committed before it, or by the listener, takes longer."""
-        self._waiting += 1
-        try:
-            running = await self._runs_by(until)
-            if running is None:
-                return None
-            await running.has_told.wait()
-            if not await self._is_over(running.task, until):
-                return None
-            if self._changing is running:
-                self._changing = None
-            self._heard = running.task
-            return running.task
-        finally:
-            self._waiting -= 1
+    async def _change(self, until: float = math.inf) -> bool:
+        """Runs a change to its end. False when what is committed before it, or by the listener,
+        takes longer."""
+        running = await self._runs_by(until)
+        if running is None:
+            return not self._runs_on
+        await running.has_told.wait()
+        return await self._is_over(running.task, until)
 
     async def _runs_by(self, until: float) -> _Running | None:
         """What runs the change; None while it waits for its commit."""
@@ -216,10 +217,23 @@ class GroupSession:
     def _start(self, change: Change, commit: asyncio.Task[None] | None) -> _Running:
         has_told = asyncio.Event()
         name = f"partitions {change.kind.value}"
-        running = self._run(change, commit, has_told)
-        task = self._runtime.spawn(running, name=name, reported=False)
-        task.add_done_callback(lambda _: has_told.set())  # however it ends
-        return _Running(task, has_told)
+        task = self._runtime.spawn(self._run(change, commit, has_told), name=name, reported=False)
+        running = _Running(task, has_told)
+        self.listening.add(task)
+        task.add_done_callback(lambda _: self._ended(running))
+        return running
+
+    def _ended(self, running: _Running) -> None:
+        """However it has. Who waits for it goes on after this."""
+        task = running.task
+        self.listening.discard(task)
+        running.has_told.set()
+        if self._changing is running:  # cancelled before it had begun
+            self._changing = None
+        error = _failure(task)
+        if error is not None:
+            self._unheard.append(error)
+        self._log_unheard()
 
     def _begin_change(self) -> tuple[Change, asyncio.Task[None] | None]:
         change = self.member.begin_change()
@@ -269,7 +283,7 @@ class GroupSession:
         """Ends it, once."""
         if self._unsettled is not change:
             return
-        self._unsettled = None
+        self._unsettled = self._changing = None
         self._decided(tuple(self._deciding))
         if change.kind is not Kind.ASSIGNED:
             self._owner.take_over(change)
@@ -299,9 +313,45 @@ class GroupSession:
             return
         if change.kind is Kind.REVOKED:
             await self._owner.commits_ended(change, until)
-        if self._unsettled is change:
-            self._changing = None
-            self._settle(change)
+        self._settle(change)
+
+    # What listeners raise
+
+    @contextmanager
+    def _hears(self) -> Iterator[None]:
+        """Who is inside may take what listeners raise."""
+        self._hearers += 1
+        try:
+            yield
+        finally:
+            self._hearers -= 1
+            self._log_unheard()
+
+    def _take_unheard(self) -> BaseException | None:
+        """The first, to be raised. The others are logged."""
+        if not self._unheard:
+            return None
+        first = self._unheard.pop(0)
+        self._log_all()
+        return first
+
+    def _raise_unheard(self) -> None:
+        failure = self._take_unheard()
+        if failure is not None:
+            raise failure
+
+    def _log_unheard(self) -> None:
+        """Unless somebody hears it, or will."""
+        if self.is_ending and not self._hearers:
+            self._log_all()
+
+    def _log_all(self) -> None:
+        group = self.member.terms.group_id
+        while self._unheard:
+            reason = (
+                f"a rebalance listener has failed, and no call says so: {self._unheard.pop(0)!r}"
+            )
+            tell_notices([MoldauError(reason, group=group)])
 
     # The member's life
 
@@ -438,68 +488,60 @@ class GroupSession:
 
     async def run_changes(self) -> BaseException | None:
         """Runs what is still to be run, as a poll would, without staying in the group for it, but
-        for what is left to who has begun to close. What kept the user out of it is over then. The
-        first thing that a listener has raised comes back: what it was told of has gone all the
-        same."""
-        failures = []
-        await self._settle_from_inside()
-        self._live_on()
-        while self._runs_on:
-            changed = await self._change()
-            if changed is not None:
-                failures.append(changed.exception())
-        self.member.forgive()
-        return next(filter(None, failures), None)
+        for what is left to who has begun to close. What kept the user out of it is over then. What
+        a listener has raised comes back: what it was told of has gone all the same."""
+        with self._hears():
+            await self._settle_from_inside()
+            self._live_on()
+            while self._runs_on:
+                await self._change()
+            self.member.forgive()
+            return self._take_unheard()
 
     async def aclose(self, timeout_s: float, say_goodbye: Callable[[], Awaitable[None]]) -> None:
         """Ends a change that runs, lets the user say goodbye to what he owns, and leaves, in what
         is left of the time then. It leaves also where it is cancelled, or a listener raises."""
         until = self._clock.monotonic() + timeout_s
         self.is_ending = True
-        try:
-            await self._settle_from_inside(until)
-            failure = await self._end_change(until)
-            self.member.hold()
-            self._live_on()
-            with ExitStack() as unless_said:
-                unless_said.callback(self._tell_failed, failure)  # what is raised now hides it
+        with self._hears():
+            try:
+                await self._settle_from_inside(until)
+                await self._end_change(until)
+                self.member.hold()
+                self._live_on()
                 await say_goodbye()
-                unless_said.pop_all()
-        finally:
-            self.member.leave(is_closing=True)
-            if self._asking is not None and isinstance(self._asking.request, _PARKED):
-                self.coordinator.hang_up(MEMBERSHIP)
-            self._live_on()
-            await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
-        if failure is not None:
-            raise failure
+            finally:
+                self.member.leave(is_closing=True)
+                if self._asking is not None and isinstance(self._asking.request, _PARKED):
+                    self.coordinator.hang_up(MEMBERSHIP)
+                self._live_on()
+                await self._end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
+            if self._hears_alone:
+                self._raise_unheard()
 
-    async def _end_change(self, until: float) -> BaseException | None:
+    @property
+    def _hears_alone(self) -> bool:
+        """Whether nobody but who closes waits for a change, and goes on with it."""
+        return self._hearers == 1
+
+    async def _end_change(self, until: float) -> None:
         """The one that is under way, which has no longer than that: a listener that takes longer
-        goes on beside the rest. What it has raised comes back, unless a poll waits for it."""
+        goes on beside the rest."""
         try:
             running = await self._run_begun(until)
-            if running is None:
-                return None
-            left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
-            return await self._heard_by(running.task, left_s)
+            if running is not None:
+                left_s = max(_LISTENER_S_MIN, until - self._clock.monotonic())
+                await asyncio.wait([running.task], timeout=left_s)
         finally:
             if self._unsettled is not None:
                 self._settle(self._unsettled)
-            if not self._waiting:  # else who waits for it goes on with it, and hears what it raises
+            if self._hears_alone:
                 self._begun = self._changing = None
 
-    async def _heard_by(self, task: asyncio.Task[None], timeout_s: float) -> BaseException | None:
-        """What a listener has raised by then, if nobody else hears it. What it raises later is
-        logged."""
-        try:
-            await asyncio.wait([task], timeout=timeout_s)
-        finally:
-            if not task.done():
-                task.add_done_callback(self._tell_late)
-        if self._waiting or self._heard is task or not task.done():
-            return None
-        return task.exception()
+    async def listened(self, timeout_s: float) -> None:
+        """No listener works any more, but for one that asks, or that takes longer."""
+        if self.listening and _INSIDE.get() is None:
+            await asyncio.wait(self.listening, timeout=timeout_s)
 
     async def _run_begun(self, until: float) -> _Running | None:
         """What runs the change that is under way; what is committed before that has until then."""
@@ -510,16 +552,6 @@ class GroupSession:
             commit.cancel()
             self._begun = change, None
         return await self._runs_by(math.inf) if self._is_running else None
-
-    def _tell_late(self, task: asyncio.Task[None]) -> None:
-        if not (self._waiting or task.cancelled()):
-            self._tell_failed(task.exception())
-
-    def _tell_failed(self, error: BaseException | None) -> None:
-        """What nobody hears otherwise."""
-        if error is not None:
-            reason = f"a rebalance listener has failed beside the close: {error!r}"
-            tell_notices([MoldauError(reason, group=self.member.terms.group_id)])
 
     async def _end(self, timeout_s: float) -> None:
         """Waits until the coordinator was told; if that takes too long it finds out by itself."""
@@ -532,6 +564,13 @@ class GroupSession:
         finally:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException | None:
+    """That a listener is cancelled, at the end of its loop, cancels nobody who waits for it."""
+    if task.cancelled():
+        return RuntimeError("the rebalance listener was cut off")
+    return task.exception()
 
 
 def _maybe_later(error: KafkaError) -> KafkaError:
