@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +31,7 @@ from moldau.records import Buffer, Rules, open_batch
 from moldau.records.record import BATCH_BYTES_MAX
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.simulation.promises import Promise
+from tests.client.simulation.scenario import Bias, run_clients
 
 Mutation = AbstractContextManager[object]
 _REQUEST_BYTES_MAX = 2**31 - 1
@@ -214,6 +216,9 @@ def looks_at_the_clock_once_a_second() -> Mutation:
     return patch.object(tail, "admit", coarse)
 
 
+run_narrow_topics = partial(run_clients, bias=Bias(topics=("narrow",)))
+run_stamped_topics = partial(run_clients, bias=Bias(topics=("stamped",)))
+
 PRODUCER_MUTANTS: dict[Mutant, Hunt] = {
     hashes_keys_in_its_own_way: Hunt(range(160), {Promise.ITS_PARTITION}),
     takes_a_key_for_more_than_a_partition: Hunt(range(160), {Promise.ITS_PARTITION}),
@@ -221,13 +226,15 @@ PRODUCER_MUTANTS: dict[Mutant, Hunt] = {
     splits_under_one_time: Hunt(range(160), {Promise.GIVEN_TIME}),
     stamps_with_the_time_of_the_batch: Hunt(range(160), {Promise.GIVEN_TIME}),
     fails_a_batch_that_is_too_large: Hunt(range(160), {Promise.REALLY_TOO_LARGE}),
-    puts_parts_back_in_reverse: Hunt(range(320), {Promise.ORDER}),
+    puts_parts_back_in_reverse: Hunt(range(160), {Promise.ORDER}, run_narrow_topics),
     ends_with_the_first_part: Hunt(range(160), {Promise.ACKNOWLEDGED_KEPT}),
     refuses_what_it_keeps: Hunt(range(160), {Promise.REFUSED_NOWHERE}),
     counts_what_has_gone_out_whole: Hunt(range(160), {Promise.REFUSED_NOWHERE}),
     tells_ranges_from_the_first_of_the_batch: Hunt(range(160), {Promise.MANY_AS_ONE}),
     tells_a_batch_that_was_split_by_its_first_part: Hunt(range(160), {Promise.MANY_AS_ONE}),
-    answers_a_duplicate_with_the_time_now: Hunt(range(320), {Promise.TOLD_TIME}),
+    answers_a_duplicate_with_the_time_now: Hunt(
+        range(160), {Promise.TOLD_TIME}, run_stamped_topics
+    ),
     looks_at_the_clock_once_a_second: Hunt(range(160), {Promise.APPEND_TIME}),
 }
 """Each with what must find it, and seeds enough for that; several times what it took."""

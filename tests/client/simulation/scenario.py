@@ -36,7 +36,7 @@ from tests.client.simulation.records import MORTAL, Kind, Records
 from tests.client.simulation.truth import Group, Truth
 from tests.client.simulation.walls import Walls
 from tests.client.simulation.watch import Watch
-from tests.client.simulation.writers import Writer, draw_producer
+from tests.client.simulation.writers import TOPICS_DRAWN, Writer, draw_producer
 
 SAFETY_S: Final = 4.0
 LIVENESS_S: Final = 90.0
@@ -69,6 +69,8 @@ class Bias:
     """Of the groups: their members have a group.instance.id."""
     changes_share: float = 0.01
     """Of the polls: after them a member gives all up and subscribes again."""
+    topics: tuple[str, ...] = TOPICS_DRAWN
+    """What is written to, one at a time."""
 
 
 EVENLY: Final = Bias()
@@ -159,7 +161,9 @@ class Run:
 
         async def run(runtime: Runtime) -> None:
             clock = self.world.nodes[f"writer{at}"].clock
-            await Writer(self, f"w{at}", options, clock).run(runtime)
+            writer = Writer(self, f"w{at}", options, clock)
+            writer.topics = self.bias.topics
+            await writer.run(runtime)
 
         self._add(f"writer{at}", run)
 

@@ -24,7 +24,18 @@ from moldau.runtime.simulated.clock import NodeClock
 from tests.client.simulation.actors import CLIENT, RETRY_S, World, pause
 from tests.client.simulation.records import MORTAL, NAME, Draft, Kind, Records
 
-TOPICS_DRAWN: Final = ("a", "a", "a", "b", "b", MORTAL, "narrow", "narrow", "stamped", "stamped")
+TOPICS_DRAWN: Final[tuple[str, ...]] = (
+    "a",
+    "a",
+    "a",
+    "b",
+    "b",
+    MORTAL,
+    "narrow",
+    "narrow",
+    "stamped",
+    "stamped",
+)
 FILLINGS: Final = (0, 0, 50, 400)
 MANY: Final = (1, 3, 12)
 MINUTE_MS: Final = 60_000
@@ -153,6 +164,8 @@ class Writer:
         self.world = world
         self.name = name
         self.options = options
+        self.topics = TOPICS_DRAWN
+        """One of these at a time."""
         self.records = world.truth.records
         self._clock = clock
         self._codec = Codec[options.get("compression_type", "none").upper()]
@@ -182,7 +195,7 @@ class Writer:
     async def _write(self, runtime: Runtime, producer: Producer) -> None:
         random = runtime.random
         while not self.world.is_ending:
-            topic = random.choice(TOPICS_DRAWN)
+            topic = random.choice(self.topics)
             if random.random() < 0.2:
                 await self._send_many(random, producer, topic)
             else:
