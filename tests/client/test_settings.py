@@ -78,6 +78,16 @@ def test_bad_settings_are_told(options: dict[str, object], told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["client.id", "client.rack", "group.id", "group.instance.id", "group.remote.assignor"]
+)
+def test_what_no_message_has_place_for_is_refused_when_it_is_set(name: str) -> None:
+    """A consumer whose heartbeats cannot be written would say nothing for ever."""
+    given: dict[str, Any] = {"bootstrap.servers": "a:1", "group.id": "g", name: "x\ud800"}
+    with pytest.raises(BadSettings, match=f"{name}.*32767 bytes in UTF-8"):
+        Consumer(given)
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("group.id", b"billing"),

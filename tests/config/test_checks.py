@@ -19,6 +19,7 @@ from moldau.config import (
     not_empty,
     one_of,
     one_of_ignoring_case,
+    sendable,
 )
 
 CASES: list[tuple[Check[Any], str, list[object], list[object]]] = [
@@ -29,6 +30,12 @@ CASES: list[tuple[Check[Any], str, list[object], list[object]]] = [
     (one_of("a", "b"), "one of a, b", ["a", "b"], ["A", "", "ab"]),
     (one_of_ignoring_case("Gzip"), "one of Gzip (in any case)", ["gzip", "GZIP"], ["zip"]),
     (not_empty(), "text that is not empty", ["a", " "], [""]),
+    (
+        sendable(),
+        "text of at most 32767 bytes in UTF-8",
+        ["", "a" * 32_767, "\u00e9" * 16_383],
+        ["a" * 32_768, "\u00e9" * 16_384, "a\ud800"],
+    ),
     (matching("[a-z]+", "letters"), "letters", ["abc"], ["", "ab1", "abc\n"]),
     (every(at_least(1), at_most(3)), "1 or more and 3 or less", [1, 3], [0, 4]),
     (either(exactly(-1), at_least(10)), "-1 or 10 or more", [-1, 10], [0, -2]),

@@ -17,6 +17,7 @@ from typing import Final, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
+from moldau.config import sendable
 
 E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
@@ -32,8 +33,7 @@ _OFFSETS: Final = range(2**63)
 _OFFSETS_AND_THE_END: Final = range(-1, 2**63)
 _PARTITIONS: Final = range(2**31)
 _BROKERS: Final = range(2**31)
-_TEXT_BYTES_MAX: Final = 2**15 - 1
-_WHAT_FITS: Final = f"text of at most {_TEXT_BYTES_MAX} bytes in UTF-8"
+_TEXT: Final = sendable()
 _EPOCHS: Final = range(-1, 2**31)
 _NO_FACTS: Final[Mapping[str, object]] = {}
 
@@ -48,7 +48,7 @@ def text_of(given: object, what: str) -> str:
     """Text that a message has place for."""
     text = str_of(given, what)
     if not fits(text):
-        raise ValueError(f"{what} is {_WHAT_FITS}, not {told(given)}")
+        raise ValueError(f"{what} is {_TEXT.allowed}, not {told(given)}")
     return text
 
 
@@ -61,12 +61,7 @@ def str_of(given: object, what: str) -> str:
 
 def fits(text: str) -> bool:
     """Whether a message has place for it: not for what is too long, nor for lone surrogates."""
-    if len(text) > _TEXT_BYTES_MAX:
-        return False
-    try:
-        return text.isascii() or len(text.encode()) <= _TEXT_BYTES_MAX
-    except UnicodeEncodeError:
-        return False
+    return _TEXT.holds(text)
 
 
 def several(given: Iterable[T], what: str, *, one: str = "") -> list[T]:
@@ -213,7 +208,7 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
         )
     if not fits(metadata):
         raise ValueError(
-            f"the metadata of an offset to commit are {_WHAT_FITS}, not {told(metadata)} "
+            f"the metadata of an offset to commit are {_TEXT.allowed}, not {told(metadata)} "
             f"({_written(facts)})"
         )
     epoch = leader_epoch_of(stored.leader_epoch, facts)

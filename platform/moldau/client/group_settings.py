@@ -12,9 +12,11 @@ from moldau.config import (
     Setting,
     Settings,
     at_least,
+    every,
     list_of,
     not_empty,
     one_of_ignoring_case,
+    sendable,
 )
 
 group_id = Setting(
@@ -23,6 +25,7 @@ group_id = Setting(
     None,
     "The group that shares the partitions of its topics and keeps their offsets. Needed to "
     "subscribe and to commit.",
+    check=sendable(),
 )
 group_protocol = Setting(
     "group.protocol",
@@ -38,7 +41,7 @@ group_instance_id = Setting(
     None,
     "Makes this a static member (KIP-345): when it comes back under this name before its session "
     "ends, it finds its partitions again and nobody rebalances.",
-    check=not_empty(),
+    check=every(not_empty(), sendable()),
 )
 group_remote_assignor = Setting(
     "group.remote.assignor",
@@ -46,6 +49,7 @@ group_remote_assignor = Setting(
     None,
     "Which of the coordinator's assignors to use; its first one if not told. For the consumer "
     "protocol.",
+    check=sendable(),
 )
 partition_assignment_strategy = Setting(
     "partition.assignment.strategy",

@@ -100,6 +100,7 @@ from moldau.config import (
     list_of,
     one_of,
     overrides,
+    sendable,
 )
 from moldau.errors import ConfigError
 
@@ -130,7 +131,11 @@ bootstrap_servers = Setting(
     check=list_of(item=Check("host:port", _is_address), empty_allowed=False),
 )
 client_id = Setting(
-    "client.id", STRING, "", "What this client calls itself in the broker's logs and quotas."
+    "client.id",
+    STRING,
+    "",
+    "What this client calls itself in the broker's logs and quotas.",
+    check=sendable(),
 )
 request_timeout_ms = Setting(
     "request.timeout.ms",
@@ -467,6 +472,7 @@ client_rack = Setting(
     "",
     "Where this client is: the broker may let it read from a replica near by, and assignors may "
     "give it partitions that have one.",
+    check=sendable(),
 )
 
 CONSUMER_SETTINGS: Final = SettingTable(

@@ -25,6 +25,7 @@ from moldau.config.checks import (
     not_empty,
     one_of,
     one_of_ignoring_case,
+    sendable,
 )
 from moldau.config.environment import (
     KAFKA_PREFIX,
@@ -126,6 +127,7 @@ __all__ = [
     "overrides",
     "render_reference",
     "resolve_references",
+    "sendable",
     "setting_name",
     "variable_name",
 ]

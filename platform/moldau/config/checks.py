@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
+
+_SENDABLE_BYTES_MAX: Final = 2**15 - 1
 
 
 class Check(Generic[T]):
@@ -53,6 +55,20 @@ def one_of_ignoring_case(*values: str) -> Check[str]:
 
 def not_empty() -> Check[str]:
     return Check("text that is not empty", lambda value: value != "")
+
+
+def sendable() -> Check[str]:
+    """Text that a message has place for; not lone surrogates, though Python has them."""
+
+    def holds(text: str) -> bool:
+        if len(text) > _SENDABLE_BYTES_MAX:
+            return False
+        try:
+            return text.isascii() or len(text.encode()) <= _SENDABLE_BYTES_MAX
+        except UnicodeEncodeError:
+            return False
+
+    return Check(f"text of at most {_SENDABLE_BYTES_MAX} bytes in UTF-8", holds)
 
 
 def matching(pattern: str, meaning: str) -> Check[str]:
