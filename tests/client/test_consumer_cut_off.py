@@ -200,6 +200,63 @@ def test_the_next_close_tells_the_rest_after_a_listener_that_still_works(kind: s
     run(main)
 
 
+@pytest.mark.parametrize("turns", [0, 1, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_listener_is_told_of_meanwhile_is_not_told_to_be_lost_beside_it(
+    kind: str, turns: int
+) -> None:
+    """The close is cut off before the commit that comes before a change is answered; the change
+    goes on, as somebody waits for it, and the next close comes."""
+
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        heard: list[str] = []
+
+        class Hears(RebalanceListener):
+            def on_partitions_lost(self, partitions: Any) -> None:
+                heard.append("lost")
+
+            async def on_partitions_revoked(self, partitions: Any) -> None:
+                heard.append("revoked")
+                await asyncio.sleep(3.0)
+                heard.append("has ended")
+
+        reader = member(runtime, kind)
+        await reader.start()
+        await reader.subscribe("t", listener=Hears())
+        await read_all(reader, 10)
+        world.cluster.silence.add(OffsetCommitRequest)
+        leaving = asyncio.create_task(reader.unsubscribe())
+        await asyncio.sleep(3.0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await reader.aclose()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await reader.aclose(0.5)
+        await leaving
+        await reader.aclose()
+        assert heard == ["revoked", "has ended"]
+
+    run(main)
+
+
+def test_a_commit_that_ends_with_the_runtime_it_was_given_cancels_nobody() -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = member(runtime, "eager", enable_auto_commit=False)
+        await reader.start()
+        reader.assign([("t", 0)])
+        world.cluster.silence.add(OffsetCommitRequest)
+        waiting = asyncio.create_task(reader.commit({("t", 0): 1}))
+        await asyncio.sleep(1.0)
+        (commit,) = reader._group._under_way
+        commit.cancel()
+        with pytest.raises(KafkaError, match="not committed"):
+            await waiting
+        await reader.aclose(1.0)
+
+    run(main)
+
+
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_commit_that_is_begun_as_the_close_ends_says_so(is_cut: bool) -> None:
     """Just before commits end it is begun, and just after it is refused; it is never cancelled."""

@@ -332,6 +332,8 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             task.cancel()
             raise
+        if task.cancelled():  # with the runtime that it was given
+            raise self._closed_meanwhile()
         task.result()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
@@ -382,11 +384,14 @@ class ConsumerGroup:
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
-            raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION,
-                "not committed: the consumer was closed meanwhile",
-                group=self._coordinator.group_id,
-            ) from None
+            raise self._closed_meanwhile() from None
+
+    def _closed_meanwhile(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NETWORK_EXCEPTION,
+            "not committed: the consumer was closed meanwhile",
+            group=self._coordinator.group_id,
+        )
 
     async def _store(
         self,
@@ -559,9 +564,9 @@ class ConsumerGroup:
 
     async def end_goodbye(self, timeout_s: float) -> None:
         """If `aclose` was cut off before it has told the listener: others may have it all by now.
-        One that is still told of something else has this time."""
-        if not self._is_told:
-            await self._session.listened(timeout_s)
+        One that is still told of something else has this time; if it takes longer, the next call
+        tells it what is left then."""
+        if not self._is_told and await self._session.listened(timeout_s):
             await self._tell_gone(Kind.LOST)
 
     async def _tell_gone(self, kind: Kind) -> None:

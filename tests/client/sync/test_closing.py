@@ -311,6 +311,24 @@ def test_a_member_whose_close_fails_ends_too(bootstrap: str, moldau_topic: str) 
         assert thread.call(_tasks()) == set()
 
 
+def test_what_cuts_a_close_off_is_raised_whatever_happens_at_the_end(
+    bootstrap: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Ctrl-C does, where a listener fails that hears what is lost then."""
+    consumer = reading(bootstrap, "t")
+    consumer.start()
+    drop = consumer._client.drop
+
+    async def fails() -> None:
+        await drop()
+        raise ValueError("at the end")
+
+    consumer._client.drop = fails  # type: ignore[method-assign]
+    _close_in_vain(consumer)
+    assert "consumer: closed by Broken" in caplog.text
+    assert "at the end" in caplog.text
+
+
 def _close_in_vain(client: Any) -> None:
     async def aclose(*_: object, **__: object) -> None:
         raise Broken

@@ -538,10 +538,11 @@ class GroupSession:
             if self._hears_alone:
                 self._begun = self._changing = None
 
-    async def listened(self, timeout_s: float) -> None:
-        """No listener works any more, but for one that asks, or that takes longer."""
+    async def listened(self, timeout_s: float) -> bool:
+        """Whether no listener works any more by then, or is about to; one that asks itself does."""
         if self.listening and _INSIDE.get() is None:
             await asyncio.wait(self.listening, timeout=timeout_s)
+        return not (self.listening or self._is_running)
 
     async def _run_begun(self, until: float) -> _Running | None:
         """What runs the change that is under way; what is committed before that has until then."""

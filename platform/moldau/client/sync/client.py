@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from moldau.client.common_settings import settings_in
+from moldau.client.notices import not_hiding
 from moldau.client.world import closed, not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -169,7 +171,7 @@ class BlockingClient:
     ) -> None:
         try:
             with ExitStack() as unless_closed:
-                unless_closed.callback(self._drop_by, thread, errands)
+                unless_closed.push(partial(self._drop_by, thread, errands))
                 thread.call(coroutine, errands=errands)
                 unless_closed.pop_all()
         finally:
@@ -179,9 +181,17 @@ class BlockingClient:
             finally:
                 self._state = State.CLOSED
 
-    def _drop_by(self, thread: LoopThread, errands: Errands | None) -> None:
+    def _drop_by(
+        self,
+        thread: LoopThread,
+        errands: Errands | None,
+        kind: type[BaseException] | None,
+        *_: object,
+    ) -> None:
+        """What has cut the close off is raised, whatever listeners do at the end."""
         if thread.is_alive():
-            thread.call(self._drop(), errands=errands)
+            with not_hiding(kind, type(self).__name__.lower()):
+                thread.call(self._drop(), errands=errands)
 
     async def _drop(self) -> None:
         """On the loop, after a close that failed: ends the connections, if that has not, and what
