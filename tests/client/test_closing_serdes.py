@@ -13,6 +13,7 @@ import pytest
 
 from moldau.client import Consumer, Producer
 from moldau.client.sync import Producer as BlockingProducer
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.world import BOOTSTRAP, ClientWorld
@@ -37,6 +38,41 @@ def fails() -> Iterator[None]:
 
 def made(kind: Any, runtime: Runtime | None = None) -> Any:
     return kind(runtime=runtime, bootstrap_servers=BOOTSTRAP, **OF_BOTH[kind])
+
+
+def test_it_does_not_hide_that_a_record_was_not_delivered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        producer = made(Producer, runtime)
+        await producer.start()
+        producer._sender._failure = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "mine")
+        with pytest.raises(KafkaError, match="mine"):
+            await producer.aclose()
+        assert "the serde's own" in caplog.text
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
+def test_it_does_not_hide_that_the_close_was_cancelled() -> None:
+    async def main(runtime: Runtime) -> None:
+        producer = made(Producer, runtime)
+        await producer.start()
+
+        async def flushes(_: float | None) -> None:
+            await asyncio.Event().wait()
+
+        producer._sender.flush_or_give_up = flushes
+        closing = asyncio.create_task(producer.aclose())
+        await asyncio.sleep(1.0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await producer.aclose()
+
+    with ClientWorld() as world:
+        world.run_client(main)
 
 
 @pytest.mark.parametrize("kind", OF_BOTH)

@@ -571,19 +571,20 @@ class Producer(ProducerTopics):
         if "_sender" not in vars(self):
             return
         self._is_given_up |= abort
-        goes_on = False
+        goes_on, ended_by = False, None
         try:
             if not self._sender.is_closed:
                 self._sender.is_closing = True
                 if not abort:
                     await self._sender.flush_or_give_up(timeout_s)
-        except (asyncio.CancelledError, KafkaError):
-            goes_on = self._sender.is_waited_for
+        except (asyncio.CancelledError, KafkaError) as error:
+            goes_on, ended_by = self._sender.is_waited_for, type(error)
             raise
         finally:
             if not goes_on:
                 self._sender.close()
-                await self._end()
+                with not_hiding(ended_by or self._sender.failed_by, "producer"):
+                    await self._end()
         if not self._is_given_up:
             self._sender.raise_failure()
 

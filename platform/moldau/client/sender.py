@@ -491,6 +491,11 @@ class Sender:
             self.close(KafkaError(code, reason, **facts, **self._why()))
         return left > 0
 
+    @property
+    def failed_by(self) -> type[KafkaError] | None:
+        """What `raise_failure` would raise."""
+        return None if self._failure is None else KafkaError
+
     def raise_failure(self) -> None:
         """KafkaError if a record has failed of which nobody has heard."""
         failure, self._failure = self._failure, None

@@ -261,7 +261,8 @@ def group_by_size(segments: Sequence[Segment], segment_bytes: int) -> list[list[
     size_bytes = 0
     for segment in segments:
         size_bytes += segment.size_bytes
-        if groups and size_bytes <= segment_bytes:
+        is_near = groups and segment.next_offset - groups[-1][0].base_offset <= RELATIVE_OFFSET_MAX
+        if is_near and size_bytes <= segment_bytes:
             groups[-1].append(segment)
         else:
             groups.append([segment])

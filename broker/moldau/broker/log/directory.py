@@ -143,10 +143,13 @@ class LogDirectory:
             points = {name: self._read_offsets(name) for name in _CHECKPOINTS}
             for name in self.files.list(self.path):
                 self._load_entry(name, config_of, now_ms, points)
-            known = self.logs.keys() | self.left.keys()
-            self._are_points_stale = any(each.keys() - known for each in points.values())
+            self._are_points_stale = any(each.keys() - self.logs.keys() for each in points.values())
             cleaned = points[names.CLEANED_OFFSETS]
-            self.cleaned_offsets = {each: cleaned[each] for each in cleaned if each in self.logs}
+            self.cleaned_offsets = {
+                each: cleaned[each]
+                for each in cleaned
+                if each in self.logs and cleaned[each] <= self.logs[each].log_end_offset
+            }
             if any(log.persisted_recovery_point > log.log_end_offset for log in self.logs.values()):
                 self.persist_points()  # or they would vouch for what is written there from now on
         except (OSError, CorruptLog) as error:
@@ -230,7 +233,8 @@ class LogDirectory:
             if partition is None or partition in self.left:
                 self._deleted.append((now_ms, path, None))
             else:
-                self.left[partition] = Left(path, self._opening(partition, now_ms, points))
+                # The points are of the log, and nobody has closed its copy in order.
+                self.left[partition] = Left(path, Opening(now_ms, is_there=True))
 
     # Logs come and go.
 

@@ -55,12 +55,14 @@ def lower_mark(files: Files, directory: str, end: int) -> None:
 
 def move_mark(files: Files, directory: str, offset: int) -> None:
     """Make the mark there and nowhere else; a lower one is durable on return, a higher one with a
-    sync of the names."""
-    marked = gapless_from(files.list(directory))
+    sync of the names. A loss of power may have brought back one more that was removed."""
+    listed = files.list(directory)
     mark_gapless(files, directory, offset)
     files.sync_dir(directory)
-    if marked is not None and marked != offset:
-        files.remove(_path(directory, marked))
+    for name in listed:
+        path = f"{directory}/{name}"
+        if _NAME.fullmatch(name) and path != _path(directory, offset):
+            files.remove(path)
 
 
 def _path(directory: str, offset: int) -> str:

@@ -80,7 +80,7 @@ class PartitionLog(LogTail):
         log = cls(files, directory, config, found, owner or Owner())
         log.persisted_recovery_point = log.claimed_recovery_point = opening.recovery_point
         log._jitter = opening.jitter
-        active, is_clean = log.segments.active, opening.is_clean and log.log_end_offset > 0
+        active, is_clean = log.segments.active, found.is_clean and log.log_end_offset > 0
         active.created_ms = opening.now_ms
         log.durability = Durability(active.base_offset, is_clean)
         log._found_end = log.log_end_offset

@@ -84,6 +84,8 @@ class Found:
     snapshots: ProducerSnapshots
     epochs: LeaderEpochs
     epochs_changed: bool
+    is_clean: bool
+    """It ended in order, and was what it was said to be."""
     notes: list[str] = field(default_factory=list)
     """What was repaired, in words, for the log of the process."""
 
@@ -158,6 +160,7 @@ class _Opener:
             snapshots,
             epochs,
             list(epochs.entries) != before,
+            self._opening.is_clean,
             self._notes,
         )
 

@@ -1,0 +1,118 @@
+"""What a log was, and what became of it: points, marks and marks of order outlive a life, and must
+be true of the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.gaplessness import gapless_from, move_mark
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.log.names import TopicPartition
+from moldau.records import encode_batch
+from tests.broker.log.cleaning import clean, open_log
+from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
+
+T = TopicPartition("t", 0)
+TOPIC_ID = bytes(15) + b"\x07"
+MANY_INDEX_ENTRIES = replace(SMALL, index_interval_bytes=100)
+FAR = 1 << 31
+
+
+def opened(machine: Machine, config: LogConfig = MANY_INDEX_ENTRIES) -> LogDirectory:
+    directory = LogDirectory.open(machine.files, "/a")
+    directory.load(lambda partition, topic_id: config, NOW)
+    return directory
+
+
+def filled(machine: Machine) -> list[int]:
+    """A log that ended in order; where its segments begin."""
+    directory = opened(machine)
+    log = directory.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
+    while len(log.segments) < 4 or log.segments.active.size_bytes < 600:
+        log.append_as_leader(batch(3), 0, NOW)
+    directory.cleaned_offsets[T] = log.log_end_offset
+    bases = [each.base_offset for each in log.segments]
+    directory.close()
+    machine.kill()
+    return bases
+
+
+def damage(machine: Machine, base: int) -> None:
+    path = f"/a/t-0/{base:020d}.log"
+    data = machine.disk.contents(path)
+    machine.disk.put(path, data[:200] + bytes(len(data) - 200))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_recovered_though_it_had_ended_in_order_is_durable_when_it_ends_again(
+    seed: int,
+) -> None:
+    machine = Machine(seed)
+    bases = filled(machine)
+    machine.lose_power()
+    damage(machine, bases[-1])
+    directory = opened(machine)
+    log = directory.logs[T]
+    expected, end = contents(log), log.log_end_offset
+    directory.close()
+    machine.lose_power()
+    directory = opened(machine)
+    assert directory.was_clean
+    log = directory.logs[T]
+    assert (contents(log), log.log_end_offset) == (expected, end)
+
+
+def test_how_far_a_log_was_cleaned_is_forgotten_when_it_ends_before() -> None:
+    """What is written there now was never looked at."""
+    machine = Machine()
+    bases = filled(machine)
+    damage(machine, bases[-1])
+    directory = opened(machine)
+    assert bases[-1] <= directory.logs[T].log_end_offset
+    assert T not in directory.cleaned_offsets
+
+
+def test_a_mark_that_is_made_is_the_only_one() -> None:
+    """A loss of power brings back one whose removal was not durable."""
+    machine = Machine()
+    machine.open()
+    machine.disk.put(f"{DIRECTORY}/gapless-from-{6:020d}.deleted", b"")
+    move_mark(machine.files, DIRECTORY, 9)
+    assert gapless_from(machine.files.list(DIRECTORY)) == 9
+
+
+def test_cleaning_makes_no_gap_of_offsets_that_are_far_apart() -> None:
+    """A batch has place for 2**31 offsets, so what is farther from what stays before it goes to a
+    segment of its own."""
+    machine = Machine()
+    log = open_log(machine.files)
+
+    def put(base: int, key: bytes, value: bytes) -> None:
+        made = encode_batch([(NOW, key, value, ())], base, leader_epoch=0)
+        log.append_as_follower(made, NOW)
+        log.update_high_watermark(log.log_end_offset)
+
+    put(0, b"a", b"1")
+    put(1, b"b", b"old")
+    log.roll(NOW)
+    put(FAR - 100, b"b", b"older")
+    log.roll(NOW)
+    put(FAR + 50, b"b", b"new")
+    put(FAR + 51, b"c", b"3")
+    log.roll(NOW)
+    put(FAR + 52, b"d", b"4")
+    log.flush()
+    clean(log, NOW)
+    expected = pairs(log)
+    assert expected.keys() == set(b"a b c d".split())
+    machine.kill()
+    assert pairs(open_log(machine.files, cleaned_offset=FAR + 52)) == expected
+
+
+def pairs(log: PartitionLog) -> dict[bytes | None, tuple[int, bytes | None]]:
+    batches = log.batches(log.log_start_offset)
+    return {each.key: (each.offset, each.value) for it in batches for each in it.records()}
