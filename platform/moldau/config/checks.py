@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from moldau.protocol.limits import MAX_STRING_BYTES
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
-
-_SENDABLE_BYTES_MAX: Final = 2**15 - 1
 
 
 class Check(Generic[T]):
@@ -61,14 +61,14 @@ def sendable() -> Check[str]:
     """Text that a message has place for; not lone surrogates, though Python has them."""
 
     def holds(text: str) -> bool:
-        if len(text) > _SENDABLE_BYTES_MAX:
+        if len(text) > MAX_STRING_BYTES:
             return False
         try:
-            return text.isascii() or len(text.encode()) <= _SENDABLE_BYTES_MAX
+            return text.isascii() or len(text.encode()) <= MAX_STRING_BYTES
         except UnicodeEncodeError:
             return False
 
-    return Check(f"text of at most {_SENDABLE_BYTES_MAX} bytes in UTF-8", holds)
+    return Check(f"text of at most {MAX_STRING_BYTES} bytes in UTF-8", holds)
 
 
 def matching(pattern: str, meaning: str) -> Check[str]:

@@ -99,7 +99,7 @@ class Compaction:
         yield from self._map_keys()
         self.statistics.map_utilization = self._offsets.utilization
         old = [each for each in self._cleanable() if each.base_offset < self.end_offset]
-        groups = group_by_size(old, self._log.config.segment_bytes)
+        groups = group_segments(old, self._log.config.segment_bytes)
         round = Round(
             latest_offset=self.end_offset - 1,
             end_offset=self._log.first_uncleanable_offset,
@@ -211,10 +211,7 @@ class Compaction:
         header = read_header(kept)
         segment = new[-1]
         if not segment.has_room_for(len(kept), header.last_offset):
-            base = segment.next_offset
-            if header.last_offset - base > RELATIVE_OFFSET_MAX:
-                base = header.base_offset
-            segment = self._create(base)
+            segment = self._create(segment.next_offset)
             new.append(segment)
         segment.append(kept, header.last_offset, header.max_timestamp)
         segment.transaction_index.append(*aborted)
@@ -255,8 +252,9 @@ def begin_to_put_in_place(log: PartitionLog, replacement: Replacement, now_ms: i
     return None
 
 
-def group_by_size(segments: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
-    """Neighbours that make one segment together, by the sizes that they have now."""
+def group_segments(segments: Sequence[Segment], segment_bytes: int) -> list[list[Segment]]:
+    """Neighbours that make one segment together, by the sizes that they have now. What is in one
+    has place in new segments that begin where those before them end, without a gap."""
     groups: list[list[Segment]] = []
     size_bytes = 0
     for segment in segments:
