@@ -223,7 +223,7 @@ def test_the_plugin_imports_no_broker(pytester: pytest.Pytester) -> None:
         import sys
 
         def test_it():
-            heavy = {"asyncio", "moldau.broker", "moldau.protocol", "moldau.runtime.real"}
+            heavy = {"asyncio", "moldau.broker", "moldau.protocol.declare", "moldau.runtime.real"}
             assert not heavy & sys.modules.keys()
         """
     )
