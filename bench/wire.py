@@ -185,13 +185,15 @@ def batch_of(values: Sequence[bytes], codec: Codec = Codec.NONE) -> bytes:
     return bytes(builder.build())
 
 
-def round_trips_at_once(broker: BrokerProcess, topic: str, connections: int, count: int) -> float:
+def round_trips_at_once(
+    broker: BrokerProcess, topic: str, connections: int, count: int, partitions: int = PARTITIONS
+) -> float:
     """Acknowledged requests a second of one record of 100 B, each connection with one on its
     way."""
     records = one_record(bytes(100))
     with ExitStack() as stack:
         wires = [
-            stack.enter_context(closing(Wire(broker.port, topic, at % PARTITIONS, records)))
+            stack.enter_context(closing(Wire(broker.port, topic, at % partitions, records)))
             for at in range(connections)
         ]
         return round_trips(wires, error_position(topic), count)
