@@ -11,10 +11,13 @@ from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.gaplessness import gapless_from, move_mark
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.names import TopicPartition
-from moldau.records import encode_batch
+from moldau.broker.log.names import TIME_INDEX, TopicPartition
+from moldau.broker.log.producer_state import Origin
+from moldau.broker.log.transaction_index import AbortedTransaction
+from moldau.records import Producer, encode_batch
 from tests.broker.log.cleaning import clean, open_log
 from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
+from tests.broker.log.producing import marker_batch
 
 T = TopicPartition("t", 0)
 TOPIC_ID = bytes(15) + b"\x07"
@@ -116,3 +119,74 @@ def test_cleaning_makes_no_gap_of_offsets_that_are_far_apart() -> None:
 def pairs(log: PartitionLog) -> dict[bytes | None, tuple[int, bytes | None]]:
     batches = log.batches(log.log_start_offset)
     return {each.key: (each.offset, each.value) for it in batches for each in it.records()}
+
+
+def test_what_was_forgotten_of_cleaning_stays_forgotten_when_the_log_has_grown() -> None:
+    machine = Machine()
+    bases = filled(machine)
+    damage(machine, bases[-1])
+    log = opened(machine).logs[T]
+    for _ in range(20):
+        log.append_as_leader(batch(3), 0, NOW)
+    log.flush()
+    machine.kill()
+    assert T not in opened(machine).cleaned_offsets
+
+
+@pytest.mark.parametrize("ends_in_order", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_vouches_for_indexes_that_recovery_made_anew(
+    seed: int, *, ends_in_order: bool
+) -> None:
+    machine = Machine(seed)
+    directory = opened(machine)
+    log = directory.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
+    for number in range(20):
+        producer = Producer(7, 0, 2 * number, True)
+        log.append_as_leader(batch(2, producer=producer), 0, NOW)
+        marker = marker_batch(7, 0, abort=True, timestamp=NOW)
+        log.append_as_leader(marker.data, 0, NOW, origin=Origin.COORDINATOR)
+    expected = aborted(log)
+    directory.close()
+    machine.lose_power()
+    machine.disk.put("/a/t-0/leader-epoch-checkpoint", b"0\n1\n")
+    directory = opened(machine)
+    if ends_in_order:
+        directory.close()
+    machine.lose_power()
+    assert aborted(opened(machine).logs[T]) == expected
+
+
+def aborted(log: PartitionLog) -> list[AbortedTransaction]:
+    return [each for segment in log.segments for each in segment.transaction_index.all()]
+
+
+@pytest.mark.parametrize("seed", range(10, 30))
+def test_an_index_that_was_made_anew_is_durable_when_the_log_ends_in_order(seed: int) -> None:
+    machine = Machine(seed)
+    directory = opened(machine)
+    log = directory.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
+    for number in range(30):
+        log.append_as_leader(batch(2, timestamp=NOW + 10 * number), 0, NOW)
+    expected = [log.find_offset(NOW + 10 * each) for each in range(30)]
+    path = log.segments[1].path(TIME_INDEX)
+    directory.close()
+    machine.lose_power()
+    machine.disk.drop(path)
+    for _ in range(2):
+        directory = opened(machine)
+        log = directory.logs[T]
+        assert [log.find_offset(NOW + 10 * each) for each in range(30)] == expected
+        directory.close()
+        machine.lose_power()
+
+
+def test_no_offset_is_given_twice_where_a_log_is_shorter_than_its_index() -> None:
+    machine = Machine()
+    path = f"/a/t-0/{filled(machine)[-1]:020d}.log"
+    data = machine.disk.contents(path)
+    machine.disk.put(path, data[: 12 + int.from_bytes(data[8:12], "big")])
+    log = opened(machine).logs[T]
+    log.append_as_leader(batch(3), 0, NOW)
+    bases = [base for base, _ in contents(log)]
+    assert bases == list(range(0, log.log_end_offset, 3))

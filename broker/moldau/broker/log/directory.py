@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
 from moldau.broker.log import names
@@ -144,16 +145,23 @@ class LogDirectory:
             for name in self.files.list(self.path):
                 self._load_entry(name, config_of, now_ms, points)
             self._are_points_stale = any(each.keys() - self.logs.keys() for each in points.values())
-            cleaned = points[names.CLEANED_OFFSETS]
-            self.cleaned_offsets = {
-                each: cleaned[each]
-                for each in cleaned
-                if each in self.logs and cleaned[each] <= self.logs[each].log_end_offset
-            }
+            self._take_cleaned_offsets(points[names.CLEANED_OFFSETS])
             if any(log.persisted_recovery_point > log.log_end_offset for log in self.logs.values()):
                 self.persist_points()  # or they would vouch for what is written there from now on
         except (OSError, CorruptLog) as error:
             self.fail(error)
+
+    def _take_cleaned_offsets(self, found: dict[TopicPartition, int]) -> None:
+        """How far each log is clean. Where it ends before that, this is forgotten durably: it would
+        hold again as soon as the log has grown."""
+        known = {each: found[each] for each in found if each in self.logs}
+        self.cleaned_offsets = {
+            each: offset
+            for each, offset in known.items()
+            if offset <= self.logs[each].log_end_offset
+        }
+        if self.cleaned_offsets != known:
+            self._write_now(names.CLEANED_OFFSETS)
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint. Without it logs are looked at from their beginnings."""
@@ -210,7 +218,13 @@ class LogDirectory:
             log_start_offset=points[names.LOG_STARTS].get(partition, 0),
             high_watermark=points[names.HIGH_WATERMARKS].get(partition, 0),
             cleaned_offset=points[names.CLEANED_OFFSETS].get(partition, 0),
+            distrust=partial(self._distrust, partition, points[names.RECOVERY_POINTS]),
         )
+
+    def _distrust(self, partition: TopicPartition, points: dict[TopicPartition, int]) -> None:
+        """A log that is being opened has no recovery point from now on; others keep theirs."""
+        points.pop(partition, None)
+        write_offsets(self.files, self._path(names.RECOVERY_POINTS), points)
 
     def _read_topic_id(self, path: str) -> tuple[Uuid | None, CorruptLog | None]:
         """A loss of power can tear the file of a log that was never flushed."""

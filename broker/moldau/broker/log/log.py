@@ -78,7 +78,7 @@ class PartitionLog(LogTail):
             files.make_dirs(directory)
         found = open_directory(files, directory, config, opening)
         log = cls(files, directory, config, found, owner or Owner())
-        log.persisted_recovery_point = log.claimed_recovery_point = opening.recovery_point
+        log.persisted_recovery_point = log.claimed_recovery_point = found.recovery_point
         log._jitter = opening.jitter
         active, is_clean = log.segments.active, found.is_clean and log.log_end_offset > 0
         active.created_ms = opening.now_ms
@@ -583,9 +583,12 @@ class PartitionLog(LogTail):
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether it was closed in order the last time, and nothing was written since."""
+        """Whether it was closed in order the last time, and nothing was written since, also no
+        index that was damaged."""
         is_grown = self.log_end_offset != self._found_end or self._truncations
-        return self.durability.is_settled and not is_grown
+        sealed = list(self.segments)[:-1]
+        are_durable = all(each.are_indexes_durable for each in sealed)
+        return self.durability.is_settled and are_durable and not is_grown
 
     def abandon(self) -> None:
         """Let go of all files as they are, and refuse everything from now on: who waits for a flush

@@ -35,7 +35,7 @@ Segments that do not stay are set aside under names that end in `.lost`, for a p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -71,6 +71,8 @@ class Opening:
     """Compaction has been at work below this offset."""
     jitter: float = 0.0
     """This log's share, 0 to 1, of `segment.jitter.ms`."""
+    distrust: Callable[[], None] = lambda: None
+    """Forget the recovery point, durably: what lies below it is about to be made anew."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class Found:
     epochs_changed: bool
     is_clean: bool
     """It ended in order, and was what it was said to be."""
+    recovery_point: int
+    """What the checkpoint says of it now."""
     notes: list[str] = field(default_factory=list)
     """What was repaired, in words, for the log of the process."""
 
@@ -98,10 +102,18 @@ def open_directory(files: Files, directory: str, config: LogConfig, opening: Ope
         # It was said to be whole and is not. All of it has to be looked at.
         if not (opening.is_clean or opening.recovery_point):
             raise
-        opening = replace(opening, is_clean=False, recovery_point=0)
+        opening = _distrusted(opening)
         found = _Opener(files, directory, config, opening).open()
         found.notes.insert(0, str(error))
         return found
+
+
+def _distrusted(opening: Opening) -> Opening:
+    """Nothing that was said of the log is believed, also after a crash from now on: indexes that
+    recovery makes anew are not durable, and a recovery point above them would vouch for them."""
+    if opening.recovery_point:
+        opening.distrust()
+    return replace(opening, is_clean=False, recovery_point=0)
 
 
 class _Opener:
@@ -132,7 +144,9 @@ class _Opener:
         is_empty = not any(each.size_bytes for each in segments)
         epochs, are_epochs_known = self._read_epochs(is_empty=is_empty)
         before = list(epochs.entries)
-        self._trusted = self._count_trusted(segments) if are_epochs_known else 0
+        if not are_epochs_known:
+            self._opening = _distrusted(self._opening)
+        self._trusted = self._count_trusted(segments)
         self._trust(segments)
         self._load_producers(segments, start)
         segments = self._recover(segments, epochs)
@@ -155,12 +169,13 @@ class _Opener:
         return Found(
             segments,
             start,
-            active.next_offset if self._opening.is_clean and are_epochs_known else unsure[0],
+            active.next_offset if self._opening.is_clean else unsure[0],
             self._producers,
             snapshots,
             epochs,
             list(epochs.entries) != before,
             self._opening.is_clean,
+            self._opening.recovery_point,
             self._notes,
         )
 

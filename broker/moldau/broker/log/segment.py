@@ -356,6 +356,8 @@ class Segment:
         for a segment whose log is known to be whole. Nothing is checked."""
         newest = self.time_index.last
         position = self.offset_index.last_position
+        if position and position >= self.size_bytes:
+            raise CorruptRecord("the index leads out of the log", path=self.log_path, at=position)
         self.next_offset = self.base_offset
         for batch in self.batches(position):
             header = batch.header
