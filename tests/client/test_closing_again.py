@@ -76,6 +76,26 @@ def test_the_close_after_a_cancelled_one_says_what_was_not_sent(
     assert ends.closed == 1
 
 
+def test_the_close_after_one_that_was_cancelled_as_it_ended_says_what_had_failed() -> None:
+    async def main(runtime: Runtime) -> None:
+        sender = await opened(runtime)
+        sender._sender._failure = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "mine")
+        sender._sender._failures = 2
+        closing = asyncio.create_task(sender.aclose())
+        await asyncio.sleep(0)
+        assert sender._sender.is_closed
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        with pytest.raises(KafkaError, match="mine") as caught:
+            await sender.aclose()
+        assert caught.value.context["failed_records"] == 2
+        await sender.aclose()
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
 def test_two_who_close_a_producer_at_once_end_it_once() -> None:
     ends = Ends()
 

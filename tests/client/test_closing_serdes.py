@@ -11,11 +11,15 @@ from unittest.mock import patch
 
 import pytest
 
-from moldau.client import Consumer, Producer
+from moldau.client import Consumer, Producer, RebalanceListener
 from moldau.client.sync import Producer as BlockingProducer
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
+from tests.client.test_consumer_ends import run
+from tests.client.test_consumer_membership import member
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 ENDED: list[object] = []
@@ -139,3 +143,69 @@ def test_threads_hear_the_same(moldau_broker: SyncEmbeddedBroker) -> None:
     with pytest.raises(OSError, match="the serde's own"):
         failing(None)
     assert [each._cluster.connections for each in clients] == [0, 0]
+
+
+class Refuses(RebalanceListener):
+    """When all goes."""
+
+    def on_partitions_revoked(self, partitions: Any) -> None:
+        raise ZeroDivisionError("mine")
+
+
+async def reads(runtime: Runtime, listener: RebalanceListener | None = None) -> Any:
+    reader = member(runtime, "eager", **OF_BOTH[Consumer])
+    await reader.start()
+    await reader.subscribe("t", listener=listener)
+    assert await reader.poll(5.0)
+    return reader
+
+
+def test_it_does_not_hide_that_a_consumers_close_was_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = await reads(runtime)
+        world.cluster.silence.add(OffsetCommitRequest)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await reader.aclose()
+
+    run(main)
+    assert "closed by CancelledError, and what it did at its end failed: OSErr" in caplog.text
+
+
+def test_it_does_not_hide_what_a_listener_raises() -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        reader = await reads(runtime, Refuses())
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            await reader.aclose()
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", OF_BOTH)
+def test_it_does_not_hide_why_it_could_not_be_opened(kind: Any) -> None:
+    async def main(runtime: Runtime) -> None:
+        client = made(kind, runtime)
+        with pytest.raises(KafkaError):
+            await client.start()
+        await client.aclose()
+
+    with ClientWorld() as world:
+        for name in ("b1", "b2"):
+            world.nodes[name].crash()
+        world.run_client(main)
+
+
+def test_who_aborts_hears_of_it_although_records_are_left() -> None:
+    async def main(runtime: Runtime) -> None:
+        producer = made(Producer, runtime)
+        await producer.start()
+        await producer.send("t", "v", partition=0)
+        with pytest.raises(OSError, match="the serde's own"):
+            await producer.aclose(abort=True)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.silence.add(ProduceRequest)
+        world.run_client(main)

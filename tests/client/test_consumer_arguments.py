@@ -177,3 +177,35 @@ def test_who_commits_while_the_consumer_is_closed_hears_why_it_was_not_stored() 
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         world.run_client(main)
+
+
+@pytest.mark.parametrize("reason", ["x\ud800", 5])
+def test_a_reason_that_no_message_has_place_for_is_refused_before_the_group_hears_of_it(
+    reason: Any,
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager") as reader:
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+            with pytest.raises((TypeError, ValueError), match="reason is"):
+                reader.enforce_rebalance(reason)
+            assert await reader.poll(5.0) == []
+            assert reader.group_metadata().generation == 1
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
+def test_of_a_long_reason_the_group_hears_the_beginning() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, "eager") as reader:
+            await reader.subscribe("t")
+            await read_all(reader, 10)
+            assert reader.enforce_rebalance("y" * 40000)
+            assert await reader.poll(5.0) == []
+            assert reader.group_metadata().generation == 2
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)

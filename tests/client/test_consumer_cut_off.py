@@ -295,3 +295,36 @@ def test_a_commit_that_is_begun_as_the_close_ends_says_so(is_cut: bool) -> None:
             await task
 
     run(main)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_nobody_goes_on_to_tell_is_told_by_the_next_close(kind: str) -> None:
+    """The close is cut off, and then who would have told the listener of the change."""
+
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        heard: list[str] = []
+
+        class Hears(RebalanceListener):
+            def on_partitions_lost(self, partitions: Any) -> None:
+                heard.append("lost")
+
+            def on_partitions_revoked(self, partitions: Any) -> None:
+                heard.append("revoked")
+
+        reader = member(runtime, kind)
+        await reader.start()
+        await reader.subscribe("t", listener=Hears())
+        await read_all(reader, 10)
+        world.cluster.silence.add(OffsetCommitRequest)
+        leaving = asyncio.create_task(reader.unsubscribe())
+        await asyncio.sleep(3.0)
+        closing = asyncio.create_task(reader.aclose())
+        await asyncio.sleep(0.5)
+        for each in (closing, leaving):
+            each.cancel()
+        await asyncio.wait([closing, leaving])
+        await reader.aclose()
+        await reader.aclose()
+        assert heard == ["lost"]
+
+    run(main)

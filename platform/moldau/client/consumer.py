@@ -27,11 +27,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
-from moldau.client.arguments import flag_or_none, partitions_in, positive, seconds
+from moldau.client.arguments import (
+    flag_or_none,
+    partitions_in,
+    positive,
+    seconds,
+    str_of,
+    text_of,
+)
 from moldau.client.assigned import NO_IDS
 from moldau.client.cluster import Cluster
 from moldau.client.common_settings import (
@@ -71,6 +79,8 @@ from moldau.runtime import Clock, Runtime
 
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
+_REASON_CHARS_MAX: Final = 255
+"""As much of a reason as Java's client sends."""
 _TURN_S: Final = 0.01
 """This long after its last turn the rest of the loop has another, before anything is given."""
 _LONG_AGO: Final = -math.inf
@@ -214,20 +224,23 @@ class Consumer(ConsumerPositions):
         self._is_closing = True
         if "_fetcher" in vars(self):
             self._fetcher.news.set()  # a poll that waits has to hear of it
-        try:
+        async with AsyncExitStack() as left:
+            left.push_async_exit(self._end_after)
             if self._group is not None:
                 await self._group.aclose(
                     timeout_s, leave_group=leave_group, commits=not self._has_failed
                 )
-        finally:
-            self._is_closed = True
-            await self._end()
 
     async def _end_goodbye(self, timeout_s: float) -> None:
-        try:
+        async with AsyncExitStack() as left:
+            left.push_async_exit(self._end_after)
             if self._group is not None:
                 await self._group.end_goodbye(timeout_s)
-        finally:
+
+    async def _end_after(self, kind: type[BaseException] | None, *_: object) -> None:
+        """What ended the goodbye comes out, also where a serde cannot be closed then."""
+        self._is_closed = True
+        with not_hiding(kind):
             await self._end()
 
     async def _end(self) -> None:
@@ -567,8 +580,10 @@ class Consumer(ConsumerPositions):
         return self._require_group("know its group's metadata").metadata
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:
-        """Makes the group share its partitions anew, from the next polls on. False with
-        group.protocol=consumer, where only the coordinator decides about that."""
+        """Makes the group share its partitions anew, from the next polls on; the coordinator hears
+        the beginning of the reason. False with group.protocol=consumer, where only the coordinator
+        decides about that."""
+        reason = text_of(str_of(reason, "reason")[:_REASON_CHARS_MAX], "reason")
         return self._require_group("rebalance").enforce_rebalance(reason)
 
     @property

@@ -259,7 +259,10 @@ class ConsumerGroup:
             raise failure
         if not self.has_member:
             return True
-        return await self._session.on_poll(until)
+        has_time = await self._session.on_poll(until)
+        if self._is_over:
+            await self.end_goodbye(0.0)
+        return has_time
 
     # What the session wants of its owner
 
@@ -564,8 +567,8 @@ class ConsumerGroup:
 
     async def end_goodbye(self, timeout_s: float) -> None:
         """If `aclose` was cut off before it has told the listener: others may have it all by now.
-        One that is still told of something else has this time; if it takes longer, the next call
-        tells it what is left then."""
+        One that is still told of something else has this time; if it takes longer, the poll that
+        waits for it, or the next call, tells it what is left then."""
         if not self._is_told and await self._session.listened(timeout_s):
             await self._tell_gone(Kind.LOST)
 

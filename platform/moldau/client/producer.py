@@ -571,22 +571,32 @@ class Producer(ProducerTopics):
         if "_sender" not in vars(self):
             return
         self._is_given_up |= abort
-        goes_on, ended_by = False, None
+        goes_on, cut_off_by = False, None
         try:
             if not self._sender.is_closed:
                 self._sender.is_closing = True
                 if not abort:
                     await self._sender.flush_or_give_up(timeout_s)
         except (asyncio.CancelledError, KafkaError) as error:
-            goes_on, ended_by = self._sender.is_waited_for, type(error)
+            goes_on, cut_off_by = self._sender.is_waited_for, error
             raise
         finally:
             if not goes_on:
                 self._sender.close()
-                with not_hiding(ended_by or self._sender.failed_by, "producer"):
-                    await self._end()
+                await self._end_after(cut_off_by)
         if not self._is_given_up:
             self._sender.raise_failure()
+
+    async def _end_after(self, error: BaseException | None) -> None:
+        """Hides neither this nor what is raised next; if it is cancelled the next close tells."""
+        failed_by = None if self._is_given_up else self._sender.failed_by
+        try:
+            with not_hiding(failed_by if error is None else type(error), "producer"):
+                await self._end()
+        except asyncio.CancelledError:
+            if isinstance(error, KafkaError):
+                self._sender.raise_later(error)
+            raise
 
     async def _end(self) -> None:
         """Each step is taken, whatever those before it raise, once, or may be taken again: goes on

@@ -505,6 +505,12 @@ class Sender:
                 failure.code, failure.reason, **{**failure.context, "failed_records": records}
             )
 
+    def raise_later(self, failure: KafkaError) -> None:
+        """Nobody has heard it after all."""
+        facts = dict(failure.context)
+        self._failures += cast(int, facts.pop("failed_records", 0))
+        self._failure = KafkaError(failure.code, failure.reason, **facts)
+
     def close(self, error: KafkaError | None = None) -> None:
         """Fails what is not decided, of which the log says how much it is, and whoever waits. May
         be called again."""

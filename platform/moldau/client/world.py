@@ -16,10 +16,12 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 from moldau.client.foreign import LOG
+from moldau.client.notices import not_hiding
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
@@ -126,9 +128,10 @@ class Life(World):
             yield False
             return
         self._is_open = True
-        self._opening = opening = asyncio.get_running_loop().create_future()
-        is_ready = False
-        try:
+        self._opening = asyncio.get_running_loop().create_future()
+        async with AsyncExitStack() as left:
+            left.callback(self._end_opening, self._opening)
+            left.push_async_exit(partial(self._close_unopened, close))
             if self._is_half_closed:
                 await close()
                 self._is_half_closed = False
@@ -136,17 +139,22 @@ class Life(World):
             if self._own is not None:
                 self._watch = self._until_the_loop_ends()
                 await anext(self._watch)
-            is_ready = True
-        finally:
-            try:
-                if not is_ready:
-                    self._is_open = False
-                    self._is_half_closed = True
-                    await close()
-                    self._is_half_closed = False
-            finally:
-                self._opening = None
-                opening.set_result(None)
+
+    async def _close_unopened(
+        self, close: Callable[[], Awaitable[None]], kind: type[BaseException] | None, *_: object
+    ) -> None:
+        """Why it could not be opened comes out, also where it cannot be closed then."""
+        if kind is None:
+            return
+        self._is_open = False
+        self._is_half_closed = True
+        with not_hiding(kind, self._kind):
+            await close()
+            self._is_half_closed = False
+
+    def _end_opening(self, opening: asyncio.Future[None]) -> None:
+        self._opening = None
+        opening.set_result(None)
 
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
         """See `World`."""

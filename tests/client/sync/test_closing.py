@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -24,6 +26,7 @@ from moldau.errors.codes import KafkaError
 from moldau.runtime.loop_thread import _PROCESS, LoopThread
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
+from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
 from tests.client.sync.test_consumer import reading, write
 from tests.client.sync.test_loop_thread import entered, threads
 from tests.client.sync.test_producer import create, in_threads
@@ -344,3 +347,46 @@ async def _tasks() -> set[str]:
     """Those that go on by themselves."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     return {each.get_name() for each in tasks}
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_who_polls_tells_what_is_lost_after_a_close_that_ctrl_c_has_cut_off(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    """There is no further close that could: it is told in the poll, after what is told there."""
+    write(bootstrap, moldau_topic, 1)
+    heard: list[str] = []
+    is_told, may_end = threading.Event(), threading.Event()
+
+    class Hears(RebalanceListener):
+        def on_partitions_assigned(self, partitions: Sequence[Any]) -> None:
+            is_told.set()
+            may_end.wait(30)
+            heard.append("assigned")
+
+        def on_partitions_lost(self, partitions: Sequence[Any]) -> None:
+            heard.append("lost")
+
+    def polls() -> None:
+        with suppress(ClientClosed):
+            consumer.poll(30.0)
+
+    def interrupts() -> None:
+        while not consumer._client._is_closing:
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with entered():
+        consumer = reading(bootstrap, moldau_topic)
+        consumer.start()
+        consumer.subscribe([moldau_topic], listener=Hears())
+        polling = in_thread(polls)
+        assert is_told.wait(30)
+        interrupting = in_thread(interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.close()
+        interrupting.join(30)
+        assert heard == []
+        may_end.set()
+        polling.join(30)
+        assert heard == ["assigned", "lost"]

@@ -542,7 +542,8 @@ class GroupSession:
         """Whether no listener works any more by then, or is about to; one that asks itself does."""
         if self.listening and _INSIDE.get() is None:
             await asyncio.wait(self.listening, timeout=timeout_s)
-        return not (self.listening or self._is_running)
+        is_next = self._begun is not None and self._hearers > 0  # else nobody runs it any more
+        return not (self.listening or is_next)
 
     async def _run_begun(self, until: float) -> _Running | None:
         """What runs the change that is under way; what is committed before that has until then."""

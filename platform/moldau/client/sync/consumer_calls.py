@@ -152,8 +152,9 @@ class ConsumerCalls(BlockingClient):
         return self._run(lambda: self._client.group_metadata())
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:
-        """Makes the group share its partitions anew, from the next polls on. False with
-        group.protocol=consumer, where only the coordinator decides about that."""
+        """Makes the group share its partitions anew, from the next polls on; the coordinator hears
+        the beginning of the reason. False with group.protocol=consumer, where only the coordinator
+        decides about that."""
         return self._run(lambda: self._client.enforce_rebalance(reason))
 
     @property
