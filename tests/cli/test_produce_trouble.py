@@ -13,6 +13,7 @@ from moldau.cli.commands.produce_trouble import Trouble
 from moldau.client import Producer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.plugins import Plugins
+from moldau.testing import SyncEmbeddedBroker
 from tests.broker.hostile.small_disk import small_disk
 from tests.cli.processes import line_of, running
 from tests.cli.shell import Shell
@@ -54,6 +55,18 @@ def test_each_trouble_is_told_once() -> None:
 
 
 @pytest.mark.real
+def test_a_topic_that_there_is_not_is_waited_for_aloud() -> None:
+    with SyncEmbeddedBroker({"auto.create.topics.enable": False}) as broker:
+        shell = Shell(broker.bootstrap_servers)
+        done = shell("produce", "nowhere", "--set", "max.block.ms=4500", source="x\n")
+    assert done.code == 1
+    told, failed = done.err.splitlines()
+    assert told.startswith("moldau: nowhere: no such topic is known for 2 s, asked for until ")
+    assert told.endswith("max.block.ms (4.5 s) is over")
+    assert failed.startswith("moldau: UNKNOWN_TOPIC_OR_PARTITION")
+
+
+@pytest.mark.real
 def test_a_broker_that_goes_and_comes_back_is_waited_for_aloud(tmp_path: Path) -> None:
     with MoldauBroker(tmp_path) as broker:
         shell = Shell(broker.bootstrap_servers)
@@ -88,6 +101,12 @@ def test_a_full_disk_is_told_while_it_is_waited_for(tmp_path: Path) -> None:
                 assert "tried again until delivery.timeout.ms (120 s) is over" in told
                 process.send_signal(signal.SIGINT)
             partition = told.removeprefix("moldau: full-").partition(":")[0]
+            for words in (("offsets", "full"), ("offsets", "full", "--at", "latest")):
+                done = shell(*words)
+                other = str(1 - int(partition))
+                assert (done.code, [row[1] for row in done.rows]) == (1, [other])
+                lack = "has no leader: its offsets are not known now"
+                assert done.err == f"moldau: full-{partition} {lack}\n"
             limits = _settings("delivery.timeout.ms=5000", "request.timeout.ms=1000")
             done = shell("produce", "full", "--partition", partition, *limits, source="x\n")
             assert done.code == 1

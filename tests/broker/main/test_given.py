@@ -284,10 +284,22 @@ def test_metadata_formatted_beside_used_directories_are_told_of(tmp_path: Path) 
     assert out.startswith("formatted ")
 
 
+def test_a_cluster_may_have_any_name_and_a_disk_that_is_added_gets_it(tmp_path: Path) -> None:
+    """As Kafka's own tool has it: its directories can have such names."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    place = ("--data", str(first))
+    assert command("storage", "format", "-t", "my cluster", *place, home=tmp_path)[0] == Exit.DONE
+    both = ("--set", f"log.dirs={first},{second}")
+    code, out, err = command("storage", "format", "-g", *both, home=tmp_path)
+    assert (code, err) == (Exit.DONE, "")
+    assert out == f"formatted {second} for node 1 of cluster my cluster\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("-t", "short"), "no cluster id"),
+        (("-t", ""), "'' is no cluster id; `moldau storage random-uuid` makes one"),
+        (("-t", "two\nlines"), "is no cluster id"),
         (("-r", "2.8"), "no release 2.8"),
         (("-f", "group.version"), "give NAME=LEVEL"),
         (("-f", "kraft.version=0"), "give NAME=LEVEL"),

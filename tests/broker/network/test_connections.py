@@ -135,8 +135,8 @@ def test_api_versions_that_we_do_not_know_are_told_ours_and_the_connection_lives
         (b"GET / HTTP/1.1\r\n\r\n", "malformed", "frame too large"),
         (pack(">i", -1), "malformed", "negative frame size"),
         (pack(">i", 0), "malformed", "too short"),
-        (pack(">ihhih", 10, 1000, 0, 7, -1), "unknown_api", "unknown API"),
-        (pack(">ihhih", 10, 1, 3, 7, -1), "unsupported_version", "unsupported version"),
+        (pack(">ihhih", 10, 1000, 0, 7, -1), "unknown_api", "api=1000 "),
+        (pack(">ihhih", 10, 1, 3, 7, -1), "unsupported_version", "api=Fetch "),
         (pack(">ihhih", 10, 3, 1, 7, 30000), "malformed", "client_id"),
     ],
 )  # fmt: skip

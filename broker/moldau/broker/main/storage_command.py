@@ -82,19 +82,20 @@ def _add_format_arguments(parser: ArgumentParser) -> None:
 def _format(arguments: Namespace, context: Context) -> int:
     from moldau.broker.controller.storage import format_storage
     from moldau.broker.server.storage import known_cluster, places_of, plan_of
-    from moldau.ids import format_uuid, new_uuid, parse_uuid
+    from moldau.ids import format_uuid, new_uuid
     from moldau.runtime.places import host_name
     from moldau.runtime.real import RealRuntime
 
     runtime = RealRuntime("storage")
     settings = settings_given(arguments, context.environment, runtime.files)
-    cluster_id = arguments.cluster_id or known_cluster(runtime.files, places_of(settings))
+    cluster_id = arguments.cluster_id
+    if cluster_id is None:
+        cluster_id = known_cluster(runtime.files, places_of(settings))
     if cluster_id is None:
         cluster_id = format_uuid(new_uuid(runtime.random))
-    try:
-        parse_uuid(cluster_id)
-    except ValueError as error:
-        raise UsageError("no cluster id; `moldau storage random-uuid` makes one") from error
+    if not cluster_id or not cluster_id.isprintable():  # Kafka takes any text
+        made = "`moldau storage random-uuid` makes one"
+        raise UsageError(f"{cluster_id!r} is no cluster id; {made}")
     plan = plan_of(
         settings,
         cluster_id,

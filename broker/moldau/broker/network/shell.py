@@ -29,6 +29,7 @@ from moldau.errors import MalformedMessage
 from moldau.protocol.connection import Arrival, Problem, ServerConnection
 from moldau.protocol.framing import FrameReader
 from moldau.protocol.headers import API_VERSIONS
+from moldau.protocol.messages import API
 from moldau.runtime.direct import untaken_bytes
 
 if TYPE_CHECKING:
@@ -360,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         is_unknown = arrival.problem is Problem.UNKNOWN_API
         reason = Reason.UNKNOWN_API if is_unknown else Reason.UNSUPPORTED_VERSION
-        facts = {"api_key": arrival.key, "version": arrival.version, "client": arrival.client_id}
+        facts = {"api": _told(arrival), "version": arrival.version, "client": arrival.client_id}
         self._reactor.log.warn(f"closes connection: {reason.value}", **facts, **self._facts())
         self.close(reason)
 
@@ -511,3 +512,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _facts(self) -> dict[str, object]:
         return {"listener": self.listener, "peer": f"{self.address}:{self.peer_port}"}
+
+
+def _told(arrival: Arrival) -> str:
+    """The API by its name, as far as it has one."""
+    known = API.get(arrival.key)
+    return str(arrival.key) if known is None else known.name

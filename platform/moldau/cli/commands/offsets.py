@@ -22,6 +22,7 @@ _ENDS: Final = (
     "latest-tiered",
     "earliest-pending-upload",
 )
+_ELECTION_S: Final = 2.0
 
 
 class OffsetsCommand:
@@ -44,14 +45,38 @@ class OffsetsCommand:
     def run(self, arguments: Namespace, context: Context, /) -> int:
         timestamp = None if arguments.at is None else _timestamp(arguments.at)
         with opened_admin(arguments, context) as admin:
+            chosen = admin.run(lambda client: client.partitions(*arguments.topics))
+            led = admin.run(lambda client: _led(client, chosen))
             if timestamp is None:
-                found = admin.run(lambda client: _ends(client, arguments))
-                return _write_ends(arguments, context, found)
-            at = admin.run(lambda client: _at(client, arguments, timestamp))
-        return _write_found(arguments, context, at)
+                _write_ends(arguments, context, admin.run(lambda it: _ends(it, arguments, led)))
+            else:
+                _write_found(
+                    arguments, context, admin.run(lambda it: _at(it, arguments, led, timestamp))
+                )
+        return _tell_leaderless(context, [where for where in chosen if where not in set(led)])
 
 
 Ends = dict["TopicPartition", tuple["FoundOffset", "FoundOffset"]]
+
+
+async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartition]:
+    """Those with a leader. One that is elected now, as of a topic that was just made, is waited
+    for."""
+    from moldau.cli.shell import within
+    from moldau.client.offsets import LATEST
+
+    led = await client.led_partitions(chosen)
+    if len(led) == len(chosen):
+        return led
+    await within(_ELECTION_S, client.list_offsets(dict.fromkeys(chosen, LATEST)))
+    return await client.led_partitions(chosen)
+
+
+def _tell_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
+    """Of these nobody knows the offsets now; what is known of the others is written."""
+    for where in partitions:
+        context.err.write(f"moldau: {where} has no leader: its offsets are not known now\n")
+    return Exit.FAILED if partitions else Exit.DONE
 
 
 def _timestamp(text: str) -> int:
@@ -62,10 +87,9 @@ def _timestamp(text: str) -> int:
     return parse_time_ms(text, f"{', '.join(_ENDS)}, ")
 
 
-async def _ends(client: Admin, arguments: Namespace) -> Ends:
+async def _ends(client: Admin, arguments: Namespace, chosen: list[TopicPartition]) -> Ends:
     from moldau.client.offsets import EARLIEST, LATEST
 
-    chosen = await client.partitions(*arguments.topics)
     first = await client.list_offsets(dict.fromkeys(chosen, EARLIEST))
     last = await client.list_offsets(
         dict.fromkeys(chosen, LATEST), is_committed=arguments.committed
@@ -74,16 +98,15 @@ async def _ends(client: Admin, arguments: Namespace) -> Ends:
 
 
 async def _at(
-    client: Admin, arguments: Namespace, timestamp: int
+    client: Admin, arguments: Namespace, chosen: list[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, FoundOffset]:
-    chosen = await client.partitions(*arguments.topics)
     found = await client.list_offsets(
         dict.fromkeys(chosen, timestamp), is_committed=arguments.committed
     )
     return {each: found[each] for each in chosen}
 
 
-def _write_ends(arguments: Namespace, context: Context, found: Ends) -> int:
+def _write_ends(arguments: Namespace, context: Context, found: Ends) -> None:
     if arguments.json:
         facts = [
             {
@@ -95,7 +118,7 @@ def _write_ends(arguments: Namespace, context: Context, found: Ends) -> int:
             for where, (first, last) in found.items()
         ]
         write_json(context.out, facts)
-        return Exit.DONE
+        return
     rows = [
         (
             where.topic,
@@ -107,12 +130,11 @@ def _write_ends(arguments: Namespace, context: Context, found: Ends) -> int:
         for where, (first, last) in found.items()
     ]
     write_table(context.out, ("TOPIC", "PARTITION", "EARLIEST", "LATEST", "BETWEEN"), rows)
-    return Exit.DONE
 
 
 def _write_found(
     arguments: Namespace, context: Context, found: dict[TopicPartition, FoundOffset]
-) -> int:
+) -> None:
     facts: list[dict[str, Any]] = [
         {
             "topic": where.topic,
@@ -124,10 +146,9 @@ def _write_found(
     ]
     if arguments.json:
         write_json(context.out, facts)
-        return Exit.DONE
+        return
     rows = [["-" if value is None else str(value) for value in each.values()] for each in facts]
     write_table(context.out, ("TOPIC", "PARTITION", "OFFSET", "TIMESTAMP"), rows)
-    return Exit.DONE
 
 
 command = OffsetsCommand()

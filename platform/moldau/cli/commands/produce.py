@@ -137,13 +137,17 @@ class _Out(AbstractContextManager["_Out"]):
         )
         self._producer = producer
         self._trouble = trouble
+        self._is_known = False
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._producer.run(lambda client: client.aclose(abort=True))
 
     def send(self, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
-        """Waits for room, not for acknowledgements."""
+        """Waits for the topic and for room, not for acknowledgements."""
+        if not self._is_known:
+            self._run(lambda client: client.partitions(self._topic), self._miss)
+            self._is_known = True
 
         async def act(client: Producer) -> None:
             await client.send_many(
@@ -154,11 +158,11 @@ class _Out(AbstractContextManager["_Out"]):
                 partition=self._partition,
             )
 
-        self._run(act)
+        self._run(act, self._trouble.tell)
 
     def flush(self) -> None:
         """Waits until everything is acknowledged."""
-        self._run(lambda client: client.flush())
+        self._run(lambda client: client.flush(), self._trouble.tell)
 
     @property
     def flushed(self) -> str:
@@ -167,10 +171,16 @@ class _Out(AbstractContextManager["_Out"]):
 
         return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"
 
-    def _run(self, action: Callable[[Producer], Coroutine[Any, Any, None]]) -> None:
+    def _miss(self, seconds: float) -> None:
+        self._trouble.miss(self._topic, seconds)
+
+    def _run(
+        self,
+        action: Callable[[Producer], Coroutine[Any, Any, object]],
+        tell: Callable[[float], None],
+    ) -> None:
         from moldau.cli.shell import patiently
 
-        tell = self._trouble.tell
         self._producer.run(lambda client: patiently(action(client), PATIENCE_S, tell))
 
 

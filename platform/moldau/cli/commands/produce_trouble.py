@@ -1,4 +1,5 @@
-"""What `moldau produce` says while a broker refuses records that the producer sends again.
+"""What `moldau produce` says while it waits for its topic, or while a broker refuses records that
+the producer sends again.
 
 A refusal that may pass (a full disk, too few replicas, a broker that restarts) is tried again for
 `delivery.timeout.ms`, two minutes unless told otherwise: nobody shall wait so long without a word.
@@ -24,6 +25,20 @@ class Trouble:
         self._context = context
         self._client = client
         self._told: set[tuple[str, str]] = set()
+        self._is_missed = False
+
+    def miss(self, topic: str, seconds: float) -> None:
+        """So long nothing has been known of the topic."""
+        from moldau.client import settings as rows
+
+        if self._is_missed:
+            return
+        self._is_missed = True
+        limit_s = self._client.settings[rows.max_block_ms] / 1000
+        self._write(
+            f"{topic}: no such topic is known for {seconds:.0f} s, asked for until max.block.ms "
+            f"({limit_s:g} s) is over"
+        )
 
     def tell(self, seconds: float) -> None:
         """So long it has taken already."""
@@ -41,9 +56,11 @@ class Trouble:
         self._told |= {(error.code.name, error.reason) for _, error in news}
         others = f" and {len(troubles) - 1} more partitions" if len(troubles) > 1 else ""
         limit_s = self._client.settings[rows.delivery_timeout_ms] / 1000
-        line = (
-            f"moldau: {where}{others}: not acknowledged for {seconds:.0f} s, tried again until "
+        self._write(
+            f"{where}{others}: not acknowledged for {seconds:.0f} s, tried again until "
             f"delivery.timeout.ms ({limit_s:g} s) is over: {error}"
         )
-        write_lines(self._context.err, [line])
+
+    def _write(self, line: str) -> None:
+        write_lines(self._context.err, [f"moldau: {line}"])
         self._context.err.flush()
