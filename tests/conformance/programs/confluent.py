@@ -67,7 +67,8 @@ def produce(job: Job) -> list[int]:
         "acks": job["acks"],
         "enable.idempotence": job["idempotent"],
         "message.max.bytes": 10_000_000,
-        "linger.ms": 100,  # one record alone, as a busy machine may send it, is left uncompressed
+        # One record alone is left uncompressed, so none leaves before the flush, which ends this.
+        "linger.ms": 60_000,
     }
     return _send(Producer(settings), job, records_of(job))
 
