@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from moldau.client.sync import Admin
+from tests.client.guides import programs, run_programs
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
-GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
+GUIDE = "client.md"
 ADDRESS = "localhost:9092"
 
 
-def programs() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-
-
 def test_the_guide_has_programs_that_name_the_address() -> None:
-    assert len(programs()) == 10
-    assert all(ADDRESS in program for program in programs())
+    assert len(programs(GUIDE)) == 10
+    assert all(ADDRESS in program for program in programs(GUIDE))
 
 
 @pytest.mark.real
@@ -36,9 +32,7 @@ def test_the_guides_programs_run(
     with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
         for name in {"orders", "bills"} & {each.name for each in admin.list_topics()}:
             admin.delete_topic(name)  # of another guide
-    for number, program in enumerate(programs()):
-        whole = program.replace(ADDRESS, kafka_broker.bootstrap_servers)
-        exec(compile(whole, f"client.md, program {number + 1}", "exec"), {})  # noqa: S102
+    run_programs(GUIDE, {ADDRESS: kafka_broker.bootstrap_servers})
     told = capsys.readouterr().out
     assert "Sent(topic='orders'" in told
     assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told

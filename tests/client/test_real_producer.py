@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import suppress
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -15,25 +15,12 @@ from moldau.client import Admin, NewTopic, Producer, ProducerInterceptor, Sent
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import partition_for_key
+from tests.peers.either_broker import Broker
+from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
 pytestmark = pytest.mark.real
 PARTITIONS = 3
-
-
-class Broker(Protocol):
-    """Any broker that runs."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture(params=["apache-kafka", "moldau"])
-def broker(request: pytest.FixtureRequest) -> Broker:
-    """Apache Kafka, and then moldau's own."""
-    name = "kafka_broker" if request.param == "apache-kafka" else "moldau_broker"
-    found: Broker = request.getfixturevalue(name)
-    return found
 
 
 def read_by_librdkafka(broker: Broker, topic: str, count: int) -> list[Any]:

@@ -4,50 +4,31 @@ Apache Kafka.
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
-from pathlib import Path
 from types import ModuleType
-from typing import Protocol
 
 import pytest
 
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
+from tests.client.guides import programs
 from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.test_producer import in_threads, read
+from tests.peers.either_broker import Broker
+from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
-GUIDE = Path(__file__).parents[3] / "docs" / "sync.md"
+GUIDE = "sync.md"
 ADDRESS = "localhost:9092"
 REGISTRY = "http://localhost:8081"
 
 pytestmark = pytest.mark.real
 
 
-class Broker(Protocol):
-    """Any broker that runs."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture(params=["apache-kafka", "moldau"])
-def broker(request: pytest.FixtureRequest) -> Broker:
-    """Apache Kafka, and then moldau's own."""
-    name = "kafka_broker" if request.param == "apache-kafka" else "moldau_broker"
-    found: Broker = request.getfixturevalue(name)
-    return found
-
-
-def programs() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-
-
 def test_the_guide_has_programs_that_are_run() -> None:
-    assert len(programs()) == 5
-    assert all(ADDRESS in program for program in programs())
+    assert len(programs(GUIDE)) == 5
+    assert all(ADDRESS in program for program in programs(GUIDE))
 
 
 def test_the_guides_programs_run(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +36,7 @@ def test_the_guides_programs_run(broker: Broker, capsys: pytest.CaptureFixture[s
         for name in {"orders", "bills"} & {each.name for each in admin.list_topics()}:
             admin.delete_topic(name)
     with served_registry() as registry:
-        for number, program in enumerate(programs()):
+        for number, program in enumerate(programs(GUIDE)):
             run(program.replace(REGISTRY, registry.url), broker, number)
     told = capsys.readouterr().out
     assert "Sent(topic='orders'" in told

@@ -67,7 +67,7 @@ def produce(job: Job) -> list[int]:
         "acks": job["acks"],
         "enable.idempotence": job["idempotent"],
         "message.max.bytes": 10_000_000,
-        # One record alone is left uncompressed, so none leaves before the flush, which ends this.
+        # One record alone is left uncompressed, so all of them wait until the flush.
         "linger.ms": 60_000,
     }
     return _send(Producer(settings), job, records_of(job))

@@ -53,7 +53,7 @@ class OffsetsCommand:
                 _write_found(
                     arguments, context, admin.run(lambda it: _at(it, arguments, led, timestamp))
                 )
-        return _tell_leaderless(context, [where for where in chosen if where not in set(led)])
+        return _tell_leaderless(context, sorted(set(chosen) - set(led)))
 
 
 Ends = dict["TopicPartition", tuple["FoundOffset", "FoundOffset"]]
