@@ -307,7 +307,9 @@ def test_what_is_wrong_with_a_file_is_told(text: str | None, told: str, tmp_path
         (("config", "unset", "topic", "t", "a=b"), "without values"),
         (("offsets", "t", "--at", "soon"), "no place"),
         (("topic", "list", "--set", "foo=1"), "unknown setting"),
+        (("topic", "create", "t", "--set", "retention.ms=1"), "--config is for the topic"),
         (("topic", "list", "--bootstrap", "nohost"), "host:port"),
+        (("topic", "list", "--bootstrap-server", "nohost"), "host:port"),
     ],
 )
 def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) -> None:

@@ -107,6 +107,11 @@ def test_a_full_disk_is_told_while_it_is_waited_for(tmp_path: Path) -> None:
                 assert (done.code, [row[1] for row in done.rows]) == (1, [other])
                 lack = "has no leader: its offsets are not known now"
                 assert done.err == f"moldau: full-{partition} {lack}\n"
+            (found,) = shell("offsets", "full", "--json").json
+            for group in ([], ["--group", "readers"]):
+                done = shell("consume", "full", "--quiet", "--json", *group)
+                assert (done.code, done.json["records"]) == (1, found["latest"])
+                assert f"moldau: full-{partition} has no leader: " in done.err
             limits = _settings("delivery.timeout.ms=5000", "request.timeout.ms=1000")
             done = shell("produce", "full", "--partition", partition, *limits, source="x\n")
             assert done.code == 1

@@ -186,9 +186,11 @@ def test_a_plain_broker_asks_for_nothing_that_is_missing() -> None:
 def test_what_is_not_built_is_not_ignored(row: Row) -> None:
     value = "true" if row.kind is BOOLEAN else "something"
 
-    (missing,) = unbuilt(broker_settings(file_layer({**BASE, row.name: value})))
+    settings = broker_settings(file_layer({**BASE, row.name: value}))
+    (missing,) = unbuilt(settings)
     assert row.name in missing
     assert "something" not in missing
+    assert [each for each in notices(settings) if row.name in each] == []
 
 
 def test_a_listener_that_cannot_be_served_is_not_ignored() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.settings import node
+from moldau.broker.settings.unbuilt import UNBUILT
 from moldau.broker.settings.waiting import waits_for
 from moldau.config import Settings
 
@@ -104,10 +105,12 @@ def without_effect(name: str) -> str | None:
 
 
 def notices(settings: Settings) -> tuple[str, ...]:
-    """What a person should hear once, at the start, of these broker settings."""
+    """What a person should hear once, at the start, of these broker settings. What keeps the node
+    from starting (`unbuilt`) is told there."""
     found = list(settings.notices)
+    refused = [row for row, _ in UNBUILT if settings[row]]
     for row in settings.table:
-        if not settings.is_given(row):
+        if not settings.is_given(row) or row in refused:
             continue
         why = without_effect(row.name)
         if why is not None:

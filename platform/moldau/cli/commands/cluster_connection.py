@@ -48,6 +48,7 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
     """`--bootstrap` and its like, for a command."""
     parser.add_argument(
         "--bootstrap",
+        "--bootstrap-server",  # as in Kafka's own tools
         metavar="HOST:PORT[,...]",
         help="where the cluster is; else as in --command-config, else "
         f"${BOOTSTRAP_VARIABLE}, else {BOOTSTRAP_DEFAULT}",

@@ -42,6 +42,11 @@ class Reading(Protocol):
         """What happened, for the user to know; to be taken out when it is told."""
         ...
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was left out that was to be read."""
+        ...
+
     async def begin(self, topics: Sequence[str]) -> None: ...
 
     async def next(self, max_records: int) -> list[PartitionRecords]: ...
@@ -120,7 +125,7 @@ class ConsumeCommand:
             write_json(context.out, progress.facts())
         elif arguments.quiet:
             context.err.write(f"{progress.summary()}\n")
-        return Exit.DONE
+        return Exit.DONE if reading.is_whole else Exit.FAILED
 
 
 def _checked_place(arguments: Namespace) -> Place:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
 from moldau.cli.commands.consume_notes import gone
-from moldau.cli.commands.consume_place import Place, cut_ends
+from moldau.cli.commands.consume_place import Place, cut_ends, led_now
 
 if TYPE_CHECKING:
     from moldau.client import Consumer, PartitionRecords, TopicPartition
@@ -30,6 +30,7 @@ class AssignedReading:
     ) -> None:
         """`last`: begin so many offsets before each end; `follow`: what comes later counts too."""
         self.notes: list[str] = []
+        self.is_whole = True
         self._client = client
         self._place = place
         self._last = last
@@ -39,11 +40,15 @@ class AssignedReading:
         self._has_nothing = False
 
     async def begin(self, topics: Sequence[str]) -> None:
-        """Goes to where reading begins, and notes where each log ends at this moment."""
+        """Goes to where reading begins, and notes where each log ends at this moment. A partition
+        without a leader keeps nobody from reading the others."""
         from moldau.client.offsets import EARLIEST, LATEST
 
         client = self._client
         chosen = self._chosen(await client.partitions(*topics, timeout_s=_MISSING_S))
+        chosen, left_out = await led_now(client, chosen)
+        self.is_whole = not left_out
+        self.notes += [f"{each} has no leader: it is not read" for each in left_out]
         client.assign(chosen)
         ends = await client.offsets(dict.fromkeys(chosen, LATEST))
         self._ends = {each: ends[each].offset for each in chosen}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends
+from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends, led_now
 from moldau.client import RebalanceListener
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -41,6 +41,7 @@ class GroupReading(RebalanceListener):
     def __init__(self, client: Consumer, clock: Clock, group: str, place: Place) -> None:
         """`place`: where to begin what the group has committed nothing of."""
         self.notes: list[str] = []
+        self.is_whole = True
         self._client = client
         self._clock = clock
         self._group = group
@@ -58,6 +59,9 @@ class GroupReading(RebalanceListener):
 
         client = self._client
         there = await client.partitions(*topics, timeout_s=_MISSING_S)
+        there, left_out = await led_now(client, there)
+        self.is_whole = not left_out
+        self.notes += [f"{each} has no leader: nobody waits for it" for each in left_out]
         starts = await client.offsets(dict.fromkeys(there, EARLIEST))
         ends = await client.offsets(dict.fromkeys(there, LATEST))
         self._ends_at_first = {where: each.offset for where, each in ends.items()}

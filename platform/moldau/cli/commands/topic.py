@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import assignments, opened_admin
 from moldau.cli.commands.topic_alter import add_alter, alter
@@ -142,7 +144,13 @@ def _add_create(parser: ArgumentParser) -> None:
     count, replicas = whole(1, INT32_MAX), whole(1, INT16_MAX)
     parser.add_argument("--partitions", type=count, default=-1, help="else the cluster's default")
     parser.add_argument("--replicas", type=replicas, default=-1, help="else the cluster's default")
-    parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the topic, by Kafka's name; may be repeated",
+    )
     parser.add_argument("--if-not-exists", action="store_true", help="fine if it exists already")
 
 
@@ -153,7 +161,7 @@ def _create(arguments: Namespace, context: Context) -> int:
 
     configs = assignments(arguments.config)
     topic = NewTopic(arguments.name, arguments.partitions, arguments.replicas, configs)
-    with opened_admin(arguments, context) as admin:
+    with _telling_whose_settings(), opened_admin(arguments, context) as admin:
         try:
             made = admin.run(lambda client: client.create_topic(topic))
         except KafkaError as error:
@@ -172,6 +180,19 @@ def _create(arguments: Namespace, context: Context) -> int:
     text = f"created {made.name}: partitions {made.partitions}, replicas {made.replication_factor}"
     _tell(context, arguments, text, facts)
     return Exit.DONE
+
+
+@contextmanager
+def _telling_whose_settings() -> Iterator[None]:
+    """Who gives a setting of the topic to the client hears where it belongs."""
+    from moldau.config import BadSettings
+
+    try:
+        yield
+    except BadSettings as error:
+        if all(each.reason != "unknown setting" for each in error.problems):
+            raise
+        raise UsageError(f"{error}\n--set is for the client; --config is for the topic") from error
 
 
 def _tell(context: Context, arguments: Namespace, text: str, facts: dict[str, Any]) -> None:
