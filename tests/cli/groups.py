@@ -19,6 +19,7 @@ import pytest
 from moldau.cli.commands.cluster_connection import Opened, opened
 from moldau.client import Consumer
 from tests.cli.shell import Shell
+from tests.peers.eventually import eventually
 
 
 class Cluster(Protocol):
@@ -45,6 +46,7 @@ def shell(cluster: Cluster) -> Shell:
 def fill(shell: Shell, topic: str, counts: Sequence[int]) -> None:
     """A topic with so many records in each partition."""
     shell.good("topic", "create", topic, "--partitions", str(len(counts)))
+    eventually(lambda: shell("topic", "describe", topic).code == 0)  # Kafka's broker learns of it
     for partition, count in enumerate(counts):
         lines = "".join(f"{partition}-{number}\n" for number in range(count))
         shell.good("produce", topic, "--partition", str(partition), source=lines)

@@ -9,7 +9,6 @@ import pytest
 
 from moldau.client import (
     Admin,
-    Consumer,
     EligibleReplicas,
     NewTopic,
     Resource,
@@ -21,6 +20,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid
 from tests.conformance.broker import moldau as moldau
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
+from tests.peers.known_topics import known
 
 pytestmark = pytest.mark.real
 
@@ -44,6 +44,7 @@ def test_leaders_and_directories(broker: Broker) -> None:
     async def main() -> None:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             await admin.create_topic(NewTopic("moved", 1, 1))
+            await known(admin, "moved")
             (node,) = [each.node_id for each in (await admin.describe_cluster()).brokers]
             elected = (await admin.elect_leaders([where]))[where]
             assert elected is not None
@@ -82,6 +83,7 @@ def test_settings_are_tried_without_being_changed(broker: Broker) -> None:
     async def main() -> None:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             await admin.create_topic(NewTopic("tried", 1, 1))
+            await known(admin, "tried")
             await admin.alter_configs(topic, set_to={"retention.ms": "5"}, validate_only=True)
             with pytest.raises(KafkaError) as caught:
                 await admin.alter_configs(topic, set_to={"retention.ms": "x"}, validate_only=True)
@@ -105,8 +107,7 @@ def test_who_may_lead_is_told_page_by_page(broker: Broker) -> None:
         async with SmallPages(bootstrap_servers=broker.bootstrap_servers) as admin:
             for name in names:
                 await admin.create_topic(NewTopic(name, 3, 1))
-            async with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
-                await consumer.partitions(*names)  # waits until the broker knows them
+                await known(admin, name)
             found = await admin.eligible_replicas(*names)
             nobody = EligibleReplicas((), ())
             assert found == {TopicPartition(name, n): nobody for name in names for n in range(3)}
@@ -125,8 +126,7 @@ def test_a_topic_goes_by_its_id(broker: Broker) -> None:
     async def main() -> None:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             first = await admin.create_topic(NewTopic("by-id", 1, 1))
-            async with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
-                await consumer.partitions("by-id")
+            await known(admin, "by-id")
             found = await admin.describe_topics_by_id([first.topic_id, nobody])
             described, unknown = found[first.topic_id], found[nobody]
             assert isinstance(described, Topic)

@@ -29,6 +29,7 @@ from tests.peers.either_broker import Broker
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
+from tests.peers.known_topics import known
 
 pytestmark = pytest.mark.real
 
@@ -144,17 +145,6 @@ def test_offsets_and_times(broker: Broker) -> None:
     assert list(run(main).values()) == [2, 10, 9, 5, -1]
 
 
-async def known(admin: Admin, topic: str, *, more_than: int = 0) -> int:
-    """How many partitions of it the broker knows, once it has read of more than these from the
-    metadata log: an answer of Apache Kafka's controller does not wait for that."""
-    for _ in range(400):
-        described = (await admin.describe_topics([topic]))[topic]
-        if not isinstance(described, KafkaError) and len(described.partitions) > more_than:
-            return len(described.partitions)
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{topic} stays unknown")
-
-
 def test_topics_are_made_described_grown_and_deleted(broker: Broker) -> None:
     async def main() -> None:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
@@ -202,6 +192,7 @@ def test_settings_of_topics_and_brokers(broker: Broker) -> None:
         await make_topic(broker, "configured")
         topic = Resource(ResourceType.TOPIC, "configured")
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            await known(admin, "configured")
             await admin.alter_configs(topic, set_to={"retention.ms": "1000"})
             await admin.alter_configs(topic, append={"cleanup.policy": "compact"})
             expected = {"retention.ms": "1000", "cleanup.policy": "delete,compact"}
