@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
+
+from moldau.client.sync import Admin
+from tests.peers.eventually import eventually
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
@@ -25,3 +28,15 @@ def run_programs(guide: str, addresses: Mapping[str, str]) -> None:
         for said, real in addresses.items():
             whole = whole.replace(said, real)
         exec(compile(whole, f"{guide}, program {number + 1}", "exec"), {})  # noqa: S102
+
+
+def forget_topics(bootstrap_servers: str, names: Iterable[str]) -> None:
+    """Deletes what another guide has left; records would be lost that a broker takes before it
+    knows of the deletion."""
+    with Admin(bootstrap_servers=bootstrap_servers) as admin:
+
+        def left() -> set[str]:
+            return {each.name for each in admin.list_topics()}.intersection(names)
+
+        admin.delete_topics(left())
+        eventually(lambda: not left())

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.sync import Admin
-from tests.client.guides import programs, run_programs
+from tests.client.guides import forget_topics, programs, run_programs
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
@@ -29,9 +28,7 @@ def test_the_guides_programs_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a program writes a file
     pytest.importorskip("pyarrow", reason="a program of the guide shows Arrow data")
-    with Admin(bootstrap_servers=kafka_broker.bootstrap_servers) as admin:
-        for name in {"orders", "bills"} & {each.name for each in admin.list_topics()}:
-            admin.delete_topic(name)  # of another guide
+    forget_topics(kafka_broker.bootstrap_servers, ("orders", "bills"))
     run_programs(GUIDE, {ADDRESS: kafka_broker.bootstrap_servers})
     told = capsys.readouterr().out
     assert "Sent(topic='orders'" in told

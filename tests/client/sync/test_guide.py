@@ -12,7 +12,7 @@ import pytest
 
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
-from tests.client.guides import programs
+from tests.client.guides import forget_topics, programs
 from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.test_producer import in_threads, read
 from tests.peers.either_broker import Broker
@@ -32,9 +32,7 @@ def test_the_guide_has_programs_that_are_run() -> None:
 
 
 def test_the_guides_programs_run(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        for name in {"orders", "bills"} & {each.name for each in admin.list_topics()}:
-            admin.delete_topic(name)
+    forget_topics(broker.bootstrap_servers, ("orders", "bills"))
     with served_registry() as registry:
         for number, program in enumerate(programs(GUIDE)):
             run(program.replace(REGISTRY, registry.url), broker, number)
