@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, KeysView, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -31,6 +32,7 @@ from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
 from moldau.client.group.session import GroupSession, tell_guarded
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.metadata import TopicPartition
+from moldau.client.notices import not_hiding
 from moldau.client.notices import tell as tell_notices
 from moldau.client.world import closed
 from moldau.config import Settings
@@ -259,10 +261,15 @@ class ConsumerGroup:
             raise failure
         if not self.has_member:
             return True
-        has_time = await self._session.on_poll(until)
-        if self._is_over:
-            await self.end_goodbye(0.0)
-        return has_time
+        async with AsyncExitStack() as left:
+            left.push_async_exit(self._tell_at_last)
+            return await self._session.on_poll(until)
+
+    async def _tell_at_last(self, kind: type[BaseException] | None, *_: object) -> None:
+        """A poll that was waited for when it was closed ends, but for who was cut off in it."""
+        if self._is_over and (kind is None or issubclass(kind, Exception)):
+            with not_hiding(kind):
+                await self.end_goodbye(0.0)
 
     # What the session wants of its owner
 

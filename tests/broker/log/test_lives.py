@@ -11,7 +11,8 @@ from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.gaplessness import gapless_from, move_mark
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.names import TIME_INDEX, TopicPartition
+from moldau.broker.log.names import INDEX, TIME_INDEX, TopicPartition
+from moldau.broker.log.offset_lookup import OffsetAt
 from moldau.broker.log.producer_state import Origin
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.records import Producer, encode_batch
@@ -161,24 +162,59 @@ def aborted(log: PartitionLog) -> list[AbortedTransaction]:
     return [each for segment in log.segments for each in segment.transaction_index.all()]
 
 
+@pytest.mark.parametrize("ends_in_order", [False, True])
+@pytest.mark.parametrize("number", [1, -1])
+@pytest.mark.parametrize("kind", [INDEX, TIME_INDEX])
 @pytest.mark.parametrize("seed", range(10, 30))
-def test_an_index_that_was_made_anew_is_durable_when_the_log_ends_in_order(seed: int) -> None:
+def test_an_index_that_was_made_anew_is_durable_at_once(
+    seed: int, kind: str, number: int, *, ends_in_order: bool
+) -> None:
+    """The newest record is not the last one, so nothing but the time index knows of it."""
+    config = replace(MANY_INDEX_ENTRIES, segment_bytes=2700, segment_index_bytes=600)
     machine = Machine(seed)
-    directory = opened(machine)
-    log = directory.create(T, TOPIC_ID, MANY_INDEX_ENTRIES, NOW)
-    for number in range(30):
-        log.append_as_leader(batch(2, timestamp=NOW + 10 * number), 0, NOW)
-    expected = [log.find_offset(NOW + 10 * each) for each in range(30)]
-    path = log.segments[1].path(TIME_INDEX)
+    directory = opened(machine, config)
+    log = directory.create(T, TOPIC_ID, config, NOW)
+    for each in range(60):
+        is_newest = each == 47
+        log.append_as_leader(batch(2, timestamp=NOW + (5000 if is_newest else 10 * each)), 0, NOW)
+    assert len(log.segments) > 2
+    assert log.segments.active.base_offset <= 2 * 47
+    expected = times(log)
+    path = log.segments[number].path(kind)
     directory.close()
     machine.lose_power()
     machine.disk.drop(path)
     for _ in range(2):
-        directory = opened(machine)
-        log = directory.logs[T]
-        assert [log.find_offset(NOW + 10 * each) for each in range(30)] == expected
-        directory.close()
+        directory = opened(machine, config)
+        assert times(directory.logs[T]) == expected
+        if ends_in_order:
+            directory.close()
         machine.lose_power()
+
+
+def times(log: PartitionLog) -> list[OffsetAt | None]:
+    return [log.find_offset(NOW + each) for each in (*range(0, 600, 10), 5000)]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_no_offset_is_given_twice_where_a_log_is_shorter_than_its_time_index(lost: int) -> None:
+    """Cut between two batches, behind the last that the offset index has."""
+    config = replace(SMALL, segment_bytes=60_000, index_interval_bytes=1000)
+    machine = Machine()
+    directory = opened(machine, config)
+    log = directory.create(T, TOPIC_ID, config, NOW)
+    for number in range(23):
+        log.append_as_leader(batch(10, size=4, timestamp=NOW + 100 * number), 0, NOW)
+    segment = log.segments.active
+    path, ends = segment.log_path, [each.end for each in segment.batches()]
+    directory.close()
+    machine.kill()
+    machine.disk.put(path, machine.disk.contents(path)[: ends[-1 - lost]])
+    log = opened(machine, config).logs[T]
+    for _ in range(3):
+        log.append_as_leader(batch(1, size=800, timestamp=NOW + 10_000), 0, NOW)
+    bases = [base for base, _ in contents(log)]
+    assert bases == [*range(0, 230 - 10 * lost, 10), *range(230 - 10 * lost, 233 - 10 * lost)]
 
 
 def test_no_offset_is_given_twice_where_a_log_is_shorter_than_its_index() -> None:

@@ -350,12 +350,14 @@ async def _tasks() -> set[str]:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
+@pytest.mark.parametrize("raises", [False, True])
 def test_who_polls_tells_what_is_lost_after_a_close_that_ctrl_c_has_cut_off(
-    bootstrap: str, moldau_topic: str
+    bootstrap: str, moldau_topic: str, *, raises: bool
 ) -> None:
     """There is no further close that could: it is told in the poll, after what is told there."""
     write(bootstrap, moldau_topic, 1)
     heard: list[str] = []
+    ended_by: list[type[Exception]] = []
     is_told, may_end = threading.Event(), threading.Event()
 
     class Hears(RebalanceListener):
@@ -363,13 +365,17 @@ def test_who_polls_tells_what_is_lost_after_a_close_that_ctrl_c_has_cut_off(
             is_told.set()
             may_end.wait(30)
             heard.append("assigned")
+            if raises:
+                raise ZeroDivisionError
 
         def on_partitions_lost(self, partitions: Sequence[Any]) -> None:
             heard.append("lost")
 
     def polls() -> None:
-        with suppress(ClientClosed):
+        try:
             consumer.poll(30.0)
+        except (ClientClosed, ZeroDivisionError) as error:
+            ended_by.append(type(error))
 
     def interrupts() -> None:
         while not consumer._client._is_closing:
@@ -390,3 +396,4 @@ def test_who_polls_tells_what_is_lost_after_a_close_that_ctrl_c_has_cut_off(
         may_end.set()
         polling.join(30)
         assert heard == ["assigned", "lost"]
+        assert ended_by == [ZeroDivisionError if raises else ClientClosed]

@@ -583,12 +583,10 @@ class PartitionLog(LogTail):
 
     @property
     def _is_as_found(self) -> bool:
-        """Whether it was closed in order the last time, and nothing was written since, also no
-        index that was damaged."""
+        """Whether it was closed in order the last time, and nothing was written since; indexes that
+        were made anew are durable."""
         is_grown = self.log_end_offset != self._found_end or self._truncations
-        sealed = list(self.segments)[:-1]
-        are_durable = all(each.are_indexes_durable for each in sealed)
-        return self.durability.is_settled and are_durable and not is_grown
+        return self.durability.is_settled and not is_grown
 
     def abandon(self) -> None:
         """Let go of all files as they are, and refuse everything from now on: who waits for a flush

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 _RESERVE_FROM_BYTES: Final = 1 << 20
 _RESERVE_BYTES_MAX: Final = 8 << 20
+_NEW: Final = ".new"
 _NOWHERE: Final = 1 << 63
 """Behind every offset."""
 _new_found: Final = partial(tuple.__new__, FoundBatch)
@@ -364,6 +365,8 @@ class Segment:
             self.next_offset = header.next_offset
             if header.max_timestamp > newest.timestamp:
                 newest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if self.time_index.count and self.time_index.last.offset >= self.next_offset:
+            raise CorruptRecord("the time index leads out of the log", path=self.log_path)
         self.newest = newest
         self._index_due_at = position + self._config.index_interval_bytes
         self.first_timestamp = None
@@ -377,13 +380,17 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the log; CorruptRecord when that is not whole. It
-        ends where it did all the same: nobody is to go on behind it as if it had been read."""
+        ends where it did all the same: nobody is to go on behind it as if it had been read.
+
+        They are made beside the old ones and take their names when they are durable: what lies
+        under those names may be believed by recovery, and after an end in order.
+        """
         end = self.next_offset
         for kind in (names.INDEX, names.TIME_INDEX):
-            if self._files.exists(self.path(kind)):
-                self._files.remove(self.path(kind))
+            if self._files.exists(self.path(kind) + _NEW):
+                self._files.remove(self.path(kind) + _NEW)
         self._close_indexes()
-        self._make_indexes()
+        self._make_indexes(_NEW)
         self._start_over()
         try:
             for batch in self.batches():
@@ -393,9 +400,19 @@ class Segment:
             self._damaged_at, self.next_offset = self.next_offset, end
             self._tail_offset = _NOWHERE
             raise
-        self.are_indexes_durable = False
         if self.is_sealed:
             self.seal()
+        self._place_indexes()
+
+    def _place_indexes(self) -> None:
+        """Those that were made beside the old ones take their place, durably."""
+        for index in self.mapped_indexes():
+            index.trim()
+            index.sync()
+            path = index.path.removesuffix(_NEW)
+            self._files.rename(index.path, path)
+            index.path = path
+        self._files.sync_dir(self._directory)
 
     def begin_recovery(self) -> None:
         """Forget indexes and ends: `recover_batch` builds them up again."""
@@ -496,11 +513,11 @@ class Segment:
             self.newest = found[1].last
         return found
 
-    def _make_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+    def _make_indexes(self, ending: str = "") -> tuple[OffsetIndex, TimeIndex]:
         room = self._config.segment_index_bytes
         files, base = self._files, self.base_offset
-        offset_index = OffsetIndex(files, self.path(names.INDEX), base, room)
-        time_index = TimeIndex(files, self.path(names.TIME_INDEX), base, room)
+        offset_index = OffsetIndex(files, self.path(names.INDEX) + ending, base, room)
+        time_index = TimeIndex(files, self.path(names.TIME_INDEX) + ending, base, room)
         self._offset_index, self._time_index = offset_index, time_index
         return offset_index, time_index
 
