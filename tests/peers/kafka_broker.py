@@ -33,6 +33,7 @@ from moldau.ids import format_uuid
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.held_back import asked_for_ms, held_back
 
 HOST: Final = "127.0.0.1"
 NODE_ID: Final = 1
@@ -78,6 +79,8 @@ class BrokerOptions:
     node_id: int = NODE_ID
     # The node that is this one's controller; else it is its own.
     joins: KafkaBroker | None = None
+    # For each step of following its controller.
+    behind_ms: int = field(default_factory=asked_for_ms)
 
 
 class KafkaBroker:
@@ -253,7 +256,8 @@ class KafkaBroker:
         }
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
         (self.folder / "server.properties").write_text(text, encoding="utf-8")
-        (self.folder / "log4j2.properties").write_text(_LOG_LEVEL_FILE, encoding="utf-8")
+        logging = _LOG_LEVEL_FILE + held_back(self.folder, self.options.behind_ms)
+        (self.folder / "log4j2.properties").write_text(logging, encoding="utf-8")
 
     def _format(self) -> None:
         settings = str(self.folder / "server.properties")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from moldau.client import Admin, NewTopic
+from moldau.errors.codes import KafkaError
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import (
     BrokerFailed,
@@ -16,6 +19,7 @@ from tests.peers.kafka_broker import (
     free_ports,
 )
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
+from tests.peers.known_topics import known
 
 
 def _java_that(tmp_path: Path, script: str) -> ApacheKafka:
@@ -77,3 +81,16 @@ def test_a_broker_keeps_its_data_over_a_restart_and_takes_settings(tmp_path: Pat
         assert broker.pid != first[0]
         assert ask_metadata(broker.port).cluster_id == first[1]
         assert "PartitionCount: 7" in broker.tool(tool, "--describe", "--topic", "kept")
+
+
+@pytest.mark.real
+def test_a_broker_that_is_held_back_learns_late_of_topics(tmp_path: Path) -> None:
+    async def main(bootstrap_servers: str) -> None:
+        async with Admin(bootstrap_servers=bootstrap_servers) as admin:
+            for name in "abcdefgh":
+                await admin.create_topic(NewTopic(name, 2, 1))
+            assert isinstance((await admin.describe_topics(["h"]))["h"], KafkaError)
+            assert await known(admin, "h") == 2
+
+    with KafkaBroker.started(fetch_or_skip(), tmp_path, BrokerOptions(behind_ms=200)) as broker:
+        asyncio.run(main(broker.bootstrap_servers))
