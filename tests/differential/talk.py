@@ -247,6 +247,38 @@ class Talk:
         self._judge_wait(began, wait_ms)
         return answer
 
+    async def ask_until(
+        self,
+        label: str,
+        request: Asked,
+        version: int,
+        reached: Callable[[Any], bool],
+        *,
+        wait_ms: int,
+    ) -> Any:
+        """A case that is asked again and again until its answer is `reached`, which is kept.
+
+        Whether it `waited` says if that took `wait_ms` or longer: half of what is to be waited for
+        shows what comes too soon. Well over twice as long is an AssertionError."""
+        self._begin(label)
+        began = self.peer.runtime.clock.monotonic()
+        one = request(version) if callable(request) else request
+        answer: Response | str = SILENCE
+
+        async def is_reached() -> bool:
+            nonlocal answer
+            await self._line.send(one, version)
+            answer = await self._line.receive()
+            return not isinstance(answer, str) and reached(answer)
+
+        try:
+            await self.until(is_reached, PATIENCE_S + 2 * wait_ms / 1000)
+        except TimeoutError:
+            raise AssertionError(f"{label}: nothing came but {answer}") from None
+        self._enter(label, one, version, answer)
+        self._judge_wait(began, wait_ms)
+        return answer
+
     def note(self, label: str, outcome: Any) -> None:
         """A case that is no request: what was found, as plain data."""
         self._begin(label)
@@ -345,9 +377,11 @@ class Talk:
         await self.until(is_given)
         return found[-1]
 
-    async def until(self, reached: Callable[[], Awaitable[bool]]) -> None:
-        """Asks again and again; AssertionError after a minute."""
-        async with asyncio.timeout(_SETTLED_S):
+    async def until(
+        self, reached: Callable[[], Awaitable[bool]], within_s: float = _SETTLED_S
+    ) -> None:
+        """Asks again and again; TimeoutError when it is not so in time."""
+        async with asyncio.timeout(within_s):
             while not await reached():
                 await self.pause(_POLL_S)
 

@@ -45,7 +45,7 @@ def join(
         return JoinGroupRequest(
             group_id=group,
             session_timeout_ms=more.get("session_ms", 30_000),
-            rebalance_timeout_ms=60_000 if version >= 1 else -1,
+            rebalance_timeout_ms=more.get("rebalance_ms", 60_000) if version >= 1 else -1,
             member_id=member,
             group_instance_id=instance if version >= 5 else None,
             protocol_type=more.get("kind", "consumer"),
