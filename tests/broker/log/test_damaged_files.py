@@ -109,3 +109,4 @@ def test_damage_in_the_middle_is_told_at_each_read_and_nothing_is_skipped() -> N
     for _ in range(3):
         with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
             again.read(third, 10_000)
+    assert machine.files.exists(f"{DIRECTORY}/{sealed.base_offset:020d}.index")  # up to the damage

@@ -337,6 +337,8 @@ class Segment:
             # A damaged index leads astray; a damaged log is told by these.
             if not self.is_sealed:
                 return find_batch(self.source, 0, offset, self.size_bytes)
+            if self._damaged_at != _NOWHERE:
+                raise  # they were made anew, and end where the log is damaged
             self.rebuild_indexes()
             return self._find(offset)
 
@@ -399,6 +401,7 @@ class Segment:
         except CorruptRecord:
             self._damaged_at, self.next_offset = self.next_offset, end
             self._tail_offset = _NOWHERE
+            self._place_indexes()  # else each look would make them again
             raise
         if self.is_sealed:
             self.seal()
