@@ -291,6 +291,19 @@ def test_what_is_wrong_with_a_file_is_told(text: str | None, told: str, tmp_path
     assert (done.code, told in done.err) == (2, True), done
 
 
+def test_only_who_gives_a_setting_by_set_hears_of_the_other_option(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("lingre.ms=5\n")
+    words = ("topic", "create", "t", "--command-config", str(path))
+    done = Shell("127.0.0.1:1")(*words, "--set", "client.id=me", "--set", "client.id=you")
+    assert done.code == 2
+    assert "unknown setting" in done.err
+    assert "--set" not in done.err
+    both = Shell("127.0.0.1:1")(*words, "--set", "retention.ms=1")
+    assert both.code == 2
+    assert "--set is for the client; --config is for the topic" in both.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -71,6 +71,28 @@ def test_a_group_from_its_first_member_to_its_end(
 
 
 @pytest.mark.real
+def test_a_dry_run_tells_what_would_be_deleted(shell: Shell) -> None:
+    """Of one topic only what was committed of it, and nothing of groups that have not read it."""
+    fill(shell, "dry-orders", [1, 1])
+    fill(shell, "dry-bills", [1])
+    for group, topics in (("dry-1", ("dry-orders", "dry-bills")), ("dry-2", ("dry-bills",))):
+        scope = [word for topic in topics for word in ("--topic", topic)]
+        shell.good("group", "reset", group, "--to-latest", *scope, "--execute")
+    words = ("group", "delete", "--all", "--topic", "dry-orders:1")
+    told = shell.good(*words).out.splitlines()
+    assert told == [
+        "would delete dry-orders-1 of dry-1",
+        "dry run: nothing was changed; --execute does it",
+    ]
+    one = {"group": "dry-1", "topic": "dry-orders", "partition": 1}
+    dry = shell.good(*words, "--json").json
+    assert dry == {"deleted": [], "failed": {}, "would_delete": [one]}
+    assert shell.good(*words, "--execute").out == "deleted dry-orders-1 of dry-1\n"
+    assert offsets(shell, "dry-1") == {("dry-orders", 0): 1, ("dry-bills", 0): 1}
+    assert offsets(shell, "dry-2") == {("dry-bills", 0): 1}
+
+
+@pytest.mark.real
 def test_lists_are_filtered(shell: Shell, cluster: Cluster) -> None:
     fill(shell, "filtered", [1])
     shell.good("group", "reset", "filtered-a", "--topic", "filtered", "--to-latest", "--execute")

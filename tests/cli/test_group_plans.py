@@ -68,9 +68,18 @@ def test_files_name_the_group_or_are_of_the_one_that_was_named() -> None:
     }
 
 
+@pytest.mark.parametrize("group", ["two\nlines", "two\r\nlines", "ends\n", 'a "b", c', "a\u2028b"])
+def test_a_file_may_name_any_group(group: str) -> None:
+    out = io.StringIO()
+    step = Step(group, ORDERS, before=1, after=5, end=9)
+    group_reset.export(Context(out, io.StringIO(), {}, lambda: Plugins([])), [step], True)
+    assert parse_offsets_file(out.getvalue(), []) == {group: {ORDERS: 5}}
+
+
 @pytest.mark.parametrize(
     ("text", "groups", "told"),
     [
+        ('"two\nlines",orders,0,5\ng,orders', [], "line 3 is not"),
         ("orders,0,5", [], "line 1 names no group"),
         ("orders,0,5", ["g", "h"], "line 1 names no group"),
         ("g,orders,0,5\nh,orders,0,5", ["g"], "line 2 is of group h"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -39,6 +40,8 @@ class Member:
     sought: dict[TopicPartition, int] = field(default_factory=dict)
     refuses: ErrorCode = ErrorCode.NONE
     on_poll: Callable[[], Any] | None = None
+    paused: set[TopicPartition] = field(default_factory=set)
+    leader: int = 1
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return {where: OffsetAndMetadata(each) for where, each in self.positions.items()}
@@ -73,6 +76,16 @@ class Member:
         """Partition 0 has the offsets 5 to 9, partition 1 has none."""
         ends = {A: 5 if EARLIEST in wanted.values() else 10, B: 7}
         return {where: FoundOffset(ends[where], -1, 0) for where in wanted}
+
+    async def list_topics(self, *, internal: bool) -> list[Any]:
+        led = [SimpleNamespace(index=0, leader=1), SimpleNamespace(index=1, leader=self.leader)]
+        return [SimpleNamespace(name="t", partitions=led)]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused.update(partitions)
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.paused.difference_update(partitions)
 
     async def subscribe(self, topics: Sequence[str], *, listener: object) -> None:
         return
@@ -160,6 +173,14 @@ def test_who_is_no_member_any_more_is_told_and_goes_on() -> None:
     assert member.commits == [{A: 3}]
 
 
+def test_a_topic_that_is_gone_is_told_and_the_others_go_on() -> None:
+    member = Member({A: 3}, refuses=ErrorCode.UNKNOWN_TOPIC_ID)
+    group, _ = reading(member)
+    asyncio.run(group.finish())
+    (note,) = group.notes
+    assert note.startswith("not committed: UNKNOWN_TOPIC_ID")
+
+
 def test_what_will_go_on_failing_is_an_error() -> None:
     member = Member({A: 3}, refuses=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group, _ = reading(member)
@@ -208,5 +229,23 @@ def test_only_what_nobody_has_read_begins_where_it_is_told(
         await group.on_partitions_assigned([])
 
     asyncio.run(main())
-    assert member.sought == sought
+    assert (member.sought, member.paused) == (sought, set())
     assert group.notes == ["group g reads now t-0, t-1"]
+
+
+def test_what_waits_for_a_leader_is_neither_committed_nor_waited_for_when_it_goes() -> None:
+    """The client has begun at its beginning, as far as it knows."""
+    member = Member({A: 9, B: 0}, stored={A: 8}, leader=-1)
+    group, _ = reading(member, Place(is_end=True))
+
+    async def main() -> None:
+        await group.begin(["t"])
+        await group.on_partitions_assigned([A, B])
+        assert (member.paused, group.is_whole) == ({B}, False)
+        await group.finish()
+        assert member.commits == [{A: 9}]
+        await group.on_partitions_revoked([B])
+        assert group.is_whole
+
+    asyncio.run(main())
+    assert member.sought == {}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from moldau.cli.application import run
 from moldau.cli.command import Context
 from moldau.cli.commands.produce_trouble import Trouble
 from moldau.client import Producer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.plugins import Plugins
+from moldau.plugins import Plugins, installed_plugins
 from moldau.testing import SyncEmbeddedBroker
 from tests.broker.hostile.small_disk import small_disk
 from tests.cli.processes import line_of, running
@@ -27,6 +29,11 @@ class Troubled(Producer):
     def __init__(self) -> None:
         super().__init__(bootstrap_servers="localhost:9092", delivery_timeout_ms=90_000)
         self.now: dict[TopicPartition, KafkaError] = {}
+        self.blind: KafkaError | None = None
+
+    @property
+    def blind_for(self) -> KafkaError | None:
+        return self.blind
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         return self.now
@@ -52,6 +59,51 @@ def test_each_trouble_is_told_once() -> None:
         f"moldau: t-1 and 1 more partitions: not acknowledged for 10 s, {retried}: "
         "NOT_ENOUGH_REPLICAS: too few",
     ]
+
+
+def test_a_topic_is_not_to_blame_for_a_broker_that_does_not_answer() -> None:
+    err = io.StringIO()
+    producer = Troubled()
+    trouble = Trouble(Context(io.StringIO(), err, {}, lambda: Plugins([])), producer)
+    producer.blind = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker can be reached")
+    trouble.miss("t", 2.0)
+    trouble.miss("t", 4.0)
+    producer.blind = None
+    trouble.miss("t", 6.0)
+    trouble.miss("t", 8.0)
+    limit = "asked for until max.block.ms (60 s) is over"
+    assert err.getvalue().splitlines() == [
+        f"moldau: t: no broker answers for 2 s, {limit}: BROKER_NOT_AVAILABLE: no broker can be "
+        "reached",
+        f"moldau: t: no such topic is known for 6 s, {limit}",
+    ]
+
+
+class Late(io.BytesIO):
+    """One line, before which something happens."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        super().__init__(b"x\n")
+        self._before = before
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        self._before()
+        return super().read1(size)
+
+
+@pytest.mark.real
+def test_a_broker_that_goes_before_the_first_line_is_told(tmp_path: Path) -> None:
+    err = io.StringIO()
+    with MoldauBroker(tmp_path) as broker:
+        environment = {"MOLDAU_BOOTSTRAP": broker.bootstrap_servers}
+        source = Late(broker.kill)
+        context = Context(io.StringIO(), err, environment, installed_plugins, source=source)
+        code = run(("produce", "t", "--set", "max.block.ms=4500"), context)
+    assert code == 1
+    told, failed = err.getvalue().splitlines()
+    assert told.startswith("moldau: t: no broker answers for 2 s, asked for until max.block.ms (4.")
+    assert "BROKER_NOT_AVAILABLE" in told
+    assert failed.startswith("moldau: BROKER_NOT_AVAILABLE")
 
 
 @pytest.mark.real

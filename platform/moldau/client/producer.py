@@ -79,6 +79,7 @@ class Producer(ProducerTopics):
     accumulator_type: type[Accumulator] = Accumulator
     sender_type: type[Sender] = Sender
 
+    _cluster: Cluster = comes_with_start("producer")
     _metrics: ProducerMetrics = comes_with_start("producer")
     _sender: Sender = comes_with_start("producer")
 

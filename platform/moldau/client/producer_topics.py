@@ -52,6 +52,12 @@ class ProducerTopics:
         known = await self._learn(topic)
         return [queue.where for queue in known.queues[: known.count]]
 
+    @property
+    def blind_for(self) -> KafkaError | None:
+        """Why nothing is heard of topics at present: what asking a broker failed with last. None
+        when one has answered."""
+        return self._cluster.blind_for
+
     async def _learn(
         self, name: str, partition: int | None = None, until: float | None = None
     ) -> OutgoingTopic:

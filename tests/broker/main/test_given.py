@@ -300,6 +300,8 @@ def test_a_cluster_may_have_any_name_and_a_disk_that_is_added_gets_it(tmp_path: 
     [
         (("-t", ""), "'' is no cluster id; `moldau storage random-uuid` makes one"),
         (("-t", "two\nlines"), "is no cluster id"),
+        (("-t", "c" * 32_768), "of 32768 characters is too long: it is text of at most 32767 by"),
+        (("-t", "\u00fc" * 16_384), "of 16384 characters is too long"),
         (("-r", "2.8"), "no release 2.8"),
         (("-f", "group.version"), "give NAME=LEVEL"),
         (("-f", "kraft.version=0"), "give NAME=LEVEL"),

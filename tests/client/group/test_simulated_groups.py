@@ -314,11 +314,33 @@ def test_what_cannot_be_is_said_at_once() -> None:
             with pytest.raises(ValueError, match="unsubscribe first"):
                 reader.assign([("t", 0)])
             with pytest.raises(KafkaError, match="no member"):
-                await reader.commit({("t", 0): 1})  # type: ignore[dict-item]
+                await reader.commit({("t", 0): 1})
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", ["eager", "consumer"])
+def test_who_assigns_by_hand_cannot_commit_beside_members(kind: str) -> None:
+    """It never was one, so nothing is wrong with its handler."""
+
+    async def main(runtime: Runtime) -> str:
+        async with consumer(runtime, kind) as joined, consumer(runtime, kind) as alone:
+            await joined.subscribe("t")
+            while not joined.assignment:
+                await joined.poll(1.0)
+            alone.assign([("t", 0)])
+            with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID") as caught:
+                await alone.commit({("t", 0): 1})
+            return caught.value.reason
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        reason = world.run_client(main)
+        assert "the group has members" in reason
+        assert "needs a group.id of its own" in reason
+        assert "max.poll.interval.ms" not in reason
 
 
 def test_by_hand_offsets_come_from_the_group_and_go_there() -> None:

@@ -330,6 +330,31 @@ def test_callbacks_are_called_and_may_send_but_not_wait(bootstrap: str, moldau_t
     ]
 
 
+def test_a_callback_may_send_only_to_a_topic_that_is_known(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    letters = f"{moldau_topic}-letters"
+    create(bootstrap, moldau_topic)
+    create(bootstrap, letters)
+    outcomes: list[object] = []
+
+    with Producer(bootstrap_servers=bootstrap) as producer:
+
+        def on_delivery(sent: Sent | None, error: KafkaError | None) -> None:
+            try:
+                outcomes.append(producer.send(letters, b"dead"))
+            except WrongThread as refused:
+                outcomes.append(refused)
+
+        producer.send(moldau_topic, b"x", on_delivery=on_delivery).result(30)
+        producer.flush()
+        producer.partitions(letters)
+        producer.send(moldau_topic, b"y", on_delivery=on_delivery).result(30)
+
+    assert [type(each) for each in outcomes] == [WrongThread, Delivery]
+    assert read(bootstrap, letters) == {0: [b"dead"]}
+
+
 def test_a_callback_may_wait_for_a_lock_that_a_sender_holds(
     bootstrap: str, moldau_topic: str
 ) -> None:

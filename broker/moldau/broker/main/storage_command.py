@@ -82,6 +82,7 @@ def _add_format_arguments(parser: ArgumentParser) -> None:
 def _format(arguments: Namespace, context: Context) -> int:
     from moldau.broker.controller.storage import format_storage
     from moldau.broker.server.storage import known_cluster, places_of, plan_of
+    from moldau.config import sendable
     from moldau.ids import format_uuid, new_uuid
     from moldau.runtime.places import host_name
     from moldau.runtime.real import RealRuntime
@@ -96,6 +97,10 @@ def _format(arguments: Namespace, context: Context) -> int:
     if not cluster_id or not cluster_id.isprintable():  # Kafka takes any text
         made = "`moldau storage random-uuid` makes one"
         raise UsageError(f"{cluster_id!r} is no cluster id; {made}")
+    if not sendable().holds(cluster_id):  # every answer with metadata names it
+        raise UsageError(
+            f"a cluster id of {len(cluster_id)} characters is too long: it is {sendable().allowed}"
+        )
     plan = plan_of(
         settings,
         cluster_id,

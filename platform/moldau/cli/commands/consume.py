@@ -192,6 +192,7 @@ def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> 
 
     return AssignedReading(
         consumer.client,
+        consumer.runtime.clock,
         place,
         last=arguments.last,
         partitions=arguments.partition,

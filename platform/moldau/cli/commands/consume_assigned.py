@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
+from moldau.cli.commands.consume_leaderless import Leaderless
 from moldau.cli.commands.consume_notes import gone
-from moldau.cli.commands.consume_place import Place, cut_ends, led_now
+from moldau.cli.commands.consume_place import Place, cut_ends
 
 if TYPE_CHECKING:
     from moldau.client import Consumer, PartitionRecords, TopicPartition
+    from moldau.runtime import Clock
 
 _POLL_S: Final = 1.0
 _MISSING_S: Final = 2.0  # a topic that was made just now may not be known everywhere
@@ -22,6 +24,7 @@ class AssignedReading:
     def __init__(
         self,
         client: Consumer,
+        clock: Clock,
         place: Place,
         *,
         last: int | None,
@@ -30,7 +33,6 @@ class AssignedReading:
     ) -> None:
         """`last`: begin so many offsets before each end; `follow`: what comes later counts too."""
         self.notes: list[str] = []
-        self.is_whole = True
         self._client = client
         self._place = place
         self._last = last
@@ -38,29 +40,38 @@ class AssignedReading:
         self._follow = follow
         self._ends: dict[TopicPartition, int] = {}
         self._has_nothing = False
+        self._leaderless = Leaderless(client, clock, self.notes, self._go_to)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no partition was left out."""
+        return not self._leaderless.waiting
 
     async def begin(self, topics: Sequence[str]) -> None:
-        """Goes to where reading begins, and notes where each log ends at this moment. A partition
-        without a leader keeps nobody from reading the others."""
-        from moldau.client.offsets import EARLIEST, LATEST
-
+        """Goes to where reading begins. A partition without a leader keeps nobody from reading the
+        others."""
         client = self._client
         chosen = self._chosen(await client.partitions(*topics, timeout_s=_MISSING_S))
-        chosen, left_out = await led_now(client, chosen)
-        self.is_whole = not left_out
-        self.notes += [f"{each} has no leader: it is not read" for each in left_out]
         client.assign(chosen)
-        ends = await client.offsets(dict.fromkeys(chosen, LATEST))
-        self._ends = {each: ends[each].offset for each in chosen}
-        place = self._place
+        client.pause(chosen)
+        await self._leaderless.begin(chosen)
+
+    async def _go_to(self, led: list[TopicPartition]) -> None:
+        """To where reading begins in these, of which it notes where they end at this moment."""
+        from moldau.client.offsets import EARLIEST, LATEST
+
+        client, place = self._client, self._place
+        ends = await client.offsets(dict.fromkeys(led, LATEST))
+        self._ends |= {each: ends[each].offset for each in led}
         if place.timestamp_ms is not None:
-            await client.seek_to_time(place.timestamp_ms)
+            await client.seek_to_time(place.timestamp_ms, led)
         elif self._last is None and not place.is_end and place.offset is None:
-            await client.seek_to_beginning()
+            await client.seek_to_beginning(led)
         else:
-            starts = await client.offsets(dict.fromkeys(chosen, EARLIEST))
-            for each in chosen:
+            starts = await client.offsets(dict.fromkeys(led, EARLIEST))
+            for each in led:
                 client.seek(each.topic, each.partition, self._first(each, starts[each].offset))
+        client.resume(led)
 
     def _chosen(self, there: list[TopicPartition]) -> list[TopicPartition]:
         """UsageError for each number that none of the topics has."""
@@ -91,6 +102,7 @@ class AssignedReading:
 
     async def next(self, max_records: int) -> list[PartitionRecords]:
         """More records."""
+        await self._leaderless.look()
         parts = await self._client.poll(_POLL_S, max_records=max_records)
         self._has_nothing = not parts
         return parts if self._follow else list(map(self._before_the_end, parts))

@@ -10,10 +10,11 @@ is gathered in `notes` and written by the command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends, led_now
+from moldau.cli.commands.consume_leaderless import Leaderless
+from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends
 from moldau.client import RebalanceListener
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -33,6 +34,8 @@ _NO_MEMBER: Final = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     )
 )
+# The topic was deleted, or another one has its name now: of what was read there nothing is left.
+_NO_TOPIC: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 class GroupReading(RebalanceListener):
@@ -41,48 +44,72 @@ class GroupReading(RebalanceListener):
     def __init__(self, client: Consumer, clock: Clock, group: str, place: Place) -> None:
         """`place`: where to begin what the group has committed nothing of."""
         self.notes: list[str] = []
-        self.is_whole = True
         self._client = client
         self._clock = clock
         self._group = group
         self._place = place
         self._ends: dict[TopicPartition, int] = {}
         self._ends_at_first: dict[TopicPartition, int] = {}
+        self._unended: set[TopicPartition] = set()
+        """Those of which nobody has told yet where they end."""
+        self._unplaced: set[TopicPartition] = set()
+        """This member's own that are paused, since nobody has told yet where they begin."""
         self._has_nothing = False
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._last_commit = clock.monotonic()
+        self._leaderless = Leaderless(client, clock, self.notes, self._go_to)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no partition was left out."""
+        return not self._leaderless.waiting
 
     async def begin(self, topics: Sequence[str]) -> None:
         """Joins with the first poll. KafkaError for a topic that there is not."""
+        there = await self._client.partitions(*topics, timeout_s=_MISSING_S)
+        self._unended.update(there)
+        await self._leaderless.begin(there)
+        await self._client.subscribe(topics, listener=self)
+
+    async def _go_to(self, led: list[TopicPartition]) -> None:
+        """Notes where they end, unless it is known, and goes to where reading begins in those that
+        nobody has read."""
+        await self._note_ends([where for where in led if where in self._unended])
+        await self._place_at([where for where in led if where in self._unplaced])
+
+    async def _note_ends(self, led: list[TopicPartition]) -> None:
         from moldau.client.offsets import EARLIEST, LATEST
 
-        client = self._client
-        there = await client.partitions(*topics, timeout_s=_MISSING_S)
-        there, left_out = await led_now(client, there)
-        self.is_whole = not left_out
-        self.notes += [f"{each} has no leader: nobody waits for it" for each in left_out]
-        starts = await client.offsets(dict.fromkeys(there, EARLIEST))
-        ends = await client.offsets(dict.fromkeys(there, LATEST))
-        self._ends_at_first = {where: each.offset for where, each in ends.items()}
-        self._ends = {
-            where: each.offset for where, each in ends.items() if each.offset > starts[where].offset
-        }
-        await client.subscribe(topics, listener=self)
+        if not led:
+            return
+        starts = await self._client.offsets(dict.fromkeys(led, EARLIEST))
+        ends = await self._client.offsets(dict.fromkeys(led, LATEST))
+        for where in led:
+            end = self._ends_at_first[where] = ends[where].offset
+            if end > starts[where].offset:
+                self._ends[where] = end
+        self._unended.difference_update(led)
 
     async def next(self, max_records: int) -> list[PartitionRecords]:
         """More records. Those that were given before are written: they may be committed."""
-        self._written = self._client.consumed()
+        self._written = self._consumed()
         if self._clock.monotonic() - self._last_commit >= _COMMIT_S:
             await self.commit()
+        await self._leaderless.look()
         parts = await self._client.poll(_POLL_S, max_records=max_records)
         self._has_nothing = not parts
         return parts
 
     async def finish(self) -> None:
         """All that was given is written: commits it."""
-        self._written = self._client.consumed()
+        self._written = self._consumed()
         await self.commit()
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As the client has it, but for those that wait: it would begin at their beginning."""
+        found = self._client.consumed()
+        return {where: each for where, each in found.items() if where not in self._unplaced}
 
     async def commit(self) -> None:
         """Commits what is known to be written."""
@@ -97,9 +124,12 @@ class GroupReading(RebalanceListener):
         try:
             await self._client.commit(new)
         except KafkaError as error:
-            if error.code not in _NO_MEMBER:
+            if error.code in _NO_MEMBER:
+                self.notes.append(f"not committed, so others read it again: {error}")
+            elif error.code in _NO_TOPIC:
+                self.notes.append(f"not committed: {error}")
+            else:
                 raise
-            self.notes.append(f"not committed, so others read it again: {error}")
             return
         known.update(new)
 
@@ -109,7 +139,7 @@ class GroupReading(RebalanceListener):
         client = self._client
         if self._has_nothing:
             await cut_ends(client, self._ends)
-        positions = client.consumed()
+        positions = self._consumed()
         others = []
         for where, end in self._ends.items():
             if where not in positions:
@@ -127,17 +157,27 @@ class GroupReading(RebalanceListener):
     # What the group says
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Goes to where reading begins what nobody has read."""
+        """Goes to where reading begins what nobody has read. What has no leader is paused until it
+        has one."""
         self._note("reads now", partitions)
-        place = self._place
-        if not partitions or place == BEGINNING:
+        if not partitions or self._place == BEGINNING:
             return
         committed = await self._client.committed(partitions)
         new = [where for where in partitions if committed[where] is None]
-        if new and place.timestamp_ms is not None:
-            await self._client.seek_to_time(place.timestamp_ms, new)
-        elif new:
+        if new:
+            self._unplaced.update(new)
+            self._client.pause(new)
+            await self._leaderless.add(new)
+
+    async def _place_at(self, new: list[TopicPartition]) -> None:
+        if not new:
+            return
+        if self._place.timestamp_ms is not None:
+            await self._client.seek_to_time(self._place.timestamp_ms, new)
+        else:
             await self._seek(new)
+        self._client.resume(new)
+        self._unplaced.difference_update(new)
 
     async def _seek(self, new: Sequence[TopicPartition]) -> None:
         """To an offset, but not behind the end, from where a reset would go to the beginning. The
@@ -166,10 +206,12 @@ class GroupReading(RebalanceListener):
         self._note("has lost", partitions)
         self._forget(partitions)
 
-    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         for where in partitions:
             self._written.pop(where, None)
             self._committed.pop(where, None)
+        self._unplaced.difference_update(partitions)
+        self._leaderless.remove(set(partitions) - self._unended)
 
     def _note(self, what: str, partitions: Sequence[TopicPartition]) -> None:
         if partitions:

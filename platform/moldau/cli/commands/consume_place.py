@@ -10,7 +10,6 @@ from moldau.cli.numbers import is_int64
 if TYPE_CHECKING:
     from moldau.client import Consumer, TopicPartition
 
-_ELECTION_S: Final = 2.0
 _CUT_S: Final = 2.0
 
 
@@ -75,24 +74,3 @@ async def cut_ends(client: Consumer, ends: dict[TopicPartition, int]) -> None:
         return
     for where, now in (found or {}).items():
         ends[where] = min(ends[where], now.offset)
-
-
-async def led_now(
-    client: Consumer, chosen: list[TopicPartition]
-) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Those of them with a leader, and those without. One that is elected now, as of a topic that
-    was just made, is waited for; where nobody leads all count as led, so that the client waits."""
-    from moldau.cli.shell import within
-    from moldau.client.offsets import LATEST
-
-    if await within(_ELECTION_S, client.offsets(dict.fromkeys(chosen, LATEST))):
-        return chosen, []
-    led = {
-        (topic.name, each.index)
-        for topic in await client.list_topics(internal=True)
-        for each in topic.partitions
-        if each.leader >= 0
-    }
-    if led.isdisjoint(chosen):
-        return chosen, []
-    return [each for each in chosen if each in led], [each for each in chosen if each not in led]

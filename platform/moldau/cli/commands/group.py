@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.client import Admin, GroupProgress, ListedGroup, TopicPartition
 
     Results = dict[TopicPartition, KafkaError | None]
+    Chosen = dict[str, list[TopicPartition]]
 
 _OF_CONSUMERS: Final = ("classic", "consumer")
 _EVERY_S: Final = 2.0
@@ -166,10 +167,14 @@ def _delete(arguments: Namespace, context: Context) -> int:
     scope = parse_scope(arguments.topic)
     with opened_admin(arguments, context) as admin:
         groups = arguments.groups or admin.run(idle_groups)
-        if arguments.all and not arguments.execute:
-            return _tell_groups(arguments, context, groups)
+        is_dry_run = arguments.all and not arguments.execute
         if scope:
-            return _delete_offsets(arguments, context, admin, groups)
+            chosen = admin.run(lambda client: _committed_in(client, arguments, groups))
+            if is_dry_run:
+                return _tell_offsets(arguments, context, chosen)
+            return _delete_offsets(arguments, context, admin, chosen)
+        if is_dry_run:
+            return _tell_groups(arguments, context, groups)
         results = admin.run(lambda client: client.delete_groups(groups))
     failed = {group: error for group, error in results.items() if error is not None}
     deleted = [group for group in results if group not in failed]
@@ -190,22 +195,42 @@ def _tell_groups(arguments: Namespace, context: Context, groups: Sequence[str]) 
     return Exit.DONE
 
 
-def _delete_offsets(
-    arguments: Namespace, context: Context, admin: Opened[Admin], groups: Sequence[str]
-) -> int:
+def _tell_offsets(arguments: Namespace, context: Context, chosen: Chosen) -> int:
+    if arguments.json:
+        facts = [_facts_of(group, where) for group in chosen for where in chosen[group]]
+        write_json(context.out, {"deleted": [], "failed": {}, "would_delete": facts})
+    else:
+        lines = [f"would delete {where} of {group}" for group in chosen for where in chosen[group]]
+        write_lines(context.out, (*lines, DRY_RUN))
+    return Exit.DONE
+
+
+async def _committed_in(client: Admin, arguments: Namespace, groups: Sequence[str]) -> Chosen:
+    """What each group has committed of what `--topic` says; MoldauError for one that was named and
+    has committed nothing of it."""
     scope = parse_scope(arguments.topic)
+    chosen = {}
+    for group in groups:
+        committed = await client.group_offsets(group)
+        chosen[group] = sorted(where for where in committed if is_in(scope, where))
+        if not (chosen[group] or arguments.all):
+            raise MoldauError("the group has committed nothing of that", group=group)
+    return chosen
+
+
+def _delete_offsets(
+    arguments: Namespace, context: Context, admin: Opened[Admin], chosen: Chosen
+) -> int:
     facts = []
     has_failed = False
-    for group in groups:
+    for group, partitions in chosen.items():
+        if not partitions:
+            continue
 
-        async def delete(client: Admin, group: str = group) -> Results:
-            committed = await client.group_offsets(group)
-            chosen = [where for where in committed if is_in(scope, where)]
-            if chosen:
-                return await client.delete_group_offsets(group, chosen)
-            if arguments.all:
-                return {}
-            raise MoldauError("the group has committed nothing of that", group=group)
+        async def delete(
+            client: Admin, group: str = group, partitions: list[TopicPartition] = partitions
+        ) -> Results:
+            return await client.delete_group_offsets(group, partitions)
 
         for where, error in sorted(admin.run(delete).items()):
             facts.append(_deleted(group, where, error))
@@ -220,8 +245,11 @@ def _delete_offsets(
 
 
 def _deleted(group: str, where: TopicPartition, error: KafkaError | None) -> dict[str, Any]:
-    facts = {"group": group, "topic": where.topic, "partition": where.partition}
-    return {**facts, "error": None if error is None else str(error)}
+    return {**_facts_of(group, where), "error": None if error is None else str(error)}
+
+
+def _facts_of(group: str, where: TopicPartition) -> dict[str, Any]:
+    return {"group": group, "topic": where.topic, "partition": where.partition}
 
 
 command = ActionCommand(

@@ -147,7 +147,7 @@ def _reset(arguments: Namespace, context: Context) -> int:
         )
     if arguments.export:
         groups = {each.group for each in steps} | failures.keys()
-        _export(context, steps, len(groups) > 1)
+        export(context, steps, len(groups) > 1)
         write_lines(context.err, (f"moldau: {each}" for each in outcome.problems))
     else:
         tell_plan(arguments, context, steps, outcome)
@@ -341,7 +341,7 @@ async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
     return Outcome(failures=failures, stored=stored)
 
 
-def _export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
+def export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
     import csv
 
     writer = csv.writer(context.out, lineterminator="\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from moldau.cli.command import UsageError
@@ -82,7 +83,7 @@ def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
 
     found: FileOffsets = {}
     for number, row in _rows(text):
-        cells = [cell.strip() for cell in row]
+        cells = [cell.strip(" \t") for cell in row]
         if not any(cells):
             continue
         if len(cells) == 3:
@@ -104,10 +105,11 @@ def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Its lines by their numbers."""
-    reader = csv.reader(text.splitlines(), skipinitialspace=True)
+    """Its rows, each by the number of the line that it ends in: a group's name may have several."""
+    reader = csv.reader(StringIO(text, newline=""), skipinitialspace=True)
     try:
-        yield from enumerate(reader, start=1)
+        for row in reader:
+            yield reader.line_num, row
     except csv.Error as error:
         raise UsageError(f"line {reader.line_num} cannot be read: {error}") from None
 

@@ -25,20 +25,23 @@ class Trouble:
         self._context = context
         self._client = client
         self._told: set[tuple[str, str]] = set()
-        self._is_missed = False
+        self._missed: set[bool] = set()
 
     def miss(self, topic: str, seconds: float) -> None:
-        """So long nothing has been known of the topic."""
+        """So long nothing has been known of the topic. Where no broker answers, it is not the topic
+        that is to blame."""
         from moldau.client import settings as rows
 
-        if self._is_missed:
+        blind_for = self._client.blind_for
+        if (blind_for is None) in self._missed:
             return
-        self._is_missed = True
+        self._missed.add(blind_for is None)
         limit_s = self._client.settings[rows.max_block_ms] / 1000
-        self._write(
-            f"{topic}: no such topic is known for {seconds:.0f} s, asked for until max.block.ms "
-            f"({limit_s:g} s) is over"
-        )
+        limit = f"asked for until max.block.ms ({limit_s:g} s) is over"
+        if blind_for is None:
+            self._write(f"{topic}: no such topic is known for {seconds:.0f} s, {limit}")
+        else:
+            self._write(f"{topic}: no broker answers for {seconds:.0f} s, {limit}: {blind_for}")
 
     def tell(self, seconds: float) -> None:
         """So long it has taken already."""

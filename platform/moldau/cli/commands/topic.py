@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import assignments, opened_admin
+from moldau.cli.commands.cluster_connection import assignments, named_values, opened_admin
 from moldau.cli.commands.topic_alter import add_alter, alter
 from moldau.cli.commands.topic_trim import add_trim, trim
 from moldau.cli.names import topic_name
@@ -161,7 +161,7 @@ def _create(arguments: Namespace, context: Context) -> int:
 
     configs = assignments(arguments.config)
     topic = NewTopic(arguments.name, arguments.partitions, arguments.replicas, configs)
-    with _telling_whose_settings(), opened_admin(arguments, context) as admin:
+    with _telling_whose_settings(arguments), opened_admin(arguments, context) as admin:
         try:
             made = admin.run(lambda client: client.create_topic(topic))
         except KafkaError as error:
@@ -183,14 +183,15 @@ def _create(arguments: Namespace, context: Context) -> int:
 
 
 @contextmanager
-def _telling_whose_settings() -> Iterator[None]:
-    """Who gives a setting of the topic to the client hears where it belongs."""
+def _telling_whose_settings(arguments: Namespace) -> Iterator[None]:
+    """Who gives a setting of the topic to the client by `--set` hears where it belongs."""
     from moldau.config import BadSettings
 
     try:
         yield
     except BadSettings as error:
-        if all(each.reason != "unknown setting" for each in error.problems):
+        unknown = {each.name for each in error.problems if each.reason == "unknown setting"}
+        if unknown.isdisjoint(name for name, _ in named_values(arguments.client_settings)):
             raise
         raise UsageError(f"{error}\n--set is for the client; --config is for the topic") from error
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from moldau.client.cluster import Cluster
 from moldau.client.group.coordinator import Coordinator
-from moldau.client.group.member import Identity
+from moldau.client.group.member import NOBODY, Identity
 from moldau.client.group.offset_requests import (
     MANY_GROUPS,
     NEWEST_WITH_NAMES,
@@ -37,6 +37,10 @@ _NOT_A_MEMBER: Final = (
     "partitions. Mostly the handler takes longer than max.poll.interval.ms: make it faster, make "
     "max.poll.records smaller or max.poll.interval.ms larger. Or nothing was heard of it for the "
     "session timeout: the event loop must not be blocked that long"
+)
+_BY_HAND_BESIDE_MEMBERS: Final = (
+    "not committed: the group has members, who alone may commit in it. A consumer that assigns "
+    "partitions itself needs a group.id of its own"
 )
 _REASONS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: _NOT_A_MEMBER,
@@ -212,9 +216,10 @@ class GroupOffsets:
         self._on_refused(member, code)
         is_outdated = code in _OUTDATED and self._may_retry(member, where, code)
         kind = Later if is_outdated else KafkaError
+        is_beside_members = member == NOBODY and code is ErrorCode.UNKNOWN_MEMBER_ID
         return kind(
             code,
-            _REASONS.get(code, ""),
+            _BY_HAND_BESIDE_MEMBERS if is_beside_members else _REASONS.get(code, ""),
             group=self._coordinator.group_id,
             topic=where.topic,
             partition=where.partition,

@@ -22,6 +22,12 @@ class ProducerCalls(BlockingClient):
         `max.block.ms`."""
         return self._call(self._client.partitions(topic))
 
+    @property
+    def blind_for(self) -> KafkaError | None:
+        """Why nothing is heard of topics at present: what asking a broker failed with last. None
+        when one has answered."""
+        return self._run(lambda: self._client.blind_for)
+
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps records from being acknowledged at present: by partition, what its oldest
         batch was refused with and waits to be tried again after, or why its broker cannot be

@@ -1,0 +1,111 @@
+"""Partitions that nobody leads: they keep nobody from reading the others, and are read as soon as
+they have a leader.
+
+Their ends cannot be asked, so nobody knows where to begin. A reading leaves them here, and goes on
+with each when its turn comes.
+
+Invariant: a partition waits here until the reading has gone on with it; where a broker goes away in
+the midst of that, it is gone on with anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+from moldau.client.backoff import may_work_later
+from moldau.errors.codes import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.client import Consumer, TopicPartition
+    from moldau.runtime import Clock
+
+_ELECTION_S: Final = 2.0
+_EVERY_S: Final = 1.0
+_LOOK_S: Final = 5.0
+
+
+class Leaderless:
+    """Those of one reading that wait."""
+
+    def __init__(
+        self,
+        client: Consumer,
+        clock: Clock,
+        notes: list[str],
+        on_led: Callable[[list[TopicPartition]], Awaitable[None]],
+    ) -> None:
+        """`on_led` goes on with partitions that have a leader; `notes` are for the user."""
+        self.waiting: set[TopicPartition] = set()
+        self._client = client
+        self._clock = clock
+        self._notes = notes
+        self._on_led = on_led
+        self._told: set[TopicPartition] = set()
+        self._next_look = 0.0
+
+    async def begin(self, chosen: Collection[TopicPartition]) -> None:
+        """Goes on with those that are led; the others wait. One that is elected now, as of a topic
+        that was just made, gets a moment for that. Where nobody leads any it is gone on with all,
+        so that the client waits for them as long as it waits for anything."""
+        from moldau.cli.shell import within
+        from moldau.client.offsets import LATEST
+
+        led = list(chosen)
+        if not await within(_ELECTION_S, self._client.offsets(dict.fromkeys(chosen, LATEST))):
+            led = await self._led(chosen) or led
+        self._leave(set(chosen) - set(led))
+        await self._on_led(led)
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Goes on with those that are led, as soon as that can be."""
+        self.waiting.update(partitions)
+        await self._look()
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are not waited for any more."""
+        self.waiting.difference_update(partitions)
+        self._told &= self.waiting
+
+    async def look(self) -> None:
+        """Goes on with those that have a leader by now. It looks now and then, and not for long:
+        others are to be read."""
+        if self.waiting and self._clock.monotonic() >= self._next_look:
+            await self._look()
+
+    async def _look(self) -> None:
+        from moldau.cli.shell import within
+
+        try:
+            await within(_LOOK_S, self._go_on())
+        except KafkaError as error:
+            if not may_work_later(error):
+                raise
+        self._next_look = self._clock.monotonic() + _EVERY_S
+
+    async def _go_on(self) -> None:
+        led = await self._led(self.waiting)
+        self._leave(self.waiting.difference(led))
+        if led:
+            await self._on_led(led)
+            self._notes += [f"{each} has a leader now" for each in led if each in self._told]
+            self.remove(led)
+
+    def _leave(self, leaderless: set[TopicPartition]) -> None:
+        """They wait; each is told of once."""
+        self.waiting |= leaderless
+        self._notes += [
+            f"{each} has no leader: it is left out until it has one"
+            for each in sorted(leaderless - self._told)
+        ]
+        self._told |= leaderless
+
+    async def _led(self, chosen: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those of them that somebody leads."""
+        led = {
+            (topic.name, each.index)
+            for topic in await self._client.list_topics(internal=True)
+            for each in topic.partitions
+            if each.leader >= 0
+        }
+        return sorted(where for where in chosen if where in led)
