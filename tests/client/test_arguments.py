@@ -531,7 +531,8 @@ def test_states_and_types_of_groups_are_known_however_they_are_written() -> None
 
 
 def test_a_plain_pair_is_a_partition() -> None:
-    async def main(admin: Any) -> None:
+    async def main(admin: Admin) -> None:
+        """Typed, so that what may be given is also what a type checker lets through."""
         await admin.alter_group_offsets("g", {("t", 0): 3})
         assert await admin.group_offsets("g", [("t", 0)]) == {T0: OffsetAndMetadata(3)}
         assert (await admin.list_offsets({("t", 0): -2}))[T0].offset == 0

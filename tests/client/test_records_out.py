@@ -66,6 +66,57 @@ def test_while_a_rebalance_takes_partitions_away_nothing_is_given() -> None:
     assert [len(each.records) for each in out.begin_decoding(9)] == [2]
 
 
+def test_before_a_poll_that_is_awaited_nothing_is_given_one_by_one() -> None:
+    out = RecordsOut()
+    out.add([part(A, 0, 3), part(B, 7, 2)])
+    records = out.records()
+    assert next(records).offset == 0
+    out.await_poll()
+    assert (out.done(), out.consumed()) == ({A: 0, B: 7}, {A: 1, B: 7})
+    assert (next(records, None), offsets(out, 9), out.take_part(9)) == (None, [], None)
+    out.awaits_poll = False
+    assert offsets(out, 9) == [(0, 1), (0, 2), (1, 7), (1, 8)]
+
+
+class Hand:
+    """That of a task."""
+
+    is_elsewhere = True
+
+
+def test_what_one_has_in_hand_is_held_while_another_goes_on() -> None:
+    out, one, other = RecordsOut(), Hand(), Hand()
+    out.add([part(A, 0, 4), part(B, 7, 2)])
+    out.asked_by(one)
+    records = out.records(one)
+    assert next(records).offset == 0
+    out.asked_by(other)
+    assert next(records, None) is None, "it is not his turn"
+    others = out.records(other)
+    assert [next(others).offset for _ in range(2)] == [1, 2]
+    assert (out.done(), out.to_commit()) == ({A: 0, B: 7},) * 2
+    assert out.consumed() == {A: 3, B: 7}
+    one.is_elsewhere = False
+    assert out.to_commit() == {A: 2, B: 7}
+    out.asked_by(one)
+    assert out.to_commit() == {A: 2, B: 7}
+    assert next(out.records(one)).offset == 3
+    out.asked_by(other)
+    del other, others
+    assert out.to_commit() == {B: 7}
+
+
+def test_what_is_held_goes_with_its_partition() -> None:
+    out, one = RecordsOut(), Hand()
+    out.add([part(A, 0, 4)])
+    out.asked_by(one)
+    next(out.records(one))
+    out.asked_by(None)
+    assert out.to_commit() == {A: 0}
+    out.drop([A])
+    assert out.to_commit() == {}
+
+
 def test_what_was_sought_elsewhere_is_not_read_on() -> None:
     out = RecordsOut()
     out.add([part(A, 0, 3), part(B, 7, 2), part(A, 3, 2)])

@@ -11,6 +11,7 @@ from moldau.client.absence import final
 from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
+    Partition,
     broker_of,
     brokers_of,
     by_name,
@@ -273,7 +274,7 @@ class ClusterAdmin(AdminRequests):
             found += [_log_dir(broker, each) for each in answer.results]
         return found
 
-    async def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
+    async def describe_producers(self, where: Partition) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
         when there is no such partition."""
         where = partition_of(where)

@@ -16,6 +16,8 @@ from typing import Final, TypeVar
 from moldau.client.absence import maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
+    ByPartition,
+    Partition,
     flag,
     known_names,
     name_of,
@@ -205,7 +207,7 @@ class GroupAdmin(AdminRequests):
     async def group_offsets(
         self,
         group: str,
-        partitions: Iterable[TopicPartition] | None = None,
+        partitions: Iterable[Partition] | None = None,
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -239,7 +241,7 @@ class GroupAdmin(AdminRequests):
         return found.offsets
 
     async def alter_group_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+        self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
     ) -> None:
         """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
         partition could not be altered: what can be done for the others is done, and `results` has
@@ -279,7 +281,7 @@ class GroupAdmin(AdminRequests):
         return results
 
     async def delete_group_offsets(
-        self, group: str, partitions: Iterable[TopicPartition]
+        self, group: str, partitions: Iterable[Partition]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forgets what the group has committed of partitions that none of its members reads."""
         by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}

@@ -11,6 +11,8 @@ from typing import Final
 from moldau.client import settings as rows
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
+    ByPartition,
+    Partition,
     broker_of,
     brokers_of,
     by_partition,
@@ -107,7 +109,7 @@ class PartitionAdmin(AdminRequests):
 
     async def elect_leaders(
         self,
-        partitions: Iterable[TopicPartition] | None = None,
+        partitions: Iterable[Partition] | None = None,
         *,
         election: Election = Election.PREFERRED,
     ) -> Outcomes:
@@ -137,7 +139,7 @@ class PartitionAdmin(AdminRequests):
         }
 
     async def alter_partition_reassignments(
-        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+        self, replicas: ByPartition[Sequence[int] | None]
     ) -> Outcomes:
         """Starts to move partitions to these brokers, the preferred leader first; None cancels the
         move of a partition. What was started goes on by itself: see
@@ -169,7 +171,7 @@ class PartitionAdmin(AdminRequests):
         }
 
     async def list_partition_reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None
+        self, partitions: Iterable[Partition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The moves that are under way, of these partitions or of all."""
         request = ListPartitionReassignmentsRequest(
@@ -265,7 +267,7 @@ def _by_replica(
     return found
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     by_topic: dict[str, list[int]] = {}
     for where in partitions_in(partitions):
         by_topic.setdefault(where.topic, []).append(where.partition)

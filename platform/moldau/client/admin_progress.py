@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 from moldau.client.admin_groups import GroupAdmin
 from moldau.client.admin_topics import TopicAdmin
-from moldau.client.arguments import names_of, partitions_in
+from moldau.client.arguments import (
+    Partition,
+    names_of,
+    partitions_in,
+)
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import GroupDescription, GroupMember
 from moldau.client.group.offset_requests import OffsetAndMetadata
@@ -120,7 +124,7 @@ class ProgressAdmin(TopicAdmin, GroupAdmin):
         broker = next((each for each in known if each.address == address), None)
         return _Part(group, broker or Broker(-1, address), committed)
 
-    async def led_partitions(self, chosen: Iterable[TopicPartition]) -> list[TopicPartition]:
+    async def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
         """Those of them that there are, and that have a leader at present."""
         wanted = partitions_in(chosen)
         topics = await self.describe_topics({where.topic for where in wanted})

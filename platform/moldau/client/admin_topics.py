@@ -11,6 +11,7 @@ from moldau.client import settings as rows
 from moldau.client.absence import final, maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
+    ByPartition,
     brokers_of,
     by_partition,
     config_values,
@@ -296,9 +297,7 @@ class TopicAdmin(AdminRequests):
             for each in _value(topic).partitions
         ]
 
-    async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
-    ) -> Found:
+    async def list_offsets(self, wanted: ByPartition[int], *, is_committed: bool = False) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
         `moldau.client.offsets`. KafkaError, at once, for a topic that there is not; a partition
         that its topic may yet get is waited for."""
@@ -309,7 +308,7 @@ class TopicAdmin(AdminRequests):
         )
 
     async def delete_records(
-        self, before: Mapping[TopicPartition, int]
+        self, before: ByPartition[int]
     ) -> dict[TopicPartition, int | KafkaError]:
         """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
         begins then, or why nothing was deleted there: what fails for one is done for the others.

@@ -10,10 +10,10 @@ wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Mapping
 from enum import Enum
 from operator import index
-from typing import Final, SupportsFloat, SupportsIndex, TypeVar, cast
+from typing import Final, Protocol, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
@@ -22,9 +22,20 @@ from moldau.config import sendable
 E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
 Partition = TopicPartition | tuple[str, int]
 """A partition as callers may write it."""
+
+
+class ByPartition(Protocol[V_co]):
+    """A dict, or another Mapping, of something for each of many partitions. As a type, a Mapping
+    itself would take keys that are written in one of the ways and refuse the other."""
+
+    def items(self) -> ItemsView[Partition, V_co]:
+        """As a Mapping's."""
+        ...
+
 
 _PAIR: Final = 2
 _TIMESTAMP_MS_MAX: Final = 2**63 - 1
@@ -160,7 +171,7 @@ def check_numbers(column: Iterable[object]) -> None:
 
 
 def by_partition(
-    given: Mapping[Partition, V] | Mapping[TopicPartition, V],
+    given: ByPartition[V],
 ) -> dict[TopicPartition, V]:
     """Something for each of many partitions."""
     if not isinstance(given, Mapping):
@@ -184,8 +195,7 @@ def config_values(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def offsets_to_store(
-    given: Mapping[Partition, int | OffsetAndMetadata]
-    | Mapping[TopicPartition, int | OffsetAndMetadata],
+    given: ByPartition[int | OffsetAndMetadata],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Where a group is to go on. An offset below 0 is refused here because brokers do not: -1 would
     wipe out what is stored, and another one be stored."""
@@ -216,7 +226,7 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
 
 
 def offsets_to_keep_from(
-    given: Mapping[Partition, int] | Mapping[TopicPartition, int],
+    given: ByPartition[int],
 ) -> dict[TopicPartition, int]:
     """The first offset of each partition that is not to be deleted; -1 for the end of its log."""
     found = {}

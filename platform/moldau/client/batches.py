@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, Final
 
 from moldau.client.metadata import NO_EPOCH, TopicPartition
@@ -157,8 +158,8 @@ class Batch:
         self.timestamp = timestamp
         self.error = error
         callbacks, self.on_done = self.on_done, None
-        for tell in callbacks or ():
-            tell()
+        if callbacks:
+            _tell_each(iter(callbacks))
         if self.whole is not None:
             return self.whole._part_ended()
         return self if error is not None and self.untold else None
@@ -212,6 +213,17 @@ class Batch:
         if self.on_done is None:
             self.on_done = []
         self.on_done.append(tell)
+
+
+def _tell_each(telling: Iterator[Callable[[], None]]) -> None:
+    """Whatever one of them raises, the others are told."""
+    with ExitStack() as rest:
+        try:
+            for tell in telling:
+                tell()
+        finally:
+            for tell in telling:  # behind one that has raised
+                rest.callback(tell)
 
 
 def _takes_none(*_: object) -> None:

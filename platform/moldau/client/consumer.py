@@ -388,7 +388,9 @@ class Consumer(ConsumerPositions):
     async def poll(
         self, timeout_s: float = 0.0, *, max_records: int | None = None
     ) -> list[PartitionRecords]:
-        """Records as soon as there are some, an empty list when the time is over before.
+        """Records as soon as there are some, an empty list when the time is over before. What
+        deserializers wait for, a schema say, is waited for beside that: a registry that is away
+        costs what its own time-outs and retries allow.
 
         At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
         read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
@@ -403,6 +405,10 @@ class Consumer(ConsumerPositions):
             timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_poll()
         _refuse_two(self._poller)
+        self._out.asked_by(None)
+        return await self._poll(timeout_s, max_records)
+
+    async def _poll(self, timeout_s: float, max_records: int) -> list[PartitionRecords]:
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
         self._metrics.poll_began(began)
@@ -420,6 +426,9 @@ class Consumer(ConsumerPositions):
             if self._poller is task:
                 self._poller = None
             self._metrics.poll_ended(self._clock.monotonic())
+
+    def _present_task(self) -> asyncio.Task[object] | None:
+        return asyncio.current_task()
 
     async def _give_way_if_due(self) -> bool:
         """For who goes through what lies here without a poll; whether it was due."""
@@ -445,7 +454,7 @@ class Consumer(ConsumerPositions):
                 if not await self._group.on_poll(deadline):
                     return []
                 self._check_may_poll()  # a listener may have closed it
-                self._out.is_withheld = False
+                self._out.is_withheld = self._out.awaits_poll = False
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
                 raise refusal
@@ -480,9 +489,20 @@ class Consumer(ConsumerPositions):
                 self._fetcher.taken(makes_room=makes_room)
             if not parts:
                 return parts
-            seen = self._interceptors.consumed(parts)
+            seen = self._seen(parts)
             if seen:
                 return seen
+
+    def _seen(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
+        """As interceptors let them through. What not even they can be kept from (Ctrl-C) costs no
+        record either."""
+        seen: list[PartitionRecords] | None = None
+        try:
+            seen = self._interceptors.consumed(parts)
+        finally:
+            if seen is None:
+                self._out.take_back(parts)
+        return seen
 
     async def _decoded(self, max_records: int) -> list[PartitionRecords]:
         """The next records, as the deserializers give them. A partition goes back to the first that
@@ -529,8 +549,12 @@ class Consumer(ConsumerPositions):
         return RecordStream(self, self._poll_on)
 
     async def _poll_on(self, max_records: int | None = None) -> list[PartitionRecords] | None:
+        """As `poll`, for a stream whose turn it is."""
         try:
-            return await self.poll(_ITERATION_S, max_records=max_records)
+            self._check_may_poll()
+            _refuse_two(self._poller)
+            most = max_records or self.settings[rows.max_poll_records]
+            return await self._poll(_ITERATION_S, most)
         except ClientClosed:
             if not self._is_closing:
                 raise
@@ -564,7 +588,7 @@ class Consumer(ConsumerPositions):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""
-        return self._ahead_of(self._out.consumed())
+        return self._ahead_of(self._out.to_commit())
 
     def _ahead_of(
         self, left: Mapping[TopicPartition, int]

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from moldau.client import settings as rows
-from moldau.client.arguments import offsets_to_store, seconds_at_most
+from moldau.client.arguments import ByPartition, offsets_to_store, seconds_at_most
 from moldau.client.assignors import load_assignors
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_reader import GroupsReader
@@ -43,7 +43,7 @@ from moldau.runtime import Runtime
 
 T = TypeVar("T")
 
-OffsetsGiven = Mapping[TopicPartition, "int | OffsetAndMetadata"]
+OffsetsGiven = ByPartition[int | OffsetAndMetadata]
 
 _TELLS_NOBODY: Final = frozenset(
     (
@@ -288,6 +288,14 @@ class ConsumerGroup:
     def wake(self) -> None:
         """A poll has something to do."""
         self._reader.wake()
+
+    def await_poll(self) -> None:
+        """A poll has something to run: nothing is given one by one before."""
+        self._reader.await_poll()
+
+    def has_gone_on(self) -> bool:
+        """Whether the user has asked for another record or part since this was asked last."""
+        return self._reader.has_gone_on()
 
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
         """It has its share again, or is out of the group."""

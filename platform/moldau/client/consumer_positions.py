@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from moldau.client.arguments import (
+    ByPartition,
     by_partition,
     flag,
     leader_epoch_of,
@@ -138,9 +139,7 @@ class ConsumerPositions:
 
     # Asking
 
-    async def offsets(
-        self, wanted: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, FoundOffset]:
+    async def offsets(self, wanted: ByPartition[int]) -> dict[TopicPartition, FoundOffset]:
         """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
         like. Offset -1 where no record is as new."""
         self._check_open()
@@ -150,7 +149,7 @@ class ConsumerPositions:
         )
 
     async def offsets_for_times(
-        self, wanted: Mapping[TopicPartition, int]
+        self, wanted: ByPartition[int]
     ) -> dict[TopicPartition, FoundOffset | None]:
         """The first offset of each partition that is not older than its timestamp in ms; None where
         nothing is as new."""

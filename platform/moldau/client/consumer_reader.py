@@ -19,6 +19,7 @@ class GroupsReader:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
+        self._given_last: object = None
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says, unless the user has assigned partitions
@@ -34,6 +35,16 @@ class GroupsReader:
         """A poll has something to do."""
         self._consumer._fetcher.news.set()
 
+    def await_poll(self) -> None:
+        """The same, and nothing is given one by one before."""
+        self._consumer._out.await_poll()
+        self.wake()
+
+    def has_gone_on(self) -> bool:
+        """Whether the user has asked for another record or part since this was asked last."""
+        before, self._given_last = self._given_last, self._consumer._out.given_last
+        return self._given_last is not None and self._given_last is not before
+
     def may_look_up(self) -> None:
         """What a look-up of committed offsets was held back for has ended."""
         self._consumer._fetcher.may_look_up()
@@ -47,7 +58,7 @@ class GroupsReader:
         waits, all before the record or part at hand while he goes through them, else nobody knows
         (None)."""
         out, is_polling = self._consumer._out, self._consumer._poller is not None
-        left = out.consumed() if is_polling else out.done()
+        left = out.to_commit() if is_polling else out.done()
         return None if left is None else self._consumer._ahead_of(left)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:

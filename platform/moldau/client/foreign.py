@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from moldau.errors import ConfigError
 from moldau.plugins import Plugin, PluginError, Plugins, installed_plugins
+from moldau.runtime.cancellation import CancelledError
 
 LOG: Final = logging.getLogger("moldau.client")
 
@@ -31,10 +32,11 @@ T = TypeVar("T", bound=Closable)
 
 
 def guarded(what: str, call: Callable[..., Any], *arguments: object) -> Any:
-    """What `call` gives, or None after an error was logged that says `what` it was."""
+    """What `call` gives, or None after an error was logged that says `what` it was. Nobody can
+    cancel what is not awaited, so a CancelledError is one like any other."""
     try:
         return call(*arguments)
-    except Exception:
+    except (Exception, CancelledError):
         LOG.exception("%s failed; the record goes on", what)
         return None
 

@@ -29,6 +29,7 @@ from moldau.client.serdes.contract import (
 from moldau.errors import ConfigError, MoldauError
 from moldau.plugins import Plugins
 from moldau.records import Headers
+from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 GROUP: Final = "moldau.interceptors"
 NO_PARTITION: Final = -1
@@ -110,7 +111,7 @@ class Pipeline:
             made = serializer(value, place)
             if not isinstance(made, bytes):
                 _check_made(made)
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             raise failed_to_serialize(place, value, error) from error
         return made
 
@@ -281,10 +282,12 @@ class Telling:
 
 @contextmanager
 def _failing_as(place: Place, value: object) -> Iterator[None]:
-    """Whatever a serializer raises says which one it was."""
+    """Whatever a serializer raises says which one it was; but who is cancelled meanwhile is."""
     try:
         yield
-    except Exception as error:
+    except (Exception, CancelledError) as error:
+        if is_cancelling(error):
+            raise
         raise failed_to_serialize(place, value, error) from error
 
 

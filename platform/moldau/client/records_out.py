@@ -15,7 +15,14 @@ what of that is behind the user for certain: the record or part at hand is not, 
 `poll` gave, until he asks for more.
 
 While a rebalance takes partitions away (`withhold`), nothing is given at all, for what was given is
-being committed; the poll that ends it, and drops what goes, lets the rest be given again.
+being committed; the poll that ends it, and drops what goes, lets the rest be given again. From the
+moment on when such a change waits for a poll (`await_poll`) nothing is given one by one until a
+poll came: it may be of partitions that are to go, or belong to others already.
+
+Several tasks may go through one consumer. Each stream has a `Hand`, and `asked_by` tells whose turn
+it is. What another one was given last is *held* then: no commit covers it until its task asks for
+more or ends, or the stream is dropped. In one task only the last stream holds something: who
+begins another one, or polls, is done with the one before.
 
 A thread may go through `records` while the loop does the rest (the sync consumer). Then the lock is
 for all that touches more than the record at hand; a part and what was given of it are one object,
@@ -27,7 +34,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary, ref
 
 from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, TimestampType
 from moldau.client.metadata import TopicPartition
@@ -77,6 +85,15 @@ class _Begun:
         return self.part.records[0].offset if self.given is None else self.given.offset + 1
 
 
+class Hand(Protocol):
+    """In which a user has the record or part that a stream gave him last."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is that of another task than the present one, which has not ended."""
+        ...
+
+
 class RecordsOut:
     """The parts that are being read one record at a time, the first of them begun."""
 
@@ -87,11 +104,17 @@ class RecordsOut:
         self._begun: _Begun | None = None
         self._at_hand: PartitionRecords | None = None
         """The part that was given last, where parts are given one by one."""
+        self._hand: Callable[[], Hand | None] = lambda: None
+        """Where what was given last is; None where it is given to whoever polls, or a thread."""
+        self._held: WeakKeyDictionary[Hand, tuple[TopicPartition, int]] = WeakKeyDictionary()
+        """What others have in hand."""
         self._undecoded: deque[PartitionRecords] = deque()
         self._decoding: list[PartitionRecords] = []
         self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
         self.is_withheld = False
         """Whether nothing is given for the time being."""
+        self.awaits_poll = False
+        """Whether nothing is given one by one before a poll."""
 
     def hold(self, parts: Iterable[PartitionRecords]) -> None:
         """These were taken, and are not decoded yet."""
@@ -151,8 +174,26 @@ class RecordsOut:
             self.add(parts)
             self.add(behind)
 
-    def records(self) -> Iterator[ConsumerRecord]:
-        """One by one; may be left at any time, and goes on from there when it is called again."""
+    def asked_by(self, hand: Hand | None) -> None:
+        """It is this one's turn: its task is done with all that it had. Also None has its turn, who
+        holds nothing."""
+        if hand is self._hand() and not self._held:
+            return
+        with self._lock:
+            before = self._hand()
+            if hand is not before:
+                in_hand = self._in_hand()
+                if before is not None and in_hand is not None:
+                    self._held[before] = in_hand
+                self._put_back()
+                self._hand = (lambda: None) if hand is None else ref(hand)
+            for each in list(self._held):
+                if each is hand or not each.is_elsewhere:
+                    del self._held[each]
+
+    def records(self, hand: Hand | None = None) -> Iterator[ConsumerRecord]:
+        """One by one; may be left at any time, and goes on from there when it is called again. Ends
+        where it is another hand's turn."""
         begun = self._resume()
         while begun is not None:
             part = begun.part
@@ -177,7 +218,7 @@ class RecordsOut:
                     ),
                 )
                 yield given
-            begun = self._begin(begun)
+            begun = self._begin(begun) if hand is self._hand() else None
 
     def _resume(self) -> _Begun | None:
         """The part that was left in the middle, unless it is paused by now, or the first."""
@@ -192,7 +233,7 @@ class RecordsOut:
         with self._lock:
             if self._begun is None or self._begun is ended:
                 self._at_hand = None
-                index = self._first(self._parts)
+                index = None if self.awaits_poll else self._first(self._parts)
                 self._begun = None if index is None else _Begun(self._parts[index])
                 if index is not None:
                     del self._parts[index]
@@ -222,7 +263,8 @@ class RecordsOut:
         """The next part, or so many of its records; what was left in the middle comes first."""
         with self._lock:
             self._put_back()
-            self._at_hand = self._taken(self._parts, count_max)
+            if not self.awaits_poll:
+                self._at_hand = self._taken(self._parts, count_max)
             return self._at_hand
 
     def _taken(
@@ -240,8 +282,13 @@ class RecordsOut:
         return part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
 
     def _put_back(self) -> None:
-        self._at_hand = None
-        begun, self._begun = self._begun, None
+        self._cut()
+        self._at_hand = self._begun = None
+
+    def _cut(self) -> None:
+        """The rest of the part that is being read lies here: its reader comes to an end after what
+        he has in hand."""
+        begun = self._begun
         left = [] if begun is None else list(begun.rest)
         if begun is not None and left:
             self._parts.appendleft(begun.part._replace(records=left))
@@ -250,14 +297,21 @@ class RecordsOut:
         """These are paused by now: what is left of the part that is being read is kept too."""
         with self._lock:
             if self._begun is not None and TopicPartition(*self._begun.part[:2]) in partitions:
-                self._put_back()
+                self._cut()
 
     def withhold(self) -> None:
         """From now on nothing is given, until `is_withheld` is taken back: also what is left of the
         part that is being read is kept."""
         with self._lock:
             self.is_withheld = True
-            self._put_back()
+            self._cut()
+
+    def await_poll(self) -> None:
+        """From now on nothing is given one by one, until a poll takes `awaits_poll` back: who asks
+        for the next record or part polls before."""
+        with self._lock:
+            self.awaits_poll = True
+            self._cut()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not read on: they were sought elsewhere, or belong to others."""
@@ -277,6 +331,15 @@ class RecordsOut:
             ]
             if self._at_hand is not None and TopicPartition(*self._at_hand[:2]) in gone:
                 self._at_hand = None
+            for hand, (where, _) in list(self._held.items()):
+                if where in gone:
+                    del self._held[hand]
+
+    @property
+    def given_last(self) -> object:
+        """The record or part that is in hand: another one with each that is given."""
+        begun = self._begun
+        return self._at_hand if begun is None else begun.given
 
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""
@@ -289,16 +352,37 @@ class RecordsOut:
         """As `consumed`, up to the record or part at hand. None where nobody goes through records
         or parts one by one: what a poll gave is at hand, and it is not known here."""
         with self._lock:
-            begun, part = self._begun, self._at_hand
-            if begun is not None:
-                offset = begun.part.records[0].offset if begun.given is None else begun.given.offset
-                return self._behind({TopicPartition(*begun.part[:2]): offset})
-            if part is not None:
-                return self._behind({TopicPartition(*part[:2]): part.records[0].offset})
-            return None
+            in_hand = self._in_hand()
+            if in_hand is None:
+                return None
+            return _at_most(self._behind({}), [in_hand, *self._held.values()])
+
+    def to_commit(self) -> dict[TopicPartition, int]:
+        """As `consumed`; where several tasks go through it, without what others have in hand."""
+        with self._lock:
+            held = dict(self._held)
+            hand, in_hand = self._hand(), self._in_hand()
+            if held and hand is not None and in_hand is not None:
+                held[hand] = in_hand
+            return _at_most(self.consumed(), [held[each] for each in held if each.is_elsewhere])
+
+    def _in_hand(self) -> tuple[TopicPartition, int] | None:
+        """Where the record or part is that was given last, if they are given one by one."""
+        begun, part = self._begun, self._at_hand
+        if begun is not None:
+            offset = begun.part.records[0].offset if begun.given is None else begun.given.offset
+            return TopicPartition(*begun.part[:2]), offset
+        return None if part is None else (TopicPartition(*part[:2]), part.records[0].offset)
 
     def _behind(self, found: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         for part in (*self._parts, *self._decoding, *self._undecoded):
-            where, offset = TopicPartition(*part[:2]), part.records[0].offset
-            found[where] = min(offset, found.get(where, offset))
+            _at_most(found, [(TopicPartition(*part[:2]), part.records[0].offset)])
         return found
+
+
+def _at_most(
+    found: dict[TopicPartition, int], bounds: Iterable[tuple[TopicPartition, int]]
+) -> dict[TopicPartition, int]:
+    for where, offset in bounds:
+        found[where] = min(offset, found.get(where, offset))
+    return found

@@ -9,6 +9,11 @@ However much one poll gave, the rest of the loop has its turn between two parts,
 records, if it is time for one. A look at the clock would cost more than the record, so some share
 one: the more of them, up to `_BETWEEN_LOOKS`, the faster they went by lately. So where each takes
 long, there is a turn after each; only when they become slow of a sudden, some go by without.
+
+Who asks for the next record or part is as much there as one who polls. That costs no record
+anything either: the member looks now and then whether another one was given (`given_last`). When a
+rebalance wants the user's attention, `RecordsOut.await_poll` takes the rest away from the streams:
+they run dry, and so poll, in which it is served, before they give what is left.
 """
 
 from __future__ import annotations
@@ -28,25 +33,57 @@ Poll = Callable[[], Awaitable["list[PartitionRecords] | None"]]
 """What came after a while, which may be nothing; None when the consumer is closed."""
 
 
+class Task(Protocol):
+    """One of the loop."""
+
+    def done(self) -> bool: ...
+
+
 class Reader(Protocol):
     """The consumer, as streams know it: a flag, for a call would cost more with every record."""
 
     _is_closing: bool
     _out: RecordsOut
 
+    def _present_task(self) -> Task | None:
+        """That in which this is called."""
+
     async def _give_way_if_due(self) -> bool:
         """Lets the rest of the loop have its turn, if it waits for it; whether it has had one."""
+
+
+class _Hand:
+    """That of the task which asked a stream last. The stream and what it goes through have it, and
+    nobody else: it goes when a loop is left."""
+
+    __slots__ = ("__weakref__", "_reader", "_task")
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._task: Task | None = None
+
+    def asks(self) -> None:
+        """For the next record or part."""
+        self._task = self._reader._present_task()
+        self._reader._out.asked_by(self)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is that of another task than the present one, which has not ended."""
+        task = self._task
+        return task is not None and not task.done() and task is not self._reader._present_task()
 
 
 class RecordStream:
     """One by one. What is left in the middle lies in `out`, for whatever reads next."""
 
-    __slots__ = ("_between_looks", "_out", "_poll", "_reader", "_records")
+    __slots__ = ("_between_looks", "_hand", "_out", "_poll", "_reader", "_records")
 
     def __init__(self, reader: Reader, poll: Poll) -> None:
         self._reader = reader
         self._out = reader._out
         self._poll = poll
+        self._hand = _Hand(reader)
         self._between_looks = 1
         self._records: Iterator[ConsumerRecord] = iter(())
 
@@ -68,7 +105,8 @@ class RecordStream:
         while True:
             if self._reader._is_closing:
                 raise StopAsyncIteration
-            self._records = islice(self._out.records(), self._between_looks)
+            self._hand.asks()
+            self._records = islice(self._out.records(self._hand), self._between_looks)
             for record in self._records:
                 return record
             self._out.add(await self._poll() or ())
@@ -78,13 +116,14 @@ class RecordStream:
 class PartStream:
     """By partition, one part at a time. The others lie in `out`, for whatever reads next."""
 
-    __slots__ = ("_count_max", "_out", "_poll", "_reader")
+    __slots__ = ("_count_max", "_hand", "_out", "_poll", "_reader")
 
     def __init__(self, reader: Reader, poll: Poll, count_max: int | None = None) -> None:
         """No part has more than `count_max` records, wherever it was polled."""
         self._reader = reader
         self._out = reader._out
         self._poll = poll
+        self._hand = _Hand(reader)
         self._count_max = sys.maxsize if count_max is None else count_max
 
     def __aiter__(self) -> Self:
@@ -95,6 +134,7 @@ class PartStream:
             await self._reader._give_way_if_due()
             if self._reader._is_closing:
                 raise StopAsyncIteration
+            self._hand.asks()
             part = self.at_hand()
             if part is not None:
                 return part

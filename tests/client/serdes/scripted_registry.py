@@ -52,6 +52,8 @@ class ScriptedRegistry:
     asked: list[Asked] = field(default_factory=list)
     texts: list[dict[str, Any]] = field(default_factory=list)
     subjects: dict[str, list[int]] = field(default_factory=dict)
+    instead: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
+    """Status, body and Location of the answers for a path, where it is not the registry's own."""
     by_format: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What a schema is in a format that is asked for by name."""
 
@@ -79,8 +81,11 @@ class ScriptedRegistry:
                 if self.stalls:
                     self.stalled.set()
                     await asyncio.Event().wait()
-                data = json.dumps(body).encode()
+                data, location = json.dumps(body).encode(), ""
+                if asked.path in self.instead:
+                    status, data, location = self.instead[asked.path]
                 headers = [("Content-Length", str(len(data)))]
+                headers += [("Location", location)] if location else []
                 writer.write(talk.send(h11.Response(status_code=status, headers=headers)) or b"")
                 writer.write(talk.send(h11.Data(data=data)) or b"")
                 writer.write(talk.send(h11.EndOfMessage()) or b"")
@@ -116,6 +121,8 @@ class ScriptedRegistry:
         return Asked(request.method.decode(), url.path, query, headers, loaded)
 
     def _answer(self, asked: Asked) -> tuple[int, Any]:
+        if asked.path in self.instead:
+            return 200, None
         if self.refuse and (status := self.refuse.popleft()) != 200:
             return status, {"error_code": status * 100 + 1, "message": "as the test wants it"}
         parts = [unquote(each) for each in asked.path.strip("/").split("/")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -646,3 +647,58 @@ def test_a_listener_may_unsubscribe_and_close(
             assert consumer.assignment == []
             consumer.subscribe([])
     assert heard == ["revoked", "assigned"]
+
+
+def test_a_deserializer_that_raises_cancelled_error_does_not_look_like_a_close(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    is_cancelled = True
+
+    def decode(data: bytes) -> bytes:
+        if is_cancelled:
+            raise CancelledError
+        return data
+
+    write(bootstrap, moldau_topic, 1)
+    with reading(bootstrap, moldau_topic, value_deserializer=decode) as consumer:
+        consumer.assign([(moldau_topic, 0)])
+        with pytest.raises(DeserializationFailed, match="CancelledError"):
+            consumer.poll(30.0)
+        is_cancelled = False
+        (part,) = consumer.poll(30.0)
+        assert part.values() == [b"0"]
+
+
+def test_going_through_records_is_a_sign_of_life_and_lets_others_join(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    """Each record takes a while, and all of one poll more than `max.poll.interval.ms`."""
+    write(bootstrap, moldau_topic, 400, partitions=2)
+    often = {"heartbeat_interval_ms": 100, "max_poll_interval_ms": 2500}
+    lost: list[object] = []
+    has_joined = threading.Event()
+
+    class Told(RebalanceListener):
+        def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+            lost.extend(partitions)
+
+    def joins() -> None:
+        with reading(bootstrap, moldau_topic, **often) as second:
+            second.subscribe(moldau_topic)
+            while not second.assignment:
+                second.poll(0.1)
+            has_joined.set()
+
+    with ThreadPoolExecutor() as pool, reading(bootstrap, moldau_topic, **often) as consumer:
+        consumer.subscribe(moldau_topic, listener=Told())
+        given, joining = 0, None
+        for given, _ in enumerate(consumer, 1):
+            has_joined.wait(0.04)
+            if given == 70:
+                joining = pool.submit(joins)
+            if has_joined.is_set():
+                break
+            assert given < 350, "the other one waits until all of the poll is given"
+        assert joining is not None
+        joining.result()
+        assert not lost

@@ -11,7 +11,8 @@ Invariants:
   partition that was assigned is revoked or lost before it is assigned again.
 - At most one request and one change are under way. A change that has not begun may still be
   replaced; one that has begun is finished first.
-- A member that does not poll for `poll_interval_s` leaves by itself, and what it owned is lost.
+- A member that does not poll, nor go on with what a poll gave, for `poll_interval_s` leaves by
+  itself, and what it owned is lost.
 - An error that trying again does not heal is given out by `take_error` once. The member is out
   of the group then, and the next poll tries to join anew. Unless another member has its
   `group.instance.id` (FENCED_INSTANCE_ID): to join anew would throw that one out, which would do
@@ -148,6 +149,8 @@ class Member(Protocol):
     def subscribe(self, wanted: Wanted) -> None: ...
 
     def on_poll(self, now: float) -> None: ...
+
+    def is_there(self, now: float) -> None: ...
 
     def ready(self, now: float) -> Ready: ...
 
@@ -318,7 +321,11 @@ class Membership:
     # Polling
 
     def on_poll(self, now: float) -> None:
-        """The user is there."""
+        """The user polls."""
+        self.is_there(now)
+
+    def is_there(self, now: float) -> None:
+        """The user polls, or goes on with what a poll gave: he has `poll_interval_s` again."""
         self._last_poll = now
 
     def _poll_deadline(self) -> float:

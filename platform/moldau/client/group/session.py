@@ -5,6 +5,9 @@ Changes of what is owned are run by `on_poll`, in a task of their own: a poll th
 not cut a listener short, and the next poll waits for it. What is committed before, and what the
 listener has begun to commit, is the client's own doing: it goes on when the poll's time is over,
 and the rest of the change waits for a later poll, as no listener is called between two of them.
+While the user goes through what a poll gave, one record or part at a time, each that he asks for is
+a sign of life as a poll is, seen at the member's next step. A change that waits has him poll before
+he is given another one.
 
 Invariants: one request of the member is under way at a time; a change commits, if offsets are
 committed by themselves, then tells the listener, then moves the positions, and is ended whatever
@@ -49,6 +52,8 @@ _LEAVE_S_MIN: Final = 0.05
 """Enough to write the request, when a last commit took all the time that closing had."""
 _LISTENER_S_MIN: Final = 0.05
 """Enough to tell a listener, when the commit before took all the time that closing had."""
+_LOOKS: Final = 20
+"""So often in `max.poll.interval.ms` it is seen at least whether the user has gone on."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 
 
@@ -81,6 +86,14 @@ class Owner(Protocol):
 
     def wake(self) -> None:
         """A poll has something to do."""
+        ...
+
+    def await_poll(self) -> None:
+        """A poll has something to run: nothing is given one by one before."""
+        ...
+
+    def has_gone_on(self) -> bool:
+        """Whether the user has asked for another record or part since this was asked last."""
         ...
 
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
@@ -373,7 +386,10 @@ class GroupSession:
     async def _live(self) -> None:
         while not (self._is_closing and self.member.is_out):
             self._has_happened.clear()
-            ready = self.member.ready(self._clock.monotonic())
+            now = self._clock.monotonic()
+            if self._owner.has_gone_on():
+                self.member.is_there(now)
+            ready = self.member.ready(now)
             self._look_at_member()
             if ready.ask is not None:
                 await self._ask(ready.ask)
@@ -383,13 +399,13 @@ class GroupSession:
                 await self._learn_names(ready.ids)
             else:
                 await self._wait(ready.wake)
-            if self.member.has_change():
-                self._owner.wake()
 
     def _look_at_member(self) -> None:
         """What has become of it since the last step."""
         self._note_unheard()
         tell_notices(self.member.notices)
+        if self.member.has_change():
+            self._owner.await_poll()
         now = self._clock.monotonic()
         if self.member.is_rebalancing:
             if self._rebalancing_since is None:
@@ -399,7 +415,10 @@ class GroupSession:
             self._owner.rebalanced(now - began, has_failed=self.member.is_out)
 
     async def _wait(self, wake: float | None) -> None:
-        delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
+        delay = None
+        if wake is not None:
+            look_s = self.member.terms.poll_interval_s / _LOOKS
+            delay = min(look_s, max(0.0, wake - self._clock.monotonic()))
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._has_happened.wait()

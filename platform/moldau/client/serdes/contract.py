@@ -15,9 +15,11 @@ in a header; records with headers then come one by one, each with a place that h
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from moldau.errors import BadData, MoldauError
 from moldau.records import Headers
@@ -82,6 +84,25 @@ class SerializationFailed(MoldauError):
 
 class DeserializationFailed(BadData):
     """A record that was read, and whose key or value its deserializer could not make sense of."""
+
+
+_NOT_HAD: Final[ContextVar[dict[Hashable, Exception] | None]] = ContextVar("not_had", default=None)
+
+
+@contextmanager
+def asking_once() -> Iterator[None]:
+    """What could not be had is not asked for again in the block, however many records want it."""
+    _NOT_HAD.set({})
+    try:
+        yield
+    finally:
+        _NOT_HAD.set(None)
+
+
+def not_had() -> dict[Hashable, Exception]:
+    """What could not be had, and why; outside of such a block that is forgotten."""
+    known = _NOT_HAD.get()
+    return {} if known is None else known
 
 
 def failed_to_serialize(place: Place, value: object, error: BaseException) -> SerializationFailed:

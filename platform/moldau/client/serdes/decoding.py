@@ -26,10 +26,12 @@ from moldau.client.serdes.contract import (
     Deserializer,
     DeserializerGiven,
     Place,
+    asking_once,
     told,
 )
 from moldau.errors import MoldauError
 from moldau.records import Record
+from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 if TYPE_CHECKING:
     from moldau.config import Settings
@@ -129,6 +131,12 @@ class Decoding:
         self, parts: list[PartitionRecords]
     ) -> tuple[list[PartitionRecords], list[Undecoded]]:
         """The parts up to what cannot be decoded, and what that is."""
+        with asking_once():
+            return await self._decode(parts)
+
+    async def _decode(
+        self, parts: list[PartitionRecords]
+    ) -> tuple[list[PartitionRecords], list[Undecoded]]:
         decoded: list[PartitionRecords] = []
         failed: dict[TopicPartition, Undecoded] = {}
         for part in parts:
@@ -211,11 +219,15 @@ class Decoding:
         return places
 
 
-async def _attempt(decoding: Awaitable[T]) -> tuple[T | None, Exception | None]:
-    """What it gives, or the error that it ends with."""
+async def _attempt(
+    decoding: Awaitable[T],
+) -> tuple[T | None, Exception | CancelledError | None]:
+    """What it gives, or the error that it ends with; but who is cancelled meanwhile is."""
     try:
         return await decoding, None
-    except Exception as error:
+    except (Exception, CancelledError) as error:
+        if is_cancelling(error):
+            raise
         return None, error
 
 
@@ -242,14 +254,12 @@ async def _decode(side: _Side | None, data: bytes | None, record: Record, place:
 
 
 def _failure(
-    error: Exception, place: Place, where: TopicPartition, record: Record
+    error: BaseException, place: Place, where: TopicPartition, record: Record
 ) -> DeserializationFailed:
     """Names the record, and what can be done."""
     facts = error.context if isinstance(error, MoldauError) else {}
-    may_heal = bool(getattr(error, "retriable", False))
-    advice = "poll again, or seek past it to go on" if may_heal else "seek past it to go on"
     failure = DeserializationFailed(
-        f"the {place.side} of a record cannot be deserialized: {told(error)}; {advice}",
+        f"the {place.side} of a record cannot be deserialized: {told(error)}; {_advice(error)}",
         **{
             **facts,
             "topic": where.topic,
@@ -260,3 +270,11 @@ def _failure(
     )
     failure.__cause__ = error
     return failure
+
+
+def _advice(error: BaseException) -> str:
+    """What helps. Who sought past a good record because the registry fails would lose it."""
+    may_heal = bool(getattr(error, "retriable", False))
+    if not getattr(error, "is_of_record", True):
+        return "poll again" if may_heal else "poll again when that is put right"
+    return "poll again, or seek past it to go on" if may_heal else "seek past it to go on"

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from copy import copy
 from typing import Any
 
 from moldau.client.serdes import settings as rows
-from moldau.client.serdes.contract import DeserializationFailed, Place
+from moldau.client.serdes.contract import DeserializationFailed, Place, not_had
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions, find_schema
-from moldau.client.serdes.registry.schemas import Schema
+from moldau.client.serdes.registry.schemas import RegistryError, Schema
 from moldau.client.serdes.remade import Remade
 from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
 from moldau.errors import ConfigError
@@ -234,8 +235,20 @@ class SchemaDeserializer(_Registered, ABC):
     async def _first(self, key: SchemaKey, data: bytes, at: int) -> Any:
         read = self._readers.get(key)
         if read is None:
-            read = self._readers.put(key, await self.reader(key))
+            read = self._readers.put(key, await self._asked(key))
         return read(data, at)
+
+    async def _asked(self, key: SchemaKey) -> Read:
+        """The reader; a schema that the registry could not give is asked for once in a poll."""
+        failures = not_had()
+        failure = failures.get((self.registry, key))
+        if failure is not None:
+            raise copy(failure)
+        try:
+            return await self.reader(key)
+        except RegistryError as error:
+            failures[self.registry, key] = error
+            raise
 
     async def schema_of(self, key: SchemaKey, type: str, *, format: str | None = None) -> Schema:
         """The schema; DeserializationFailed if it is of another kind."""

@@ -19,6 +19,7 @@ from moldau.client.admin_configs import ConfigEntry, Resource, ResourceType
 from moldau.client.admin_partitions import Election, EligibleReplicas, Outcomes, Reassignment
 from moldau.client.admin_progress import GroupProgress
 from moldau.client.admin_topics import CreatedTopic, NewTopic
+from moldau.client.arguments import ByPartition, Partition
 from moldau.client.group.descriptions import GroupDescription, ListedGroup
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import Topic, TopicPartition
@@ -80,7 +81,7 @@ class AdminCalls(BlockingClient):
         when one of them cannot be asked."""
         return self._call(self._client.describe_log_dirs(brokers))
 
-    def describe_producers(self, where: TopicPartition) -> list[ActiveProducer]:
+    def describe_producers(self, where: Partition) -> list[ActiveProducer]:
         """The idempotent producers that the leader of a partition remembers; KafkaError, at once,
         when there is no such partition."""
         return self._call(self._client.describe_producers(where))
@@ -127,7 +128,7 @@ class AdminCalls(BlockingClient):
 
     def elect_leaders(
         self,
-        partitions: Iterable[TopicPartition] | None = None,
+        partitions: Iterable[Partition] | None = None,
         *,
         election: Election = Election.PREFERRED,
     ) -> Outcomes:
@@ -136,7 +137,7 @@ class AdminCalls(BlockingClient):
         return self._call(self._client.elect_leaders(partitions, election=election))
 
     def alter_partition_reassignments(
-        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+        self, replicas: ByPartition[Sequence[int] | None]
     ) -> Outcomes:
         """Starts to move partitions to these brokers, the preferred leader first; None cancels the
         move of a partition. What was started goes on by itself: see
@@ -144,7 +145,7 @@ class AdminCalls(BlockingClient):
         return self._call(self._client.alter_partition_reassignments(replicas))
 
     def list_partition_reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None
+        self, partitions: Iterable[Partition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The moves that are under way, of these partitions or of all."""
         return self._call(self._client.list_partition_reassignments(partitions))
@@ -192,7 +193,7 @@ class AdminCalls(BlockingClient):
     def group_offsets(
         self,
         group: str,
-        partitions: Iterable[TopicPartition] | None = None,
+        partitions: Iterable[Partition] | None = None,
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -203,7 +204,7 @@ class AdminCalls(BlockingClient):
         )
 
     def alter_group_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+        self, group: str, offsets: ByPartition[int | OffsetAndMetadata]
     ) -> None:
         """Makes the group go on elsewhere. It must have no members. OffsetsNotStored where a
         partition could not be altered: what can be done for the others is done, and `results` has
@@ -211,7 +212,7 @@ class AdminCalls(BlockingClient):
         self._call(self._client.alter_group_offsets(group, offsets))
 
     def delete_group_offsets(
-        self, group: str, partitions: Iterable[TopicPartition]
+        self, group: str, partitions: Iterable[Partition]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forgets what the group has committed of partitions that none of its members reads."""
         return self._call(self._client.delete_group_offsets(group, partitions))
@@ -298,17 +299,13 @@ class AdminCalls(BlockingClient):
         """All partitions of these topics; KafkaError for one that the cluster does not know."""
         return self._call(self._client.partitions(*topics))
 
-    def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, is_committed: bool = False
-    ) -> Found:
+    def list_offsets(self, wanted: ByPartition[int], *, is_committed: bool = False) -> Found:
         """The offset for each partition's timestamp in ms, or for an end of its log, see
         `moldau.client.offsets`. KafkaError, at once, for a topic that there is not; a partition
         that its topic may yet get is waited for."""
         return self._call(self._client.list_offsets(wanted, is_committed=is_committed))
 
-    def delete_records(
-        self, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | KafkaError]:
+    def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int | KafkaError]:
         """Deletes the records below an offset (`TO_THE_END`: all). For each partition where its log
         begins then, or why nothing was deleted there: what fails for one is done for the others.
         REQUEST_TIMED_OUT says that a leader was asked and has not answered: its records may be
@@ -323,6 +320,6 @@ class AdminCalls(BlockingClient):
         """As `group_progress` for several; logs that several groups read are asked once."""
         return self._call(self._client.groups_progress(groups))
 
-    def led_partitions(self, chosen: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def led_partitions(self, chosen: Iterable[Partition]) -> list[TopicPartition]:
         """Those of them that there are, and that have a leader at present."""
         return self._call(self._client.led_partitions(chosen))

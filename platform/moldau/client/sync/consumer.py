@@ -233,7 +233,9 @@ class Consumer(ConsumerCalls):
     def poll(
         self, timeout_s: float = 0.0, *, max_records: int | None = None
     ) -> list[PartitionRecords]:
-        """Records as soon as there are some, an empty list when the time is over before.
+        """Records as soon as there are some, an empty list when the time is over before. What
+        deserializers wait for, a schema say, is waited for beside that: a registry that is away
+        costs what its own time-outs and retries allow.
 
         At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
         read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from moldau.client.arguments import ByPartition
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import GroupMetadata
 from moldau.client.consumer_positions import Partitions
@@ -61,13 +60,13 @@ class ConsumerCalls(BlockingClient):
         """Goes to the first record that is not older; to the end where there is none."""
         self._call(self._client.seek_to_time(timestamp_ms, partitions))
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+    def offsets(self, wanted: ByPartition[int]) -> dict[TopicPartition, FoundOffset]:
         """The offsets by timestamp (ms), or of the ends of the log: `offsets.EARLIEST` and its
         like. Offset -1 where no record is as new."""
         return self._call(self._client.offsets(wanted))
 
     def offsets_for_times(
-        self, wanted: Mapping[TopicPartition, int]
+        self, wanted: ByPartition[int]
     ) -> dict[TopicPartition, FoundOffset | None]:
         """The first offset of each partition that is not older than its timestamp in ms; None where
         nothing is as new."""

@@ -13,9 +13,9 @@ own number and words.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 from moldau.client.foreign import LOG
@@ -23,6 +23,7 @@ from moldau.client.options.registry import RegistryOptions
 from moldau.client.serdes import settings as rows
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
+    REDIRECTS,
     HttpAnswer,
     HttpRequest,
     authorization,
@@ -32,12 +33,18 @@ from moldau.client.serdes.registry.schemas import (
     LATEST,
     Compatibility,
     Config,
+    OddAnswer,
     RegisteredSchema,
     RegistryError,
     Schema,
+    compatibility_of,
     config_of,
+    many,
+    number_of,
+    place_of,
     registered_of,
     schema_of,
+    text_of,
     want,
 )
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
@@ -49,8 +56,10 @@ if TYPE_CHECKING:
 
     from moldau.runtime import Clock, Runtime
 
+T = TypeVar("T")
+
 _OK: Final = range(200, 300)
-_NOT_FOUND: Final = 404
+_SHOWN_CHARS_MAX: Final = 200
 _REFUSED: Final = {
     401: "the schema registry wants a name and password or a token: see basic.auth.user.info and "
     "bearer.auth.token",
@@ -147,8 +156,8 @@ class SchemaRegistry:
             return known
 
         async def ask() -> Schema:
-            body = await self._get(path, **({"format": format} if format else {}))
-            return self._schemas.put((key, format), schema_of(body))
+            found = await self._get(path, schema_of, **_set(format=format or None))
+            return self._schemas.put((key, format), found)
 
         return await self._registry.once(("schema", key, format), ask)
 
@@ -158,23 +167,22 @@ class SchemaRegistry:
 
     async def schema_subjects(self, schema_id: int) -> list[str]:
         """The subjects that have the schema."""
-        return _texts(await self._get(f"/schemas/ids/{schema_id}/subjects"))
+        return await self._get(f"/schemas/ids/{schema_id}/subjects", many(text_of))
 
     async def schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
         """Where the schema is: (subject, version)."""
-        body = await self._get(f"/schemas/ids/{schema_id}/versions")
-        return [(want(each, "subject", str), want(each, "version", int)) for each in body]
+        return await self._get(f"/schemas/ids/{schema_id}/versions", many(place_of))
 
     async def schema_types(self) -> list[str]:
         """The kinds of schemas that this registry takes."""
-        return _texts(await self._get("/schemas/types"))
+        return await self._get("/schemas/types", many(text_of))
 
     # Subjects
 
     async def subjects(self, *, prefix: str | None = None, deleted: bool = False) -> list[str]:
         """The subjects; with the softly deleted ones, if wanted."""
         query = _set(subjectPrefix=prefix, deleted=deleted or None)
-        return _texts(await self._get("/subjects", **query))
+        return await self._get("/subjects", many(text_of), **query)
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
         """Makes it a version of the subject, unless it is one already; gives its id."""
@@ -186,8 +194,8 @@ class SchemaRegistry:
         async def ask() -> int:
             query = _set(normalize=normalize or None)
             path = f"/subjects/{quote(subject, safe='')}/versions"
-            body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
-            return self._ids.put(key, want(body, "id", int))
+            made = await self._ask("POST", path, _id_of, schema.to_json(), query, subject=subject)
+            return self._ids.put(key, made)
 
         return await self._registry.once(("register", *key), ask)
 
@@ -203,8 +211,8 @@ class SchemaRegistry:
         async def ask() -> RegisteredSchema:
             query = _set(normalize=normalize or None, deleted=deleted or None)
             path = f"/subjects/{quote(subject, safe='')}"
-            body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
-            found = registered_of(body)
+            body = schema.to_json()
+            found = await self._ask("POST", path, registered_of, body, query, subject=subject)
             return found if deleted else self._found.put(key, found)
 
         return await self._registry.once(("lookup", *key, deleted), ask)
@@ -212,8 +220,7 @@ class SchemaRegistry:
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """The numbers of a subject's versions."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        body = await self._get(path, **_set(deleted=deleted or None))
-        return [int(each) for each in body]
+        return await self._get(path, many(number_of), **_set(deleted=deleted or None))
 
     async def version(
         self, subject: str, version: int, *, deleted: bool = False
@@ -223,7 +230,7 @@ class SchemaRegistry:
         if known is not None:
             return known
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-        found = registered_of(await self._get(path, **_set(deleted=deleted or None)))
+        found = await self._get(path, registered_of, **_set(deleted=deleted or None))
         return found if deleted else self._versions.put((subject, version), found)
 
     async def latest(self, subject: str) -> RegisteredSchema:
@@ -241,7 +248,7 @@ class SchemaRegistry:
 
     async def _ask_latest(self, subject: str) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{LATEST}"
-        return registered_of(await self._get(path))
+        return await self._get(path, registered_of)
 
     def known_latest(self, subject: str) -> RegisteredSchema | None:
         """As `latest`, of what is remembered."""
@@ -254,14 +261,15 @@ class SchemaRegistry:
     async def referenced_by(self, subject: str, version: int) -> list[int]:
         """The ids of schemas that refer to that version."""
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}/referencedby"
-        return [int(each) for each in await self._get(path)]
+        return await self._get(path, many(number_of))
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Deletes all versions, softly; for good what was deleted softly before."""
         path = f"/subjects/{quote(subject, safe='')}"
-        body = await self._ask("DELETE", path, None, _set(permanent=permanent or None))
+        query = _set(permanent=permanent or None)
+        deleted = await self._ask("DELETE", path, many(number_of), None, query)
         self.forget()
-        return [int(each) for each in body]
+        return deleted
 
     async def delete_version(
         self, subject: str, version: int | str, *, permanent: bool = False
@@ -270,9 +278,10 @@ class SchemaRegistry:
         if str(version) in (LATEST, "-1"):  # by its number, or a second try deletes one more
             version = (await self._ask_latest(subject)).version
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-        body = await self._ask("DELETE", path, None, _set(permanent=permanent or None))
+        query = _set(permanent=permanent or None)
+        deleted = await self._ask("DELETE", path, number_of, None, query)
         self.forget()
-        return int(body)
+        return deleted
 
     # Compatibility, configuration, modes
 
@@ -289,42 +298,40 @@ class SchemaRegistry:
         suffix = "" if version is None else f"/{version}"
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions{suffix}"
         query = _set(verbose=True, normalize=normalize or None)
-        body = await self._ask("POST", path, schema.to_json(), query, subject=subject)
-        messages = tuple(map(str, body.get("messages") or ()))
-        return Compatibility(want(body, "is_compatible", bool), messages)
+        body = schema.to_json()
+        return await self._ask("POST", path, compatibility_of, body, query, subject=subject)
 
     async def config(self, subject: str | None = None, *, effective: bool = False) -> Config:
         """What is set for the subject (else for all); `effective` gives what holds for it."""
         query = _set(defaultToGlobal=effective or None)
-        return config_of(await self._get(f"/config{_below(subject)}", **query))
+        return await self._get(f"/config{_below(subject)}", config_of, **query)
 
     async def set_config(self, config: Config, subject: str | None = None) -> Config:
         """Changes what is set in `config`."""
         path = f"/config{_below(subject)}"
-        return config_of(await self._ask("PUT", path, config.to_json(), {}, subject=subject))
+        return await self._ask("PUT", path, config_of, config.to_json(), {}, subject=subject)
 
     async def delete_config(self, subject: str | None = None) -> None:
         """From now on the subject goes by what holds for all, and all by the default."""
-        await self._ask("DELETE", f"/config{_below(subject)}", None, {}, subject=subject)
+        await self._ask("DELETE", f"/config{_below(subject)}", _ignore, None, {}, subject=subject)
 
     async def mode(self, subject: str | None = None, *, effective: bool = False) -> str:
         """READWRITE, READONLY, READONLY_OVERRIDE or IMPORT."""
         query = _set(defaultToGlobal=effective or None)
-        return str(want(await self._get(f"/mode{_below(subject)}", **query), "mode", str))
+        return await self._get(f"/mode{_below(subject)}", _mode_of, **query)
 
     async def set_mode(self, mode: str, subject: str | None = None, *, force: bool = False) -> str:
         """Changes the mode."""
         path = f"/mode{_below(subject)}"
-        body = await self._ask("PUT", path, {"mode": mode}, _set(force=force or None))
-        return str(want(body, "mode", str))
+        return await self._ask("PUT", path, _mode_of, {"mode": mode}, _set(force=force or None))
 
     async def delete_mode(self, subject: str) -> None:
         """From now on the subject goes by the mode of all."""
-        await self._ask("DELETE", f"/mode{_below(subject)}", None, {}, subject=subject)
+        await self._ask("DELETE", f"/mode{_below(subject)}", _ignore, None, {}, subject=subject)
 
     async def contexts(self) -> list[str]:
         """The contexts of this registry, of which the default one is called "."."""
-        return _texts(await self._get("/contexts"))
+        return await self._get("/contexts", many(text_of))
 
     def forget(self) -> None:
         """Remembers nothing any more."""
@@ -339,16 +346,34 @@ class SchemaRegistry:
             raise closed()
         return self._clock.monotonic()
 
-    async def _get(self, path: str, **query: str) -> Any:
-        return await self._ask("GET", path, None, query)
+    async def _get(self, path: str, read: Callable[[object], T], **query: str) -> T:
+        return await self._ask("GET", path, read, None, query)
 
     async def _ask(
-        self, method: str, path: str, body: Any, query: Mapping[str, str], **facts: object
-    ) -> Any:
+        self,
+        method: str,
+        path: str,
+        read: Callable[[object], T],
+        body: Any,
+        query: Mapping[str, str],
+        **facts: Any,
+    ) -> T:
+        """What `read` makes of the answer."""
         target = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
         answer = await self._registry.ask(HttpRequest(method, target, data))
-        return _read(answer, method, path, facts)
+        told = {name: value for name, value in facts.items() if value is not None}
+        told["request"] = f"{method} {path}"
+        try:
+            return read(_said(answer, told))
+        except OddAnswer as error:
+            raise RegistryError(
+                f"the schema registry's answer is not of its API: {error.expected} was expected",
+                status=answer.status,
+                code=answer.status,
+                found=_shown(error.found),
+                **told,
+            ) from None
 
 
 def _named(
@@ -431,31 +456,63 @@ def _registry(settings: Settings, tls: ssl.SSLContext | None, runtime: Runtime |
     )
 
 
-def _read(answer: HttpAnswer, method: str, path: str, facts: Mapping[str, object]) -> Any:
-    """What an answer says; RegistryError with the registry's own words."""
+def _said(answer: HttpAnswer, facts: Mapping[str, Any]) -> object:
+    """The JSON of an answer, None without any; RegistryError with the registry's own words."""
+    is_json, body = True, None
     try:
-        body = json.loads(answer.body) if answer.body else {}
-    except ValueError:
-        body = None
-    if answer.status in _OK and body is not None:
+        body = json.loads(answer.body) if answer.body else None
+    except (ValueError, RecursionError):
+        is_json = False
+    if answer.status in _OK and is_json:
         return body
+    raise _refusal(answer, body, facts)
+
+
+def _refusal(answer: HttpAnswer, body: object, facts: Mapping[str, Any]) -> RegistryError:
     from moldau.client.serdes.registry.shell import RETRIABLE
 
-    code, said = answer.status, ""
+    reason, code, said = f"the schema registry answered {answer.status}", answer.status, ""
     if isinstance(body, Mapping):
-        code = body.get("error_code") or code
+        finer = body.get("error_code")
+        code = finer if type(finer) is int and finer else code
         said = str(body.get("message") or body.get("title") or "")
-    reason = _REFUSED.get(answer.status) or f"the schema registry answered {answer.status}"
+    reason = _REFUSED.get(answer.status, reason)
     if answer.status in _OK:
-        reason, said = "the schema registry's answer is no JSON", ""
-    raise RegistryError(
+        reason = "the schema registry's answer is no JSON"
+    elif answer.status in REDIRECTS:
+        reason, said = _redirects(answer), ""
+        facts = {**facts, "location": _shown(answer.location), "setting": rows.registry_url.name}
+    return RegistryError(
         f"{reason}: {said}" if said else reason,
         status=answer.status,
         code=code,
         retriable=answer.status in RETRIABLE,
-        request=f"{method} {path}",
-        **{name: value for name, value in facts.items() if value is not None},
+        **facts,
     )
+
+
+def _redirects(answer: HttpAnswer) -> str:
+    where = "nowhere" if answer.location is None else f"to {_shown(answer.location)}"
+    return (
+        f"the schema registry answered {answer.status} and sends on {where}, which is not followed "
+        "(but for what only reads, on the same host): see schema.registry.url"
+    )
+
+
+def _shown(found: object) -> str:
+    return str(found)[:_SHOWN_CHARS_MAX]
+
+
+def _id_of(body: object) -> int:
+    return want(body, "id", int)
+
+
+def _mode_of(body: object) -> str:
+    return want(body, "mode", str)
+
+
+def _ignore(_: object) -> None:
+    """Of an answer that says no more than that it was done."""
 
 
 def _below(subject: str | None) -> str:
@@ -469,9 +526,3 @@ def _set(**query: str | bool | None) -> dict[str, str]:
         for name, value in query.items()
         if value is not None
     }
-
-
-def _texts(body: Any) -> list[str]:
-    if not isinstance(body, list):
-        raise RegistryError("the registry's answer is not of its API", found=str(body)[:80])
-    return [str(each) for each in body]

@@ -8,9 +8,10 @@ error.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
@@ -18,6 +19,9 @@ from moldau.errors import ConfigError
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 _PORTS: Final = {"http": 80, "https": 443}
+REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_IN_TARGETS: Final = "%/?:@!$&'()*+,;=~-._"
+"""What is left as it is in the target of a request."""
 
 
 class HttpBroken(Exception):
@@ -74,6 +78,31 @@ class HttpAnswer:
 
     status: int
     body: bytes
+    location: str | None = None
+    """Where a redirect leads, as the peer wrote it."""
+
+
+def redirected(
+    address: HttpAddress, request: HttpRequest, answer: HttpAnswer
+) -> tuple[HttpAddress, HttpRequest] | None:
+    """Where to ask instead; None where that is not to be done: only what reads follows, and only on
+    the same host in the same scheme, for credentials go along."""
+    if answer.status not in REDIRECTS or request.method != "GET" or not answer.location:
+        return None
+    try:
+        parts = urlsplit(urljoin(f"{address}{request.target}", answer.location))
+        port = parts.port
+    except ValueError:
+        return None
+    if (parts.scheme, parts.hostname) != (address.scheme, address.host):
+        return None
+    target = quote(parts.path or "/", _IN_TARGETS)
+    if parts.query:
+        target += "?" + quote(parts.query, _IN_TARGETS)
+    there = HttpAddress(
+        address.scheme, address.host, _PORTS[address.scheme] if port is None else port, ""
+    )
+    return there, HttpRequest("GET", target)
 
 
 def authorization(user_info: str | None, token: str | None) -> str | None:
@@ -94,6 +123,7 @@ class HttpConnection:
         self._authorization = authorization
         self._talk = self._h11.Connection(our_role=self._h11.CLIENT)
         self._status = 0
+        self._location: str | None = None
         self._body = bytearray()
         self._bytes_in = 0
 
@@ -101,7 +131,7 @@ class HttpConnection:
         """The bytes of a request; the last answer must have come whole."""
         if self._talk.our_state is self._h11.DONE:
             self._talk.start_next_cycle()
-        self._status, self._body, self._bytes_in = 0, bytearray(), 0
+        self._status, self._location, self._body, self._bytes_in = 0, None, bytearray(), 0
         address = self._address
         headers = [
             ("Host", f"{_bracketed(address.host)}:{address.port}"),
@@ -138,10 +168,11 @@ class HttpConnection:
                 return None
             if isinstance(event, self._h11.Response):
                 self._status = event.status_code
+                self._location = _location(event.headers)
             elif isinstance(event, self._h11.Data):
                 self._body += event.data
             elif isinstance(event, self._h11.EndOfMessage):
-                return HttpAnswer(self._status, bytes(self._body))
+                return HttpAnswer(self._status, bytes(self._body), self._location)
             elif isinstance(event, self._h11.ConnectionClosed):
                 raise HttpBroken("the connection was closed")
 
@@ -150,6 +181,10 @@ class HttpConnection:
         """Whether another request may follow."""
         done = self._h11.DONE
         return self._talk.our_state is done and self._talk.their_state is done
+
+
+def _location(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    return next((value.decode("latin-1") for name, value in headers if name == b"location"), None)
 
 
 def _bracketed(host: str) -> str:

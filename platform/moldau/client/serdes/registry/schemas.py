@@ -6,9 +6,9 @@ the key of a cache; metadata and rules are carried along and not compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from moldau.errors import MoldauError
 
@@ -17,6 +17,10 @@ PROTOBUF: Final = "PROTOBUF"
 JSON: Final = "JSON"
 
 LATEST: Final = "latest"
+
+_NOT_FOUND: Final = 404
+
+T = TypeVar("T")
 
 
 class RegistryError(MoldauError):
@@ -38,6 +42,21 @@ class RegistryError(MoldauError):
         self.status = status
         self.code = code
         self.retriable = retriable
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether the registry is well and has not what was asked for, as where a record names a
+        schema that there is not."""
+        return self.status == _NOT_FOUND and self.code // 100 == _NOT_FOUND
+
+
+class OddAnswer(Exception):
+    """An answer of the registry is none of its API."""
+
+    def __init__(self, expected: str, found: object) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.found = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,45 +133,105 @@ class Config:
         return body
 
 
-def schema_of(body: Mapping[str, Any]) -> Schema:
-    """The schema in an answer."""
-    references = tuple(
-        Reference(want(each, "name", str), want(each, "subject", str), want(each, "version", int))
-        for each in body.get("references") or ()
-    )
+def schema_of(body: object) -> Schema:
+    """The schema in an answer; as all of these, OddAnswer when the registry talks otherwise."""
     return Schema(
         want(body, "schema", str),
-        body.get("schemaType") or AVRO,
-        references,
-        body.get("metadata"),
-        body.get("ruleSet"),
+        _maybe(body, "schemaType", str) or AVRO,
+        tuple(map(_reference_of, _maybe(body, "references", list) or ())),
+        _maybe(body, "metadata", dict),
+        _maybe(body, "ruleSet", dict),
     )
 
 
-def registered_of(body: Mapping[str, Any]) -> RegisteredSchema:
+def _reference_of(body: object) -> Reference:
+    return Reference(
+        want(body, "name", str), want(body, "subject", str), want(body, "version", int)
+    )
+
+
+def registered_of(body: object) -> RegisteredSchema:
     """The version in an answer."""
     return RegisteredSchema(
         want(body, "subject", str),
         want(body, "version", int),
         want(body, "id", int),
         schema_of(body),
-        body.get("guid"),
+        _maybe(body, "guid", str),
     )
 
 
-def config_of(body: Mapping[str, Any]) -> Config:
+def place_of(body: object) -> tuple[str, int]:
+    """A subject, and which version of it."""
+    return want(body, "subject", str), want(body, "version", int)
+
+
+def compatibility_of(body: object) -> Compatibility:
+    """What a comparison came to."""
+    messages = _maybe(body, "messages", list) or ()
+    return Compatibility(want(body, "is_compatible", bool), tuple(map(str, messages)))
+
+
+def config_of(body: object) -> Config:
     """The configuration in an answer: asked for it is called otherwise than when it is set."""
-    others = dict(body)
-    level = others.pop("compatibilityLevel", None) or others.pop("compatibility", None)
-    others.pop("compatibility", None)
-    return Config(level, others.pop("normalize", None), others.pop("alias", None), others)
+    level = _maybe(body, "compatibilityLevel", str) or _maybe(body, "compatibility", str)
+    named = ("compatibilityLevel", "compatibility", "normalize", "alias")
+    return Config(
+        level,
+        _maybe(body, "normalize", bool),
+        _maybe(body, "alias", str),
+        {name: value for name, value in _object(body).items() if name not in named},
+    )
 
 
-def want(body: Any, name: str, kind: type) -> Any:
-    """A field of an answer; RegistryError when the registry talks otherwise."""
-    found = body.get(name) if isinstance(body, Mapping) else None
+def want(body: object, name: str, kind: type[T]) -> T:
+    """A field of an answer."""
+    found = _object(body).get(name)
     if type(found) is not kind:
-        raise RegistryError(
-            "the registry's answer is not of its API", field=name, found=str(found)[:80]
-        )
+        raise OddAnswer(f"an object with the field {name}, {_KINDS[kind]}", body)
     return found
+
+
+def _maybe(body: object, name: str, kind: type[T]) -> T | None:
+    """The same for one that may be missing."""
+    return None if _object(body).get(name) is None else want(body, name, kind)
+
+
+def _object(body: object) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise OddAnswer("an object", body)
+    return body
+
+
+def number_of(body: object) -> int:
+    """An answer that is a number and nothing else."""
+    if type(body) is not int:
+        raise OddAnswer("a whole number", body)
+    return body
+
+
+def text_of(body: object) -> str:
+    """The same of text."""
+    if not isinstance(body, str):
+        raise OddAnswer("text", body)
+    return body
+
+
+def many(read: Callable[[object], T]) -> Callable[[object], list[T]]:
+    """The same of a list of them."""
+
+    def read_all(body: object) -> list[T]:
+        if not isinstance(body, list):
+            raise OddAnswer("a list", body)
+        return list(map(read, body))
+
+    return read_all
+
+
+_KINDS: Final[Mapping[type, str]] = {
+    bool: "true or false",
+    dict: "an object",
+    int: "a whole number",
+    list: "a list",
+    str: "text",
+}

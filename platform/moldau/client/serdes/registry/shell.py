@@ -29,6 +29,7 @@ from moldau.client.serdes.registry.http import (
     HttpBroken,
     HttpConnection,
     HttpRequest,
+    redirected,
 )
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.world import World
@@ -43,6 +44,7 @@ T = TypeVar("T")
 
 RETRIABLE: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 _IDLE_MAX: Final = 4
+_REDIRECTS_MAX: Final = 5
 _CLOSE_S: Final = 1.0
 _READ_BYTES: Final = 64 * 1024
 
@@ -310,7 +312,7 @@ class Registry:
     ) -> HttpAnswer | RegistryError:
         address, authorization = self._addresses[index]
         try:
-            return await branch.exchange(address, authorization, request)
+            return await _follow(branch, address, authorization, request)
         except TimeoutError:
             why = "no answer in time"
         except OSError as error:
@@ -352,6 +354,20 @@ class Registry:
         with ExitStack() as told:
             for branch in branches:
                 told.callback(branch.forked)
+
+
+async def _follow(
+    branch: _Branch, address: HttpAddress, authorization: str | None, request: HttpRequest
+) -> HttpAnswer:
+    """The answer of that address, or of where it sends on to."""
+    answer = await branch.exchange(address, authorization, request)
+    for _ in range(_REDIRECTS_MAX):
+        elsewhere = redirected(address, request, answer)
+        if elsewhere is None:
+            break
+        address, request = elsewhere
+        answer = await branch.exchange(address, authorization, request)
+    return answer
 
 
 _Branches = dict[asyncio.AbstractEventLoop, _Branch]
