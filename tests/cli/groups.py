@@ -12,29 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import pytest
 
 from moldau.cli.commands.cluster_connection import Opened, opened
 from moldau.client import Consumer
 from tests.cli.shell import Shell
+from tests.peers.either_broker import Broker, either
 from tests.peers.eventually import eventually
 
-
-class Cluster(Protocol):
-    """Any broker that runs."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture(params=["apache-kafka", "moldau"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Apache Kafka, and then moldau's own."""
-    name = "kafka_broker" if request.param == "apache-kafka" else "moldau"
-    found: Cluster = request.getfixturevalue(name)
-    return found
+Cluster = Broker
+cluster = either("kafka_broker", "moldau")
 
 
 @pytest.fixture

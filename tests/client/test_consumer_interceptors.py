@@ -62,25 +62,32 @@ class KeepsBack(ConsumerInterceptor):
         ]
 
 
-def test_an_interceptor_that_raises_costs_no_record_and_no_commit(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    counts = Counts()
+def all_is_read_and_committed(*interceptors: ConsumerInterceptor) -> None:
+    """Whatever they do."""
 
     async def main(runtime: Runtime) -> dict[int, list[int]]:
         async with consumer(
-            runtime, group_id="g", auto_offset_reset="earliest", interceptors=[Raises(), counts]
+            runtime, group_id="g", auto_offset_reset="earliest", interceptors=[*interceptors]
         ) as reader:
             await reader.subscribe("t")
             found = await read_all(reader, 100, most=10)
             await reader.commit()
             return found
 
-    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
+    with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])
         fill(log, 100)
         assert world.run_client(main) == {0: list(range(100))}
         assert world.cluster.groups.offsets["g"] == {("t", 0): 100}
+
+
+def test_an_interceptor_that_raises_costs_no_record_and_no_commit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counts = Counts()
+
+    with caplog.at_level(logging.ERROR, "moldau.client"):
+        all_is_read_and_committed(Raises(), counts)
     assert counts.records == 100
     assert counts.committed[0] == {0: 100}
     assert counts.closed == 1

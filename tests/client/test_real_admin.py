@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 import pytest
 
@@ -19,23 +18,14 @@ from moldau.client import (
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid
 from tests.conformance.broker import moldau as moldau
+from tests.peers.either_broker import Broker, either
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 from tests.peers.known_topics import known
 
 pytestmark = pytest.mark.real
 
 
-class Broker(Protocol):
-    """Any broker that runs."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture(params=["kafka_broker", "moldau"])
-def broker(request: pytest.FixtureRequest) -> Broker:
-    found: Broker = request.getfixturevalue(request.param)
-    return found
+broker = either("kafka_broker", "moldau")
 
 
 def test_leaders_and_directories(broker: Broker) -> None:

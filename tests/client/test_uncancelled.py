@@ -21,6 +21,7 @@ from moldau.client.serdes.contract import (
 from moldau.records import BatchBuilder
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer, fill, read_all
+from tests.client.test_consumer_interceptors import all_is_read_and_committed
 from tests.client.test_producer_pipeline import producer
 from tests.client.world import ClientWorld
 
@@ -86,19 +87,8 @@ def test_a_callback_or_interceptor_of_a_producer_changes_nothing_by_it(
 def test_an_interceptor_of_a_consumer_costs_no_record_by_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main(runtime: Runtime) -> dict[int, list[int]]:
-        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
-        async with consumer(runtime, interceptors=[OfConsumer()], **options) as reader:
-            await reader.subscribe("t")
-            found = await read_all(reader, 100, most=10)
-            await reader.commit()
-            return found
-
-    with ClientWorld() as world, caplog.at_level(logging.ERROR, "moldau.client"):
-        (log,) = world.cluster.add_topic("t", [1])
-        fill(log, 100)
-        assert world.run_client(main) == {0: list(range(100))}
-        assert world.cluster.groups.offsets["g"] == {("t", 0): 100}
+    with caplog.at_level(logging.ERROR, "moldau.client"):
+        all_is_read_and_committed(OfConsumer())
     assert "OfConsumer.on_consume failed" in caplog.text
     assert "OfConsumer.on_commit failed" in caplog.text
 

@@ -18,23 +18,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from moldau.client import Admin, NewTopic, Producer
 from tests.conformance.group_log import GroupLog, read_group_log
 from tests.conformance.member_kinds import Read, Wish, check_owned
 from tests.conformance.members import Member, Members
+from tests.peers.either_broker import Broker
 from tests.peers.eventually import eventually
 
 _BETWEEN_BUNCHES_S: Final = 0.05
 _WITHIN_S: Final = 60.0
-
-
-class Broker(Protocol):
-    """Any broker that runs."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
 
 
 class Writer:

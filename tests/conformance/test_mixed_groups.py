@@ -9,11 +9,12 @@ import pytest
 
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.group_log import GroupLog
-from tests.conformance.group_story import Broker, story
+from tests.conformance.group_story import story
 from tests.conformance.member_kinds import CAN, CLASSIC, KINDS, Wish
 from tests.conformance.quick_brokers import QUICK
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
+from tests.peers.either_broker import Broker
 
 pytestmark = pytest.mark.real
 

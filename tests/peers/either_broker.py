@@ -2,11 +2,13 @@
 
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
+
+Tests that want other ones name their fixtures: `broker = either("quick_kafka", "quick_moldau")`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -18,9 +20,15 @@ class Broker(Protocol):
     def bootstrap_servers(self) -> str: ...
 
 
-@pytest.fixture(params=["apache-kafka", "moldau"])
-def broker(request: pytest.FixtureRequest) -> Broker:
-    """Apache Kafka, and then moldau's own."""
-    name = "kafka_broker" if request.param == "apache-kafka" else "moldau_broker"
-    found: Broker = request.getfixturevalue(name)
-    return found
+def either(kafka: str, moldau: str) -> Any:
+    """A fixture that is the one of these fixtures, and then the other."""
+
+    @pytest.fixture(params=[kafka, moldau], ids=["apache-kafka", "moldau"])
+    def broker(request: pytest.FixtureRequest) -> Broker:
+        found: Broker = request.getfixturevalue(request.param)
+        return found
+
+    return broker
+
+
+broker = either("kafka_broker", "moldau_broker")

@@ -11,11 +11,7 @@ from dataclasses import dataclass
 
 from moldau.client.admin_groups import GroupAdmin
 from moldau.client.admin_topics import TopicAdmin
-from moldau.client.arguments import (
-    Partition,
-    names_of,
-    partitions_in,
-)
+from moldau.client.arguments import Partition, names_of, partitions_in
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import GroupDescription, GroupMember
 from moldau.client.group.offset_requests import OffsetAndMetadata

@@ -170,9 +170,7 @@ def check_numbers(column: Iterable[object]) -> None:
     check_column("partition", column, check_number, _TIMESTAMP_MS_MAX)
 
 
-def by_partition(
-    given: ByPartition[V],
-) -> dict[TopicPartition, V]:
+def by_partition(given: ByPartition[V]) -> dict[TopicPartition, V]:
     """Something for each of many partitions."""
     if not isinstance(given, Mapping):
         raise TypeError(f"partitions with their values are given as a dict, not as {told(given)}")
@@ -225,9 +223,7 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
     return OffsetAndMetadata(offset, metadata, epoch)
 
 
-def offsets_to_keep_from(
-    given: ByPartition[int],
-) -> dict[TopicPartition, int]:
+def offsets_to_keep_from(given: ByPartition[int]) -> dict[TopicPartition, int]:
     """The first offset of each partition that is not to be deleted; -1 for the end of its log."""
     found = {}
     for where, each in by_partition(given).items():

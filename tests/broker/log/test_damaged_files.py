@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from moldau.broker.log.segment import Segment
+from moldau.errors import CorruptRecord
 from moldau.errors.codes import KafkaError
 from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents
 from tests.broker.log.test_power_loss import Story
@@ -110,3 +112,31 @@ def test_damage_in_the_middle_is_told_at_each_read_and_nothing_is_skipped() -> N
         with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
             again.read(third, 10_000)
     assert machine.files.exists(f"{DIRECTORY}/{sealed.base_offset:020d}.index")  # up to the damage
+
+
+def test_indexes_that_end_at_damage_are_not_made_anew_by_each_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also for who looks for what lies before: where cleaning has taken away the end of a segment,
+    the next one is asked for its first batch."""
+    machine = Machine()
+    log = machine.open()
+    for number in range(40):
+        log.append_as_leader(batch(timestamp=NOW + number), 1, NOW)
+    path = log.segments[1].log_path
+    log.close()
+    machine.kill()
+    machine.disk.put(path, bytes(len(machine.disk.contents(path))))
+    made_anew: list[Segment] = []
+    rebuild = Segment.rebuild_indexes
+
+    def counted(self: Segment) -> None:
+        made_anew.append(self)
+        rebuild(self)
+
+    monkeypatch.setattr(Segment, "rebuild_indexes", counted)
+    damaged = machine.open(is_clean=True).segments[1]
+    for _ in range(3):
+        with pytest.raises(CorruptRecord):
+            damaged.find(damaged.base_offset - 1)
+    assert made_anew == [damaged]

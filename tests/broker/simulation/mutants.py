@@ -170,7 +170,7 @@ MUTANTS: dict[Mutant, Hunt] = {
     syncs_bytes_and_no_names: Hunt(range(40), {Promise.ACKNOWLEDGED_KEPT, Promise.LOST_TAIL}),
     leaves_the_torn_tail: Hunt(range(40), {Promise.ONLY_SENT, Promise.ACKNOWLEDGED_KEPT}),
     recovers_without_checksums: Hunt(range(40), {Promise.ONLY_SENT}),
-    checkpoints_what_is_not_durable: Hunt(range(100, 140), {Promise.LOST_TAIL, Promise.DENSE}),
+    checkpoints_what_is_not_durable: Hunt(range(40), {Promise.LOST_TAIL, Promise.DENSE}),
     keeps_the_clean_marker: Hunt(range(40), {Promise.LOST_TAIL, Promise.ONLY_SENT, Promise.DENSE}),
     forgets_producers_at_start: Hunt(range(40), {Promise.STANDS_ONCE}),
     knows_only_two_batches: Hunt(range(40), {Promise.WRITER_GOES_ON}),

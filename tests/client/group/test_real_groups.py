@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -23,6 +23,7 @@ from moldau.client import (
 from moldau.errors.codes import ErrorCode, KafkaError
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
+from tests.peers.either_broker import Broker, either
 
 pytestmark = pytest.mark.real
 
@@ -57,19 +58,7 @@ async def fill(broker: Broker, topic: str, numbers: Sequence[int], partitions: i
             await producer.send(topic, b"%d" % number, partition=number % partitions)
 
 
-class Broker(Protocol):
-    """Any broker that runs."""
-
-    @property
-    def bootstrap_servers(self) -> str: ...
-
-
-@pytest.fixture(params=["apache-kafka", "moldau"])
-def broker(request: pytest.FixtureRequest) -> Broker:
-    """Apache Kafka, and then moldau's own."""
-    name = "quick_kafka" if request.param == "apache-kafka" else "quick_moldau"
-    found: Broker = request.getfixturevalue(name)
-    return found
+broker = either("quick_kafka", "quick_moldau")
 
 
 class Told(RebalanceListener):

@@ -123,16 +123,16 @@ async def _alone(talk: Talk, version: int, ids: dict[str, bytes]) -> None:
     await joined(talk, f"{group} joins anew", group, version)
 
 
+async def _hears_late(talk: Talk, label: str, beats: Any, after_ms: int) -> None:
+    """Whose heartbeat it is has to rejoin, since another one was given up after so long."""
+    must_rejoin = fails_with(ErrorCode.REBALANCE_IN_PROGRESS)
+    await talk.ask_until(label, beats, 4, must_rejoin, wait_ms=after_ms // 2)
+
+
 async def _follower_is_silent(talk: Talk, ids: dict[str, bytes]) -> None:
     group = "follower"
     one, two = await stable_pair(talk, group, second={"session_ms": SESSION_MS})
-    await talk.ask_until(
-        "the leader hears of it",
-        beat(group, one, 2),
-        4,
-        fails_with(ErrorCode.REBALANCE_IN_PROGRESS),
-        wait_ms=SESSION_MS // 2,
-    )
+    await _hears_late(talk, "the leader hears of it", beat(group, one, 2), SESSION_MS)
     await talk.ask("describe without the follower", DescribeGroupsRequest(groups=[group]))
     await talk.ask("the follower beats", beat(group, two, 2), range(5))
     late = commit(group, {"t": {0: 4}}, ids, member=two, epoch=2)
@@ -148,13 +148,7 @@ async def _follower_is_silent(talk: Talk, ids: dict[str, bytes]) -> None:
 async def _leader_is_silent(talk: Talk) -> None:
     group = "leader"
     one, two = await stable_pair(talk, group, first={"session_ms": SESSION_MS})
-    await talk.ask_until(
-        "the follower hears of it",
-        beat(group, two, 2),
-        4,
-        fails_with(ErrorCode.REBALANCE_IN_PROGRESS),
-        wait_ms=SESSION_MS // 2,
-    )
+    await _hears_late(talk, "the follower hears of it", beat(group, two, 2), SESSION_MS)
     await talk.ask("the leader beats", beat(group, one, 2), 4)
     await talk.ask("the follower leads", join(group, two), 9)
     await talk.ask("the new leader syncs", sync(group, two, 3, [two]), 5)
@@ -180,13 +174,7 @@ async def _follower_does_not_sync(talk: Talk) -> None:
     both = {"rebalance_ms": REBALANCE_MS}
     one, two = await pair(talk, group, both, both)
     await talk.ask("only the leader syncs", sync(group, one, 2, [one, two]), 5)
-    await talk.ask_until(
-        "the leader has to rejoin",
-        beat(group, one, 2),
-        4,
-        fails_with(ErrorCode.REBALANCE_IN_PROGRESS),
-        wait_ms=REBALANCE_MS // 2,
-    )
+    await _hears_late(talk, "the leader has to rejoin", beat(group, one, 2), REBALANCE_MS)
     await talk.ask("a beat of who did not sync", beat(group, two, 2), 4)
     await talk.ask("a sync that is too late", sync(group, two, 2, []), 5)
     await talk.ask("describe who did sync", DescribeGroupsRequest(groups=[group]))

@@ -45,6 +45,7 @@ from moldau.protocol.declare import Response
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
+from moldau.runtime.cancellation import is_cancelling
 
 _LONG_S: Final = 10.0
 """After this long without an answer of the coordinator, or without metadata, that is told of."""
@@ -607,7 +608,6 @@ async def tell_guarded(listener: RebalanceListener, change: Change) -> None:
     try:
         await tell(listener, change)
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelling(error):
             raise
         raise RuntimeError("the rebalance listener raised CancelledError") from error
