@@ -71,10 +71,10 @@ def test_before_a_poll_that_is_awaited_nothing_is_given_one_by_one() -> None:
     out.add([part(A, 0, 3), part(B, 7, 2)])
     records = out.records()
     assert next(records).offset == 0
-    out.await_poll()
+    out.need_poll()
     assert (out.done(), out.consumed()) == ({A: 0, B: 7}, {A: 1, B: 7})
     assert (next(records, None), offsets(out, 9), out.take_part(9)) == (None, [], None)
-    out.awaits_poll = False
+    out.needs_poll = False
     assert offsets(out, 9) == [(0, 1), (0, 2), (1, 7), (1, 8)]
 
 

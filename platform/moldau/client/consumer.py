@@ -454,7 +454,7 @@ class Consumer(ConsumerPositions):
                 if not await self._group.on_poll(deadline):
                     return []
                 self._check_may_poll()  # a listener may have closed it
-                self._out.is_withheld = self._out.awaits_poll = False
+                self._out.is_withheld = self._out.needs_poll = False
             refusal, self._refusal = self._refusal, None
             if refusal is not None:
                 raise refusal

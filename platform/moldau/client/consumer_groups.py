@@ -289,9 +289,9 @@ class ConsumerGroup:
         """A poll has something to do."""
         self._reader.wake()
 
-    def await_poll(self) -> None:
+    def need_poll(self) -> None:
         """A poll has something to run: nothing is given one by one before."""
-        self._reader.await_poll()
+        self._reader.need_poll()
 
     def has_gone_on(self) -> bool:
         """Whether the user has asked for another record or part since this was asked last."""

@@ -35,9 +35,9 @@ class GroupsReader:
         """A poll has something to do."""
         self._consumer._fetcher.news.set()
 
-    def await_poll(self) -> None:
+    def need_poll(self) -> None:
         """The same, and nothing is given one by one before."""
-        self._consumer._out.await_poll()
+        self._consumer._out.need_poll()
         self.wake()
 
     def has_gone_on(self) -> bool:

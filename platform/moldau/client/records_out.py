@@ -16,7 +16,7 @@ what of that is behind the user for certain: the record or part at hand is not, 
 
 While a rebalance takes partitions away (`withhold`), nothing is given at all, for what was given is
 being committed; the poll that ends it, and drops what goes, lets the rest be given again. From the
-moment on when such a change waits for a poll (`await_poll`) nothing is given one by one until a
+moment on when such a change waits for a poll (`need_poll`) nothing is given one by one until a
 poll came: it may be of partitions that are to go, or belong to others already.
 
 Several tasks may go through one consumer. Each stream has a `Hand`, and `asked_by` tells whose turn
@@ -113,7 +113,7 @@ class RecordsOut:
         self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
         self.is_withheld = False
         """Whether nothing is given for the time being."""
-        self.awaits_poll = False
+        self.needs_poll = False
         """Whether nothing is given one by one before a poll."""
 
     def hold(self, parts: Iterable[PartitionRecords]) -> None:
@@ -233,7 +233,7 @@ class RecordsOut:
         with self._lock:
             if self._begun is None or self._begun is ended:
                 self._at_hand = None
-                index = None if self.awaits_poll else self._first(self._parts)
+                index = None if self.needs_poll else self._first(self._parts)
                 self._begun = None if index is None else _Begun(self._parts[index])
                 if index is not None:
                     del self._parts[index]
@@ -263,7 +263,7 @@ class RecordsOut:
         """The next part, or so many of its records; what was left in the middle comes first."""
         with self._lock:
             self._put_back()
-            if not self.awaits_poll:
+            if not self.needs_poll:
                 self._at_hand = self._taken(self._parts, count_max)
             return self._at_hand
 
@@ -306,11 +306,11 @@ class RecordsOut:
             self.is_withheld = True
             self._cut()
 
-    def await_poll(self) -> None:
-        """From now on nothing is given one by one, until a poll takes `awaits_poll` back: who asks
+    def need_poll(self) -> None:
+        """From now on nothing is given one by one, until a poll takes `needs_poll` back: who asks
         for the next record or part polls before."""
         with self._lock:
-            self.awaits_poll = True
+            self.needs_poll = True
             self._cut()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:

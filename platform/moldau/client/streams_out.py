@@ -12,7 +12,7 @@ long, there is a turn after each; only when they become slow of a sudden, some g
 
 Who asks for the next record or part is as much there as one who polls. That costs no record
 anything either: the member looks now and then whether another one was given (`given_last`). When a
-rebalance wants the user's attention, `RecordsOut.await_poll` takes the rest away from the streams:
+rebalance wants the user's attention, `RecordsOut.need_poll` takes the rest away from the streams:
 they run dry, and so poll, in which it is served, before they give what is left.
 """
 

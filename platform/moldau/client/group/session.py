@@ -89,7 +89,7 @@ class Owner(Protocol):
         """A poll has something to do."""
         ...
 
-    def await_poll(self) -> None:
+    def need_poll(self) -> None:
         """A poll has something to run: nothing is given one by one before."""
         ...
 
@@ -406,7 +406,7 @@ class GroupSession:
         self._note_unheard()
         tell_notices(self.member.notices)
         if self.member.has_change():
-            self._owner.await_poll()
+            self._owner.need_poll()
         now = self._clock.monotonic()
         if self.member.is_rebalancing:
             if self._rebalancing_since is None:
