@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("confluent_kafka", reason="the bench's loads need it: make peers")
+
 from bench import profile
 from bench.peer_brokers import ProfiledBroker
 from bench.wire import Wire, one_record

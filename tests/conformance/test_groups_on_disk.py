@@ -16,6 +16,7 @@ import pytest
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.records import walk
 from tests.conformance.broker import MoldauBroker
+from tests.conformance.filled import TOPIC, fill
 from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker, run_tool
@@ -31,21 +32,8 @@ QUICK: Final = {
     "group.consumer.assignment.interval.ms": "0",
 }
 DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
-TOPIC: Final = "read"
-COUNT: Final = 40
-PARTITIONS: Final = 2
 
 Positions = Mapping[int, tuple[int, str]]
-
-
-def fill(bootstrap: str) -> None:
-    """A topic with as many records in each of its partitions."""
-    client = admin.AdminClient({"bootstrap.servers": bootstrap})
-    client.create_topics([admin.NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result()
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
-    for at in range(COUNT):
-        producer.produce(TOPIC, b"%d" % at, partition=at % PARTITIONS)
-    assert producer.flush(30) == 0
 
 
 def consume(bootstrap: str, group: str, protocol: str, count: int) -> None:

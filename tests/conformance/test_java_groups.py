@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.conformance.broker import MoldauBroker
-from tests.conformance.test_groups_on_disk import COUNT, TOPIC, fill
+from tests.conformance.filled import COUNT, TOPIC, fill
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 

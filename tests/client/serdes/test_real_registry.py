@@ -12,15 +12,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer as TheirAvroDeserializer
-from confluent_kafka.schema_registry.avro import AvroSerializer as TheirAvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import (
-    ProtobufDeserializer as TheirProtobufDeserializer,
-)
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer as TheirProtobufSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import api_pb2, descriptor_pb2, struct_pb2, timestamp_pb2
 
 from moldau.client import Consumer, Producer
@@ -40,6 +31,27 @@ from moldau.client.serdes.registry import Config, Reference
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.apicurio import Apicurio
 from tests.client.serdes.apicurio import schema_registry as schema_registry
+
+pytest.importorskip("confluent_kafka", reason="its serdes are the peers: make peers")
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import (
+    AvroDeserializer as TheirAvroDeserializer,
+)
+from confluent_kafka.schema_registry.avro import (
+    AvroSerializer as TheirAvroSerializer,
+)
+from confluent_kafka.schema_registry.json_schema import (
+    JSONDeserializer,
+    JSONSerializer,
+)
+from confluent_kafka.schema_registry.protobuf import (
+    ProtobufDeserializer as TheirProtobufDeserializer,
+)
+from confluent_kafka.schema_registry.protobuf import (
+    ProtobufSerializer as TheirProtobufSerializer,
+)
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 pytestmark = pytest.mark.real
 
