@@ -10,7 +10,7 @@ from moldau.client.common_settings import WITHOUT_CONTROLLERS
 from moldau.config import BOOLEAN, INT, LONG, STRING, Setting, Settings, at_least, not_empty
 
 _INT_MAX: Final = 2**31 - 1
-_LATE_MS: Final = 1.25
+_LATE_MS: Final = 1.75
 """The loop's timers end at whole milliseconds, up to one late, and what they begin takes a while to
 reach the network."""
 
