@@ -258,10 +258,24 @@ def test_tables_are_drawn_for_people_and_plain_for_programs() -> None:
         f"long name  {'y' * 200}",
     ]
     drawn = Terminal()
-    write_table(drawn, ("name", "value"), rows)
+    write_table(drawn, ("name", "value"), rows[:1])
     assert "[bold]x[/bold]" in drawn.getvalue()
     assert "\u2500" in drawn.getvalue() or "\u2501" in drawn.getvalue()
     assert moldau("plugins", out=Terminal()).code == 0
+
+
+def test_a_terminal_that_is_too_narrow_for_a_table_cuts_nothing_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [("\u672c" * 5, "1234567890")]
+    needed = (10 + 2) + (10 + 2) + 3
+    for width in (needed, needed - 1, 12):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = Terminal()
+        write_table(out, ("name", "value"), rows)
+        assert rows[0][0] in out.getvalue()
+        assert rows[0][1] in out.getvalue()
+        assert ("\u2502" in out.getvalue()) == (width == needed)
 
 
 @pytest.mark.parametrize("out", [io.StringIO(), Terminal()])

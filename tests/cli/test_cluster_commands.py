@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -361,3 +362,17 @@ def test_lines_are_cut_wherever_the_pieces_end() -> None:
 
     lines = [line for piece in read_lines(Pieces(b"abcdef\n\ng\r\nhij")) for line in piece]
     assert lines == [b"abcdef", b"", b"g", b"hij"]
+
+
+def test_a_long_line_costs_as_much_as_as_many_bytes_in_short_ones() -> None:
+    """It comes in pieces, as of a pipe. To copy them again with each one would take minutes."""
+
+    class Pipe(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return super().read1(4096)
+
+    data = bytes(24 << 20)
+    start = time.process_time()
+    (line,) = (line for lines in read_lines(Pipe(data)) for line in lines)
+    assert time.process_time() - start < 2.0
+    assert line == data

@@ -18,12 +18,18 @@ from moldau.cli.commands.consume_place import cut_ends
 from moldau.client import Consumer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.plugins import installed_plugins
+from moldau.runtime import Runtime
 from tests.cli.groups import Cluster, fill
 from tests.cli.groups import cluster as cluster
 from tests.cli.groups import shell as shell
 from tests.cli.processes import line_of, running
 from tests.cli.shell import Done, Shell
 from tests.cli.test_consume_group import committed
+from tests.cli.test_consume_leaderless import GROUPED, read_to_the_end, reading
+from tests.client.test_consumer import fill as fill_log
+from tests.client.test_consumer_topics_made_again import delete
+from tests.client.test_consumer_topics_made_again import make_again as make_anew
+from tests.client.world import ClientWorld
 from tests.conformance.broker import moldau as moldau
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
@@ -211,18 +217,69 @@ def test_who_begins_beyond_the_end_is_given_nothing_that_lies_before(
         process.send_signal(signal.SIGINT)
 
 
-def test_what_is_asked_of_a_broker_that_is_away_is_asked_later() -> None:
-    where = TopicPartition("t", 0)
+class Odd:
+    """A client that is told of nothing in time."""
 
-    class Away:
-        def __init__(self, code: ErrorCode) -> None:
-            self.code = code
+    def __init__(self, ends: ErrorCode, topics: ErrorCode | None = None) -> None:
+        self.ends = ends
+        self.topics = topics
 
-        async def offsets(self, _: object) -> Any:
-            raise KafkaError(self.code)
+    async def offsets(self, _: object) -> Any:
+        raise KafkaError(self.ends)
 
-    ends = {where: 9}
-    asyncio.run(cut_ends(Away(ErrorCode.BROKER_NOT_AVAILABLE), ends))  # type: ignore[arg-type]
-    assert ends == {where: 9}
-    with pytest.raises(KafkaError):
-        asyncio.run(cut_ends(Away(ErrorCode.TOPIC_AUTHORIZATION_FAILED), ends))  # type: ignore[arg-type]
+    async def partitions(self, *_: str, timeout_s: float) -> list[TopicPartition]:
+        if self.topics is not None:
+            raise KafkaError(self.topics)
+        return [WHERE]
+
+
+WHERE = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("topics", [ErrorCode.BROKER_NOT_AVAILABLE, None])
+def test_what_is_asked_of_a_broker_that_is_away_is_asked_later(topics: ErrorCode | None) -> None:
+    ends = {WHERE: 9}
+    notes: list[str] = []
+    away: Any = Odd(ErrorCode.BROKER_NOT_AVAILABLE, topics)
+    assert asyncio.run(cut_ends(away, ends, notes)) == []
+    assert (ends, notes) == ({WHERE: 9}, [])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Odd(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        Odd(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_what_may_not_be_asked_is_an_error(odd: Any) -> None:
+    with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+        asyncio.run(cut_ends(odd, {WHERE: 9}, []))
+
+
+@GROUPED
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_reading_to_the_end_ends_where_the_topic_is_deleted(
+    *, is_group: bool, is_made_again: bool
+) -> None:
+    """Of one that is made again with fewer partitions the others are gone too."""
+
+    async def main(runtime: Runtime) -> None:
+        async with reading(runtime, is_group=is_group) as reader, asyncio.timeout(60):
+            await reader.begin(["t", "u"])
+            delete(world)
+            if is_made_again:
+                make_anew(world, 1, 10)
+            found = await read_to_the_end(reader)
+            assert found == {0: list(range(10)) * (2 if is_made_again else 1)}
+            told = [each for each in reader.notes if each.endswith("its topic was deleted")]
+            gone = [1] if is_made_again else [0, 1]
+            assert told == [f"t-{each} is gone: its topic was deleted" for each in gone]
+            assert not reader.is_whole
+
+    with ClientWorld() as world:
+        for log in (*world.cluster.add_topic("t", [1, 1]), *world.cluster.add_topic("u", [1])):
+            fill_log(log, 10)
+        world.run_client(main)
+        stored = world.cluster.groups.offsets.get("g", {})
+        assert stored.get(("u", 0)) == (10 if is_group else None)

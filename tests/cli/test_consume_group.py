@@ -78,6 +78,15 @@ def test_a_group_that_has_committed_nothing_begins_where_it_is_told(shell: Shell
 
 
 @pytest.mark.real
+def test_blanks_around_a_group_are_not_of_its_name(shell: Shell) -> None:
+    """As in any setting; it is told by the name that it has."""
+    fill(shell, "blanks", [1])
+    done = shell("consume", "blanks", "--group", " blanks-group ")
+    assert done.err == "moldau: group blanks-group reads now blanks-0\n"
+    assert committed(shell, "blanks-group") == [1]
+
+
+@pytest.mark.real
 def test_what_was_not_written_out_is_not_committed(shell: Shell, cluster: Cluster) -> None:
     fill(shell, "cut", [10])
     more = "".join(f"0-{number}\n" for number in range(10, 20))

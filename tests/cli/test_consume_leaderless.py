@@ -28,6 +28,7 @@ from tests.client.world import ClientWorld
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 LEFT_OUT = "t-1 has no leader: it is left out until it has one"
 IS_LED = "t-1 has a leader now"
+GONE = 9  # none of the brokers that can be reached
 READS = "group g reads now t-0, t-1"
 GROUPED = pytest.mark.parametrize("is_group", [True, False])
 PLACES = pytest.mark.parametrize(
@@ -184,6 +185,27 @@ def test_where_nobody_leads_the_client_waits(*, is_group: bool) -> None:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         world.cluster.move("t", 0, -1)
         assert world.run_client(main) == {0: list(range(10))}
+
+
+@GROUPED
+@PLACES
+def test_one_whose_leader_has_just_gone_is_left_out_when_the_cluster_notices(
+    place: Place, first: int, *, is_group: bool
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with reading(runtime, place, is_group=is_group) as reader:
+            asyncio.get_running_loop().call_later(8, world.cluster.move, "t", 1, -1)
+            await reader.begin(["t"])
+            found = await read_to_the_end(reader)
+            assert found == ({0: list(range(first, 10))} if first < 10 else {})
+            assert runtime.clock.monotonic() < 12
+            assert without_membership(reader.notes) == [LEFT_OUT]
+            assert not reader.is_whole
+
+    with ClientWorld() as world:
+        half_led(world)
+        world.cluster.move("t", 1, GONE)
+        world.run_client(main)
 
 
 def test_one_that_loses_its_leader_before_it_is_assigned_begins_where_it_ended_at_first() -> None:

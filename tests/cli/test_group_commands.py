@@ -12,6 +12,7 @@ import pytest
 
 from moldau.cli.application import run
 from moldau.cli.command import Context
+from moldau.client import Admin
 from moldau.plugins import installed_plugins
 from tests.cli.groups import Cluster, fill, member
 from tests.cli.groups import cluster as cluster
@@ -90,6 +91,33 @@ def test_a_dry_run_tells_what_would_be_deleted(shell: Shell) -> None:
     assert shell.good(*words, "--execute").out == "deleted dry-orders-1 of dry-1\n"
     assert offsets(shell, "dry-1") == {("dry-orders", 0): 1, ("dry-bills", 0): 1}
     assert offsets(shell, "dry-2") == {("dry-bills", 0): 1}
+
+
+@pytest.mark.real
+def test_a_group_that_goes_meanwhile_costs_the_others_nothing(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = ["meanwhile-1", "meanwhile-2", "meanwhile-3"]
+    fill(shell, "meanwhile", [1, 1])
+    shell.good("group", "reset", *groups, "--topic", "meanwhile", "--to-latest", "--execute")
+    forget = Admin.delete_group_offsets
+
+    async def late(client: Admin, group: str, partitions: Any) -> Any:
+        if group == groups[1]:
+            await client.delete_group(group)
+        return await forget(client, group, partitions)
+
+    monkeypatch.setattr(Admin, "delete_group_offsets", late)
+    done = shell("group", "delete", *groups, "--topic", "meanwhile", "--json")
+    assert done.code == 1
+    assert done.err.startswith("moldau: GROUP_ID_NOT_FOUND")
+    assert done.err.count("\n") == 1
+    failed = [(each["group"], each["partition"]) for each in done.json if each["error"]]
+    assert failed == [(groups[1], 0), (groups[1], 1)]
+    assert [each["group"] for each in done.json if not each["error"]] == [
+        *(groups[0], groups[0]),
+        *(groups[2], groups[2]),
+    ]
 
 
 @pytest.mark.real

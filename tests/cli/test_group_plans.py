@@ -68,7 +68,9 @@ def test_files_name_the_group_or_are_of_the_one_that_was_named() -> None:
     }
 
 
-@pytest.mark.parametrize("group", ["two\nlines", "two\r\nlines", "ends\n", 'a "b", c', "a\u2028b"])
+@pytest.mark.parametrize(
+    "group", ["two\nlines", "two\r\nlines", "two\rlines", "ends\n", 'a "b", c', "a\u2028b"]
+)
 def test_a_file_may_name_any_group(group: str) -> None:
     out = io.StringIO()
     step = Step(group, ORDERS, before=1, after=5, end=9)
@@ -376,3 +378,14 @@ def test_the_screen_has_those_that_are_furthest_behind_on_top() -> None:
     lags = [each[5].strip() for each in cells]
     assert lags == ["45", "10", "-"]
     assert "lag 55 read=0/s written=0/s" in told
+
+
+def test_a_screen_that_is_too_narrow_cuts_nothing_short() -> None:
+    from rich.console import Console
+
+    now = progress({0: 1234567890}, {0: 1234567899})
+    terminal = Terminal()
+    Console(file=terminal, width=60).print(screen([seen(now, now, 1.0)]))
+    rows = [line.split("\u2502") for line in terminal.getvalue().splitlines() if "\u2502" in line]
+    assert "".join(each[3].strip() for each in rows) == "1234567890"
+    assert "\u2026" not in terminal.getvalue()

@@ -138,6 +138,37 @@ def test_whatever_one_raises_all_who_wait_for_a_batch_are_told() -> None:
     assert (batch.is_done, batch.base_offset) == (True, 7)
 
 
+# A partitioner
+
+
+class Lost:
+    """It never knows where to."""
+
+    partition = ASK
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_partitioner_that_fails_by_it_is_named(*, many: bool) -> None:
+    heard: list[object] = []
+
+    class Hears(ProducerInterceptor):
+        def on_acknowledgement(self, sent: Sent, error: object) -> None:
+            heard.append(error)
+
+    async def main(runtime: Runtime) -> None:
+        listener = Hears()
+        async with producer(runtime, partitioner_class=Lost(), interceptors=[listener]) as sender:
+            with pytest.raises(RuntimeError, match=r"^Lost\.partition raised CancelledError$"):
+                await (sender.send_many("t", [b"x"]) if many else sender.send("t", b"x"))
+            assert (await (await sender.send("t", b"y", partition=0))).offset == 0
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
+    assert len(heard) == 2
+    assert "Lost.partition raised CancelledError" in str(heard[0])
+
+
 # Serdes
 
 

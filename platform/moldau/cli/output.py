@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO, cast
 
 _GAP = "  "
+_FRAME = 3  # of each column that is drawn: a blank on both sides, and a line
 
 
 def shown(text: str) -> str:
@@ -25,23 +26,34 @@ def write_lines(out: TextIO, lines: Iterable[str]) -> None:
 
 
 def write_table(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """By rich on a terminal; elsewhere plain columns that never lose or wrap a value."""
+    """By rich on a terminal that is wide enough for it; elsewhere plain columns that never lose or
+    wrap a value."""
     header = list(map(shown, header))
     rows = [list(map(shown, row)) for row in rows]
-    if out.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(*header)
-        for row in rows:
-            table.add_row(*map(Text, row))
-        Console(file=out).print(table)
+    if out.isatty() and _is_drawn(out, header, rows):
         return
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for row in (header, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         out.write(_GAP.join(cells).rstrip() + "\n")
+
+
+def _is_drawn(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Draws it, unless values would have to be cut short: half an offset looks like another one."""
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=out)
+    widths = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
+    if sum(widths) + _FRAME * len(widths) + 1 > console.width:
+        return False
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    return True
 
 
 def write_json(out: TextIO, value: object) -> None:

@@ -7,7 +7,7 @@ that a loop that is closed next leaves nothing behind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -47,6 +47,23 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
             return await work
     except TimeoutError:
         return None
+
+
+async def unless(
+    work: Coroutine[Any, Any, object], every_s: float, is_futile: Callable[[], Awaitable[bool]]
+) -> bool:
+    """Whether `work` was done; no, where it was ended since it is futile, as is asked so often."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        while not (await asyncio.wait([task], timeout=every_s))[0]:
+            if await is_futile():
+                return False
+        await task
+        return True
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def patiently(

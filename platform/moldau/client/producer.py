@@ -271,7 +271,11 @@ class Producer(ProducerTopics):
             return prepared
         topic = known.topic
         record, key, value = prepared.record, prepared.key, prepared.value
-        chosen = self._partitioner.partition(record, key, value, topic)
+        try:
+            chosen = self._partitioner.partition(record, key, value, topic)
+        except asyncio.CancelledError as error:  # nobody can cancel what is not awaited
+            what = f"{type(self._partitioner).__name__}.partition"
+            raise RuntimeError(f"{what} raised CancelledError") from error
         if not isinstance(chosen, SupportsIndex):
             raise TypeError(
                 f"{type(self._partitioner).__name__}.partition must give the number of a "

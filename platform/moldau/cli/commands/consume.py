@@ -186,8 +186,10 @@ def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
 def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> Reading:
     if arguments.group is not None:
         from moldau.cli.commands.consume_group import GroupReading
+        from moldau.client.group_settings import group_id
 
-        return GroupReading(consumer.client, consumer.runtime.clock, arguments.group, place)
+        group = consumer.client.settings[group_id] or ""  # of a setting blanks are cut off
+        return GroupReading(consumer.client, consumer.runtime.clock, group, place)
     from moldau.cli.commands.consume_assigned import AssignedReading
 
     return AssignedReading(

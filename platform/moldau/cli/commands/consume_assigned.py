@@ -40,12 +40,13 @@ class AssignedReading:
         self._follow = follow
         self._ends: dict[TopicPartition, int] = {}
         self._has_nothing = False
+        self._gone: list[TopicPartition] = []
         self._leaderless = Leaderless(client, clock, self.notes, self._go_to)
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition was left out."""
-        return not self._leaderless.waiting
+        """Whether no partition was left out, or went while it was read."""
+        return not (self._leaderless.waiting or self._gone)
 
     async def begin(self, topics: Sequence[str]) -> None:
         """Goes to where reading begins. A partition without a leader keeps nobody from reading the
@@ -110,7 +111,7 @@ class AssignedReading:
     def _before_the_end(self, part: PartitionRecords) -> PartitionRecords:
         """Without what came after the beginning: a topic that is written to all the time has no
         end."""
-        end = self._ends[part.topic, part.partition]  # type: ignore[index]
+        end = self._ends.get((part.topic, part.partition), 0)  # type: ignore[call-overload]
         if part.records[-1].offset < end:
             return part
         return part._replace(records=[each for each in part.records if each.offset < end])
@@ -119,7 +120,7 @@ class AssignedReading:
         """Whether everything that was there at the beginning is read. Transaction markers and
         compacted records have offsets too, so positions decide and not counts."""
         if self._has_nothing:
-            await cut_ends(self._client, self._ends)
+            self._gone += await cut_ends(self._client, self._ends, self.notes)
         positions = ((self._client.position(*where), end) for where, end in self._ends.items())
         return all(position is not None and position >= end for position, end in positions)
 

@@ -55,6 +55,7 @@ class GroupReading(RebalanceListener):
         self._unplaced: set[TopicPartition] = set()
         """This member's own that are paused, since nobody has told yet where they begin."""
         self._has_nothing = False
+        self._gone: list[TopicPartition] = []
         self._written: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._last_commit = clock.monotonic()
@@ -62,8 +63,8 @@ class GroupReading(RebalanceListener):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition was left out."""
-        return not self._leaderless.waiting
+        """Whether no partition was left out, or went while it was read."""
+        return not (self._leaderless.waiting or self._gone)
 
     async def begin(self, topics: Sequence[str]) -> None:
         """Joins with the first poll. KafkaError for a topic that there is not."""
@@ -138,7 +139,7 @@ class GroupReading(RebalanceListener):
         others theirs, as far as they have committed."""
         client = self._client
         if self._has_nothing:
-            await cut_ends(client, self._ends)
+            self._gone += await cut_ends(client, self._ends, self.notes)
         positions = self._consumed()
         others = []
         for where, end in self._ends.items():

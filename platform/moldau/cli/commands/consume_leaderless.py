@@ -10,8 +10,9 @@ the midst of that, it is gone on with anew.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.backoff import may_work_later
 from moldau.errors.codes import KafkaError
@@ -33,7 +34,7 @@ class Leaderless:
         client: Consumer,
         clock: Clock,
         notes: list[str],
-        on_led: Callable[[list[TopicPartition]], Awaitable[None]],
+        on_led: Callable[[list[TopicPartition]], Coroutine[Any, Any, None]],
     ) -> None:
         """`on_led` goes on with partitions that have a leader; `notes` are for the user."""
         self.waiting: set[TopicPartition] = set()
@@ -47,15 +48,24 @@ class Leaderless:
     async def begin(self, chosen: Collection[TopicPartition]) -> None:
         """Goes on with those that are led; the others wait. One that is elected now, as of a topic
         that was just made, gets a moment for that. Where nobody leads any it is gone on with all,
-        so that the client waits for them as long as it waits for anything."""
-        from moldau.cli.shell import within
+        so that the client waits for them as long as it waits for anything.
+
+        A broker that has just gone away leads until the cluster notices, some seconds later: who
+        waits for its answer looks again meanwhile."""
+        from moldau.cli.shell import unless, within
         from moldau.client.offsets import LATEST
 
         led = list(chosen)
         if not await within(_ELECTION_S, self._client.offsets(dict.fromkeys(chosen, LATEST))):
             led = await self._led(chosen) or led
         self._leave(set(chosen) - set(led))
-        await self._on_led(led)
+        while not await unless(self._on_led(led), _EVERY_S, partial(self._has_lost_some, led)):
+            led = await self._led(led) or led
+            self._leave(set(chosen) - set(led))
+
+    async def _has_lost_some(self, led: list[TopicPartition]) -> bool:
+        """Whether nobody leads some of them any more, while others are led."""
+        return 0 < len(await self._led(led)) < len(led)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Goes on with those that are led, as soon as that can be."""

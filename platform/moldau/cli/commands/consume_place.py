@@ -8,6 +8,8 @@ from moldau.cli.command import UsageError
 from moldau.cli.numbers import is_int64
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from moldau.client import Consumer, TopicPartition
 
 _CUT_S: Final = 2.0
@@ -58,9 +60,12 @@ def parse_time_ms(text: str, or_else: str = "") -> int:
     return milliseconds
 
 
-async def cut_ends(client: Consumer, ends: dict[TopicPartition, int]) -> None:
+async def cut_ends(
+    client: Consumer, ends: dict[TopicPartition, int], notes: list[str]
+) -> list[TopicPartition]:
     """Lowers `ends` to where logs end now: one that was truncated, or whose topic was deleted and
-    made again, may never again be as long as it was. Who cannot be asked now is asked later."""
+    made again, may never again be as long as it was. Takes out those that there are not any more,
+    and gives them. Who cannot be asked now is asked later."""
     from moldau.cli.shell import within
     from moldau.client.backoff import may_work_later
     from moldau.client.offsets import LATEST
@@ -71,6 +76,31 @@ async def cut_ends(client: Consumer, ends: dict[TopicPartition, int]) -> None:
     except KafkaError as error:
         if not may_work_later(error):
             raise
-        return
+        found = None
     for where, now in (found or {}).items():
         ends[where] = min(ends[where], now.offset)
+    gone = [] if found is not None else await _gone(client, ends)
+    for where in gone:
+        del ends[where]
+        notes.append(f"{where} is gone: its topic was deleted")
+    return gone
+
+
+async def _gone(client: Consumer, known: Collection[TopicPartition]) -> list[TopicPartition]:
+    """Those of them that there are not, as the cluster says and goes on saying."""
+    from moldau.client.backoff import may_work_later
+    from moldau.errors.codes import ErrorCode, KafkaError
+
+    gone = []
+    for topic in dict.fromkeys(each.topic for each in known):
+        try:
+            there = await client.partitions(topic, timeout_s=_CUT_S)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                there = []
+            elif may_work_later(error):
+                continue
+            else:
+                raise
+        gone += [each for each in known if each.topic == topic and each not in there]
+    return gone

@@ -230,18 +230,32 @@ def _delete_offsets(
         async def delete(
             client: Admin, group: str = group, partitions: list[TopicPartition] = partitions
         ) -> Results:
-            return await client.delete_group_offsets(group, partitions)
+            return await _forget(client, group, partitions)
 
-        for where, error in sorted(admin.run(delete).items()):
-            facts.append(_deleted(group, where, error))
-            if error is not None:
-                has_failed = True
-                write_lines(context.err, [f"moldau: {error}"])
-            elif not arguments.json:
-                write_lines(context.out, [f"deleted {where} of {group}"])
+        results = sorted(admin.run(delete).items())
+        facts += [_deleted(group, where, error) for where, error in results]
+        errors = dict.fromkeys(f"moldau: {error}" for _, error in results if error is not None)
+        has_failed |= bool(errors)
+        write_lines(context.err, errors)
+        if not arguments.json:
+            deleted = [where for where, error in results if error is None]
+            write_lines(context.out, (f"deleted {where} of {group}" for where in deleted))
     if arguments.json:
         write_json(context.out, facts)
     return Exit.FAILED if has_failed else Exit.DONE
+
+
+async def _forget(client: Admin, group: str, partitions: list[TopicPartition]) -> Results:
+    """A group that is refused as a whole, since it has got members or has gone meanwhile, costs the
+    others nothing; a cluster that does not answer ends it all."""
+    from moldau.client.backoff import may_work_later
+
+    try:
+        return await client.delete_group_offsets(group, partitions)
+    except KafkaError as error:
+        if may_work_later(error):
+            raise
+        return dict.fromkeys(partitions, error)
 
 
 def _deleted(group: str, where: TopicPartition, error: KafkaError | None) -> dict[str, Any]:

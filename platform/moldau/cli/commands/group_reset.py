@@ -342,13 +342,22 @@ async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
 
 
 def export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
-    import csv
-
-    writer = csv.writer(context.out, lineterminator="\n")
+    """As `--from-file` reads them again."""
     for each in steps:
         if each.after is not None:
             row = (each.where.topic, each.where.partition, each.after)
-            writer.writerow((each.group, *row) if has_groups else row)
+            context.out.write(_line((each.group, *row) if has_groups else row))
+
+
+def _line(row: Sequence[object]) -> str:
+    """Of CSV. The writer quotes a name for the signs that it ends lines with: a lone carriage
+    return too is the end of one for who reads it."""
+    import csv
+    from io import StringIO
+
+    text = StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerow(row)
+    return text.getvalue().removesuffix("\r\n") + "\n"
 
 
 RESET = Action("reset", _HELP, _add_reset, _reset, _DESCRIPTION)

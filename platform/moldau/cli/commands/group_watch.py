@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.client import Admin, GroupProgress, TopicPartition
 
 _SILENCE_S: Final = 3.0
+_COLUMNS: Final = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "READ/S", "WRITTEN/S", "CLIENT"]
 
 Look = Callable[["Admin"], Coroutine[Any, Any, "list[GroupProgress]"]]
 
@@ -164,15 +165,13 @@ def _pace_in_words(each: Seen) -> str:
 def screen(found: Sequence[Seen]) -> RenderableType:
     """What a person sees of one look."""
     from rich.console import Group
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     parts: list[RenderableType] = []
     for each in found:
         parts.append(Text(shown(f"{headline(each.progress)}{_pace_in_words(each)}")))
-        table = Table(
-            "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "READ/S", "WRITTEN/S", "CLIENT"
-        )
+        table = Table(*(Column(each, overflow="fold") for each in _COLUMNS))
         furthest = sorted(each.progress.partitions, key=lambda one: -(one.lag or 0))
         for one in furthest:
             pace = each.by_partition[one.where]

@@ -243,11 +243,15 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
 def read_lines(source: BinaryIO) -> Iterator[list[bytes]]:
     """Lines without their ends, as many at a time as have come; a last one may lack its end."""
     read1 = getattr(source, "read1", source.read)
-    rest = b""
+    begun: list[bytes] = []  # put together once: of a long line there come thousands of pieces
     while data := read1(_READ_BYTES):
-        *lines, rest = (rest + data).split(b"\n")
-        if lines:
+        first, *others = data.split(b"\n")
+        begun.append(first)
+        if others:
+            lines = [b"".join(begun), *others]
+            begun = [lines.pop()]
             yield [line.removesuffix(b"\r") for line in lines]
+    rest = b"".join(begun)
     if rest:
         yield [rest.removesuffix(b"\r")]
 
