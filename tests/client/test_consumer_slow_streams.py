@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer, ConsumerRecord, RebalanceListener, TopicPartition
+from moldau.client.serdes.contract import DeserializationFailed
+from moldau.errors.codes import KafkaError
+from moldau.protocol.declare import Request
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import fill
 from tests.client.test_consumer_membership import PROTOCOLS, member
@@ -202,6 +207,141 @@ def test_what_another_task_has_in_hand_is_not_committed(beside: str) -> None:
             await ended(second)
 
     run(main)
+
+
+@pytest.mark.parametrize("turns", range(1, 5))
+def test_what_another_task_is_given_while_a_poll_gives_way_is_not_committed(turns: int) -> None:
+    async def main(runtime: Runtime, _: ClientWorld) -> None:
+        async with member(runtime, "eager", enable_auto_commit=False) as reader:
+            await all_at_once(reader)
+            in_hand: list[ConsumerRecord] = []
+            goes_on = asyncio.Event()
+            working = asyncio.create_task(_work_until(reader, in_hand, goes_on))
+            await until(lambda: in_hand)
+            goes_on.set()
+            for _turn in range(turns):
+                await asyncio.sleep(0)
+            await reader.poll(max_records=EACH * COUNT)
+            await asyncio.sleep(0.1)
+            assert len(in_hand) == 2
+            last = in_hand[-1]
+            where = TopicPartition(last.topic, last.partition)
+            assert reader.consumed()[where].offset == last.offset
+            await ended(working)
+
+    run(main)
+
+
+async def _work_until(
+    reader: Consumer, in_hand: list[ConsumerRecord], goes_on: asyncio.Event
+) -> None:
+    async for record in reader:
+        in_hand.append(record)
+        await goes_on.wait()
+        goes_on.clear()
+
+
+def test_what_another_task_has_in_hand_is_not_committed_where_a_later_one_is_undecodable() -> None:
+    def value(data: bytes) -> int:
+        if data == b"5":
+            raise ValueError("five")
+        return int(data)
+
+    async def main(runtime: Runtime, _: ClientWorld) -> None:
+        options = {"enable_auto_commit": False, "max_poll_records": 2, "value_deserializer": value}
+        async with member(runtime, "eager", **options) as reader:
+            where = TopicPartition("t", 0)
+            reader.assign([where])
+            in_hand: list[ConsumerRecord] = []
+            working = asyncio.create_task(_work_until(reader, in_hand, asyncio.Event()))
+            await until(lambda: in_hand)
+            with pytest.raises(DeserializationFailed):
+                await _poll_on(reader)
+            assert reader.position("t", 0) == 5
+            assert reader.consumed()[where].offset == in_hand[0].offset == 0
+            await ended(working)
+
+    run(main)
+
+
+async def _poll_on(reader: Consumer) -> None:
+    while True:
+        await reader.poll(1.0)
+
+
+@pytest.mark.parametrize("how", ["poll", "waits"])
+def test_who_has_nothing_in_hand_any_more_does_not_commit_what_another_has(how: str) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async with member(runtime, "eager", enable_auto_commit=False) as reader:
+            await all_at_once(reader)
+            if how == "poll":
+                await reader.poll(max_records=EACH)
+            else:
+                read = aiter(reader)
+                reader.pause()
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        await anext(read)
+                reader.resume()
+            in_hand: list[ConsumerRecord] = []
+            working = asyncio.create_task(_work_until(reader, in_hand, asyncio.Event()))
+            await until(lambda: in_hand)
+            await reader.commit()
+            assert stored(world)[in_hand[0].partition] == in_hand[0].offset
+            await ended(working)
+
+    run(main)
+
+
+def test_what_was_read_can_be_asked_of_a_closed_one_outside_a_loop() -> None:
+    async def main(runtime: Runtime, _: ClientWorld) -> tuple[Consumer, ConsumerRecord]:
+        async with member(runtime, "eager", enable_auto_commit=False) as reader:
+            await all_at_once(reader)
+            return reader, await anext(aiter(reader))
+
+    reader, given = run(main)
+    where = TopicPartition(given.topic, given.partition)
+    assert reader.consumed()[where].offset == given.offset + 1
+
+
+HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest)
+
+
+@KINDS
+@READINGS
+def test_what_a_commit_finds_to_be_lost_is_not_given_while_a_heartbeat_has_no_answer(
+    kind: str, reading: Reading
+) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        told = Told()
+        async with member(runtime, kind, enable_auto_commit=False) as reader:
+            working = asyncio.create_task(work(reader, told, reading, slowly_s=3.0))
+            await until(lambda: told.all_given)
+            hung = _without_answer(world, HEARTBEATS)
+            await until(lambda: hung)
+            world.cluster.groups.groups["g"].seats.clear()
+            with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
+                await reader.commit()
+            await until(lambda: told.story[-1][0] == "lost", within_s=5.0)
+            told.check()
+            await ended(working)
+
+    run(main)
+
+
+def _without_answer(world: ClientWorld, kinds: tuple[type[Request], ...]) -> list[Request]:
+    """Those of these kinds that came since."""
+    groups, found = world.cluster.groups, list[Request]()
+    handle = groups.handle
+
+    def handle_others(node_id: int, request: Request, reply: Callable[[Any], None]) -> None:
+        if isinstance(request, kinds):
+            found.append(request)
+        else:
+            handle(node_id, request, reply)
+
+    setattr(groups, "handle", handle_others)  # noqa: B010
+    return found
 
 
 @pytest.mark.parametrize("how", ["another loop", "poll", "waits"])

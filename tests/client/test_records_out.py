@@ -94,16 +94,41 @@ def test_what_one_has_in_hand_is_held_while_another_goes_on() -> None:
     assert next(records, None) is None, "it is not his turn"
     others = out.records(other)
     assert [next(others).offset for _ in range(2)] == [1, 2]
-    assert (out.done(), out.to_commit()) == ({A: 0, B: 7},) * 2
+    assert (out.done(), out.to_commit(is_shared=False)) == ({A: 0, B: 7},) * 2
     assert out.consumed() == {A: 3, B: 7}
     one.is_elsewhere = False
-    assert out.to_commit() == {A: 2, B: 7}
+    assert out.to_commit(is_shared=False) == {A: 2, B: 7}
     out.asked_by(one)
-    assert out.to_commit() == {A: 2, B: 7}
+    assert out.to_commit(is_shared=False) == {A: 2, B: 7}
     assert next(out.records(one)).offset == 3
     out.asked_by(other)
     del other, others
-    assert out.to_commit() == {B: 7}
+    assert out.to_commit(is_shared=False) == {B: 7}
+
+
+def test_what_another_is_given_while_somebody_polls_is_held_too() -> None:
+    out, one = RecordsOut(), Hand()
+    out.add([part(A, 0, 4), part(B, 7, 2)])
+    out.asked_by(None)  # who polls, and gives way
+    out.asked_by(one)
+    next(out.records(one))
+    assert out.to_commit(is_shared=False) == {A: 1, B: 7}
+    assert out.to_commit(is_shared=True) == {A: 0, B: 7}
+    for _ in range(2):
+        out.take(1)
+    assert out.to_commit(is_shared=False) == {A: 0, B: 7}
+
+
+def test_what_is_taken_anew_stays_in_the_hands_that_have_it() -> None:
+    out, one, other = RecordsOut(), Hand(), Hand()
+    out.add([part(A, 0, 4), part(B, 7, 2)])
+    out.hold([part(A, 4, 2)])
+    out.asked_by(one)
+    next(out.records(one))
+    out.asked_by(other)
+    out.drop_waiting([A])
+    assert out.to_commit(is_shared=False) == {A: 0, B: 7}
+    assert [each[:2] for each in out.take(9)] == [B]
 
 
 def test_what_is_held_goes_with_its_partition() -> None:
@@ -112,9 +137,9 @@ def test_what_is_held_goes_with_its_partition() -> None:
     out.asked_by(one)
     next(out.records(one))
     out.asked_by(None)
-    assert out.to_commit() == {A: 0}
+    assert out.to_commit(is_shared=False) == {A: 0}
     out.drop([A])
-    assert out.to_commit() == {}
+    assert out.to_commit(is_shared=False) == {}
 
 
 def test_what_was_sought_elsewhere_is_not_read_on() -> None:

@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, Unpack
+from weakref import WeakSet
 
 from moldau.client import settings as rows
 from moldau.client.arguments import (
@@ -132,6 +133,8 @@ class Consumer(ConsumerPositions):
         self._turned_at = _LONG_AGO
         """When the rest of the loop had its last turn, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
+        self._readers = WeakSet[asyncio.Task[object]]()
+        """The tasks that have asked for records."""
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
@@ -405,6 +408,7 @@ class Consumer(ConsumerPositions):
             timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_poll()
         _refuse_two(self._poller)
+        self._asking_task()
         self._out.asked_by(None)
         return await self._poll(timeout_s, max_records)
 
@@ -428,7 +432,16 @@ class Consumer(ConsumerPositions):
             self._metrics.poll_ended(self._clock.monotonic())
 
     def _present_task(self) -> asyncio.Task[object] | None:
-        return asyncio.current_task()
+        try:
+            return asyncio.current_task()
+        except RuntimeError:  # outside a loop, as who asks a closed client what it has read
+            return None
+
+    def _asking_task(self) -> asyncio.Task[object] | None:
+        task = self._present_task()
+        if task is not None:
+            self._readers.add(task)
+        return task
 
     async def _give_way_if_due(self) -> bool:
         """For who goes through what lies here without a poll; whether it was due."""
@@ -519,7 +532,7 @@ class Consumer(ConsumerPositions):
             for where, offset, error in self._undecoded:
                 position = self._positions.get(where)
                 if where in wanted and position is not None:
-                    self._out.drop([where])  # the rest of what a poll before took
+                    self._out.drop_waiting([where])  # the rest of what a poll before took
                     position.seek(offset, position.epoch)
                     position.fail(error)
             decoded = [each for each in decoded if TopicPartition(*each[:2]) in wanted]
@@ -588,7 +601,8 @@ class Consumer(ConsumerPositions):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""
-        return self._ahead_of(self._out.to_commit())
+        is_shared = self._poller is not None or self._present_task() in self._readers
+        return self._ahead_of(self._out.to_commit(is_shared=is_shared))
 
     def _ahead_of(
         self, left: Mapping[TopicPartition, int]

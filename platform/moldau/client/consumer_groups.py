@@ -182,8 +182,7 @@ class ConsumerGroup:
         return self._member.left_for
 
     def _commit_refused(self, identity: Identity, code: ErrorCode) -> None:
-        self._member.on_commit_refused(identity, code)
-        self._session.poke()
+        self._session.on_commit_refused(identity, code)
 
     def _may_retry(self, identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
         member = self._member

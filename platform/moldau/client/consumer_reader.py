@@ -58,7 +58,7 @@ class GroupsReader:
         waits, all before the record or part at hand while he goes through them, else nobody knows
         (None)."""
         out, is_polling = self._consumer._out, self._consumer._poller is not None
-        left = out.to_commit() if is_polling else out.done()
+        left = out.to_commit(is_shared=True) if is_polling else out.done()
         return None if left is None else self._consumer._ahead_of(left)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:

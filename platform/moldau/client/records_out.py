@@ -180,11 +180,7 @@ class RecordsOut:
         if hand is self._hand() and not self._held:
             return
         with self._lock:
-            before = self._hand()
-            if hand is not before:
-                in_hand = self._in_hand()
-                if before is not None and in_hand is not None:
-                    self._held[before] = in_hand
+            if hand is not self._hand():
                 self._put_back()
                 self._hand = (lambda: None) if hand is None else ref(hand)
             for each in list(self._held):
@@ -282,6 +278,11 @@ class RecordsOut:
         return part._replace(records=part.records[:count_max], next_offset=rest[0].offset)
 
     def _put_back(self) -> None:
+        """Also for who polls, though another may have asked since it began to: 1. a poll gives way,
+        2. a task is given a record of what lies here, 3. the poll takes the rest."""
+        hand, in_hand = self._hand(), self._in_hand()
+        if hand is not None and in_hand is not None and hand.is_elsewhere:
+            self._held[hand] = in_hand
         self._cut()
         self._at_hand = self._begun = None
 
@@ -320,20 +321,26 @@ class RecordsOut:
             if self._begun is not None and TopicPartition(*self._begun.part[:2]) in gone:
                 deque(self._begun.rest, maxlen=0)
                 self._begun = None
-            self._parts = deque(
-                each for each in self._parts if TopicPartition(*each[:2]) not in gone
-            )
-            self._undecoded = deque(
-                each for each in self._undecoded if TopicPartition(*each[:2]) not in gone
-            )
-            self._decoding = [
-                each for each in self._decoding if TopicPartition(*each[:2]) not in gone
-            ]
+            self._discard(gone)
             if self._at_hand is not None and TopicPartition(*self._at_hand[:2]) in gone:
                 self._at_hand = None
             for hand, (where, _) in list(self._held.items()):
                 if where in gone:
                     del self._held[hand]
+
+    def drop_waiting(self, partitions: Collection[TopicPartition]) -> None:
+        """What lies here of these is to be taken anew. What was given of them is in hand still."""
+        with self._lock:
+            self._discard(partitions)
+
+    def _discard(self, partitions: Collection[TopicPartition]) -> None:
+        self._parts, self._undecoded = (
+            deque(each for each in parts if TopicPartition(*each[:2]) not in partitions)
+            for parts in (self._parts, self._undecoded)
+        )
+        self._decoding = [
+            each for each in self._decoding if TopicPartition(*each[:2]) not in partitions
+        ]
 
     @property
     def given_last(self) -> object:
@@ -357,12 +364,13 @@ class RecordsOut:
                 return None
             return _at_most(self._behind({}), [in_hand, *self._held.values()])
 
-    def to_commit(self) -> dict[TopicPartition, int]:
-        """As `consumed`; where several tasks go through it, without what others have in hand."""
+    def to_commit(self, *, is_shared: bool) -> dict[TopicPartition, int]:
+        """As `consumed`; where several tasks go through it, without what others have in hand. That
+        they do is known of what is held, and `is_shared` tells it of what was given last."""
         with self._lock:
             held = dict(self._held)
             hand, in_hand = self._hand(), self._in_hand()
-            if held and hand is not None and in_hand is not None:
+            if (held or is_shared) and hand is not None and in_hand is not None:
                 held[hand] = in_hand
             return _at_most(self.consumed(), [held[each] for each in held if each.is_elsewhere])
 

@@ -48,6 +48,9 @@ class Reader(Protocol):
     def _present_task(self) -> Task | None:
         """That in which this is called."""
 
+    def _asking_task(self) -> Task | None:
+        """The same, and from now on it is known as one that goes through what is read."""
+
     async def _give_way_if_due(self) -> bool:
         """Lets the rest of the loop have its turn, if it waits for it; whether it has had one."""
 
@@ -64,7 +67,7 @@ class _Hand:
 
     def asks(self) -> None:
         """For the next record or part."""
-        self._task = self._reader._present_task()
+        self._task = self._reader._asking_task()
         self._reader._out.asked_by(self)
 
     @property

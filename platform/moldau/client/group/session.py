@@ -34,7 +34,7 @@ from moldau.client.assignors import Topics
 from moldau.client.cluster import Cluster
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
-from moldau.client.group.member import Ask, Change, Kind, Member
+from moldau.client.group.member import Ask, Change, Identity, Kind, Member
 from moldau.client.group.missing import unheard_of
 from moldau.client.metadata import TopicPartition
 from moldau.client.notices import tell as tell_notices
@@ -204,6 +204,13 @@ class GroupSession:
     def poke(self) -> None:
         """Something has happened that the member may want to act upon."""
         self._has_happened.set()
+
+    def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
+        """A commit was told that the member is none any more. What it has lost by that is not given
+        on until a heartbeat that is under way is answered, which may take its whole time."""
+        self.member.on_commit_refused(identity, code)
+        self._look_for_change()
+        self.poke()
 
     async def _change(self, until: float = math.inf) -> bool:
         """Runs a change to its end. False when what is committed before it, or by the listener,
@@ -405,8 +412,7 @@ class GroupSession:
         """What has become of it since the last step."""
         self._note_unheard()
         tell_notices(self.member.notices)
-        if self.member.has_change():
-            self._owner.need_poll()
+        self._look_for_change()
         now = self._clock.monotonic()
         if self.member.is_rebalancing:
             if self._rebalancing_since is None:
@@ -414,6 +420,10 @@ class GroupSession:
         elif self._rebalancing_since is not None:
             began, self._rebalancing_since = self._rebalancing_since, None
             self._owner.rebalanced(now - began, has_failed=self.member.is_out)
+
+    def _look_for_change(self) -> None:
+        if self.member.has_change():
+            self._owner.need_poll()
 
     async def _wait(self, wake: float | None) -> None:
         delay = None
