@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -48,6 +49,19 @@ def taken(
 def test_records_come_in_order_in_portions(most: int) -> None:
     data = batch(0, 5) + batch(5, 1) + batch(10, 4)
     assert taken(data, most=most) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13]
+
+
+def test_small_batches_take_no_more_than_their_bytes() -> None:
+    """A bound for what is fetched ahead would hold nothing otherwise."""
+    data = b"".join(batch(offset, 1) for offset in range(1_000))
+    tracemalloc.start()
+    try:
+        fetched = Fetched(WHERE, 0, data, None, 1_000)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert fetched.end_offset == 1_000
+    assert max(held, most) < len(data) / 20
 
 
 @pytest.mark.parametrize("position", [0, 3, 4, 5, 7])

@@ -42,6 +42,15 @@ def test_a_walk_ends_quietly_at_a_batch_cut_short(records: Any) -> None:
         whole = [start for start in [*starts, len(log)][1:] if start <= size]
         assert len(list(records.walk(log[:size]))) == len(whole)
         assert records.whole_bytes(log[:size]) == (whole[-1] if whole else 0)
+        last = starts[len(whole) - 1] if whole else 0
+        assert records.find_last(log[:size]) == (len(whole), last)
+
+
+def test_the_last_batch_is_found_before_what_is_none(records: Any) -> None:
+    log, starts = log_of(records, 3)
+    for damage in (bytes(100), log[:16] + b"\1" + log[17:], log[:8] + bytes(4) + log[12:]):
+        assert records.find_last(log + damage) == (3, starts[2])
+        assert records.find_last(damage + log) == (0, 0)
 
 
 def test_a_walk_refuses_bytes_that_are_no_batch(records: Any) -> None:

@@ -1,7 +1,7 @@
 """Kafka's record batches: built, found, checked, opened, compressed.
 
 - make       `encode_batch`, `BatchBuilder`, `encode_control_batch`
-- find       `walk`, `whole_bytes`, `open_batch`, `read_header`
+- find       `walk`, `find_last`, `whole_bytes`, `open_batch`, `read_header`
 - judge      `validate` (never makes a record), then `stamp` in place
 - open       `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`
 - clean      `retain`
@@ -16,6 +16,7 @@ from __future__ import annotations
 from moldau.records.batch import (
     Batch,
     decode_batch,
+    find_last,
     iter_records,
     open_batch,
     stamp,
@@ -91,6 +92,7 @@ __all__ = [
     "decompress",
     "encode_batch",
     "encode_control_batch",
+    "find_last",
     "iter_records",
     "java_string_hash",
     "murmur2",

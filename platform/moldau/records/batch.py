@@ -23,13 +23,16 @@ from moldau.records.header import (
     HEADER_BYTES,
     LEADER_EPOCH_AT,
     LOG_APPEND_TIME,
+    MAGIC,
     MAX_TIMESTAMP_AT,
+    OVERHEAD_BYTES,
     BatchHeader,
     Buffer,
     read_header,
 )
 from moldau.records.record import Columns, Entry
 
+_frame_from = struct.Struct(">8xi4xb").unpack_from
 _put_offset = struct.Struct(">q").pack_into
 _put_epoch = struct.Struct(">i").pack_into
 _put_crc = struct.Struct(">I").pack_into
@@ -128,6 +131,20 @@ def whole_bytes(buffer: Buffer, position: int = 0) -> int:
             break
         position = end
     return position
+
+
+def find_last(buffer: Buffer) -> tuple[int, int]:
+    """How many whole batches there are before the first that is cut short or is none, and where the
+    last of them begins. Makes no objects of them, which take more than a small batch does."""
+    size = len(buffer)
+    count = begin = position = 0
+    while size - position >= HEADER_BYTES:
+        batch_length, magic = _frame_from(buffer, position)
+        end = position + OVERHEAD_BYTES + batch_length
+        if magic != MAGIC or batch_length < HEADER_BYTES - OVERHEAD_BYTES or end > size:
+            break
+        count, begin, position = count + 1, position, end
+    return count, begin
 
 
 def open_batch(buffer: Buffer) -> Batch:

@@ -32,16 +32,16 @@ def test_the_guide_has_programs_that_are_run() -> None:
 
 
 def test_the_guides_programs_run(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    forget_topics(broker.bootstrap_servers, ("orders", "bills"))
+    forget_topics(broker.bootstrap_servers, ("sales", "receipts"))
     with served_registry() as registry:
         for number, program in enumerate(programs(GUIDE)):
             run(program.replace(REGISTRY, registry.url), broker, number)
     told = capsys.readouterr().out
-    assert "Sent(topic='orders'" in told
+    assert "Sent(topic='sales'" in told
     assert "1001 records" in told
-    assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
+    assert "reads now ['sales-0', 'sales-1', 'sales-2', 'sales-3']" in told
     assert "1\nBill(id=1, total=2.5)\nBill(id=2, total=7.0)\n" in told
-    assert sum(map(len, read(broker.bootstrap_servers, "orders").values())) == 1004
+    assert sum(map(len, read(broker.bootstrap_servers, "sales").values())) == 1004
 
 
 def run(program: str, broker: Broker, number: int) -> None:
