@@ -56,8 +56,8 @@ def _without_meaning() -> str:
     lines = [
         "## Known, and without effect",
         "",
-        "Kafka's clients have these settings too. They are accepted, and a client that was given",
-        "one logs once, as `moldau.client`, why it changes nothing.",
+        "Kafka's clients have these settings too. Values that Kafka takes are accepted, and a",
+        "client that was given one logs once, as `moldau.client`, why it changes nothing.",
         "",
     ]
     for name, why in sorted(WITHOUT_MEANING.items()):

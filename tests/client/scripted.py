@@ -81,6 +81,8 @@ class Log:
 
     leader: int
     epoch: int = 0
+    epochs_behind: int = 0
+    """How many elections its leader has not heard of yet, though metadata tell of them."""
     batches: list[bytearray] = field(default_factory=list)
     start: int = 0
     end: int = 0
@@ -139,6 +141,14 @@ class Log:
         self.batches = [data for data in self.batches if open_batch(data).header.next_offset <= end]
         self.end = end
 
+    def check_leader(self, node_id: int, asked_epoch: int) -> int:
+        """The error code for who takes that broker for the leader of that epoch; -1: of any."""
+        epoch = self.epoch - self.epochs_behind
+        if asked_epoch >= 0 and asked_epoch != epoch:
+            is_old = asked_epoch < epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return 0 if self.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def _check_producer(self, batch: Batch) -> tuple[int, int] | None:
         header = batch.header
         epoch, known = self.producers.get(header.producer_id, (-1, []))
@@ -192,6 +202,8 @@ class ScriptedCluster:
     next_session: int = 0
     cluster_id: str = "scripted"
     on_request: Callable[[int, Request], None] | None = None
+    wrong_epochs: list[tuple[type[Request], int]] = field(default_factory=list)
+    """The requests that were refused for a leader's epoch, and with what."""
 
     def __post_init__(self) -> None:
         self.groups = scripted_groups.ScriptedGroups(self)
@@ -211,6 +223,11 @@ class ScriptedCluster:
         log = self.topics[name][partition]
         log.leader = leader
         log.epoch += 1
+
+    def note_epoch(self, request: Request, error: int) -> None:
+        """A partition of a request was answered with that."""
+        if error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH):
+            self.wrong_epochs.append((type(request), error))
 
     def main(self, node_id: int) -> Any:
         """What a simulated machine runs to be that broker."""
@@ -479,7 +496,8 @@ def _fetch_now(
     for (name, index), wanted in list(session.wanted.items()):
         logs = cluster.topics.get(name, [])
         log = logs[index] if index < len(logs) else None
-        error = code or _fetch_error(log, node_id, wanted.fetch_offset)
+        error = code or _fetch_error(log, node_id, wanted)
+        cluster.note_epoch(request, error)
         most = min(wanted.partition_max_bytes, max(0, room))
         data = _partition_data(log, wanted, error, request.isolation_level, (most, is_first))
         if data.records:
@@ -505,7 +523,8 @@ def _epoch_ends(
         partitions = []
         for wanted in topic.partitions:
             log = cluster.topics[topic.topic][wanted.partition]
-            error = code or (0 if log.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            error = code or log.check_leader(node_id, wanted.current_leader_epoch)
+            cluster.note_epoch(request, error)
             epoch, end = log.end_of(wanted.leader_epoch)
             partitions.append(
                 EpochEndOffset(
@@ -519,14 +538,13 @@ def _epoch_ends(
     return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
 
-def _fetch_error(log: Log | None, node_id: int, offset: int) -> int:
+def _fetch_error(log: Log | None, node_id: int, wanted: Any) -> int:
     if log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if log.leader != node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if not log.start <= offset <= log.end:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
-    return 0
+    error = log.check_leader(node_id, wanted.current_leader_epoch)
+    if not error and not log.start <= wanted.fetch_offset <= log.end:
+        error = ErrorCode.OFFSET_OUT_OF_RANGE
+    return error
 
 
 def _partition_data(
@@ -565,7 +583,8 @@ def _list_offsets(
         partitions = []
         for wanted in topic.partitions:
             log = logs[wanted.partition_index]
-            error = code or (0 if log.leader == node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            error = code or log.check_leader(node_id, wanted.current_leader_epoch)
+            cluster.note_epoch(request, error)
             end = log.stable_end if request.isolation_level else log.end
             offset = {-1: end, -2: log.start}.get(wanted.timestamp)
             if offset is None:

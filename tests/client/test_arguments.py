@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from types import FunctionType
 from typing import Any, cast
 
 import pytest
 
+from moldau import client
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource, TopicPartition
 from moldau.client.admin_configs import ResourceType
 from moldau.client.admin_topics import TO_THE_END
@@ -28,6 +30,14 @@ from tests.client.test_consumer import consumer
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("name", client.__all__)
+def test_every_public_name_can_be_asked_for_help(name: str) -> None:
+    """An alias would show what `typing` says of itself."""
+    public = getattr(client, name)
+    assert isinstance(public, type | FunctionType)
+    assert public.__doc__
 
 
 async def refused(calls: dict[str, Awaitable[object]], kind: Any = TypeError) -> None:

@@ -127,16 +127,24 @@ def test_the_bootstrap_servers_are_asked_again_when_no_known_broker_is_left() ->
 
 
 def test_a_broker_may_send_its_clients_back_to_the_bootstrap_servers() -> None:
-    async def main(runtime: Runtime) -> int:
-        found = cluster(runtime)
+    """The brokers that are known still answer, but the cluster is where the name leads now."""
+
+    async def main(runtime: Runtime) -> None:
+        found = cluster(runtime, bootstrap_servers="entry:9092")
+        await found.refresh()
+        assert sorted(found.metadata.brokers) == [1, 2]
+        world.network.add_name("entry", "b3")
+        world.cluster.refuse[MetadataRequest].append(ErrorCode.REBOOTSTRAP_REQUIRED)
         with pytest.raises(KafkaError, match="REBOOTSTRAP_REQUIRED"):
             await found.refresh()
         await found.refresh()
-        return found.metadata.updates
+        assert sorted(found.metadata.brokers) == [3]
+        await found.aclose()
 
     with ClientWorld() as world:
-        world.cluster.refuse[MetadataRequest].append(ErrorCode.REBOOTSTRAP_REQUIRED)
-        assert world.run_client(main) == 1
+        world.network.add_name("entry", "b1")
+        world.add_node("b3", ScriptedCluster({3: "b3"}).main(3))
+        world.run_client(main)
 
 
 def test_reconnecting_backs_off() -> None:

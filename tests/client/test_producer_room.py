@@ -212,7 +212,7 @@ class Looks(Sender):
 
 
 class Looking(Producer):
-    sender_type = Looks
+    _sender_type = Looks
 
 
 def test_the_last_answer_leaves_the_next_turn_to_others() -> None:

@@ -14,6 +14,7 @@ from moldau.client import Admin, Consumer, Producer, producer_settings
 from moldau.client import settings as rows
 from moldau.client.addresses import Address, parse_address
 from moldau.client.common_settings import (
+    WITHOUT_MEANING_PREFIXES,
     WITHOUT_MEANING_TO_ADMINS,
     WITHOUT_MEANING_TO_CONSUMERS,
     why_without_meaning,
@@ -21,6 +22,7 @@ from moldau.client.common_settings import (
 from moldau.client.group_settings import coordinator_decides
 from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.registry import SchemaRegistry
+from moldau.client.unused_settings import UNUSED
 from moldau.config import REQUIRED, BadSettings, SettingTable
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
@@ -120,6 +122,61 @@ def test_idempotence_is_on_unless_something_rules_it_out(
 ) -> None:
     given = {"bootstrap_servers": "a:1", **options}
     assert rows.idempotent(rows.resolve(rows.PRODUCER_SETTINGS, {}, given)) is expected
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        ({}, None),
+        ({"acks": "1"}, "acks=all, not acks=1"),
+        ({"retries": 0}, "retries of 1 or more, not retries=0"),
+        ({"max_in_flight_requests_per_connection": 6}, "5 or less"),
+        ({"acks": "1", "enable_idempotence": False}, None),
+    ],
+)
+def test_who_loses_idempotence_to_another_setting_hears_of_it_once(
+    options: dict[str, Any], needed: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with Producer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options) as producer:
+            await producer.start()
+
+    with ClientWorld() as world, caplog.at_level(logging.INFO, "moldau.client"):
+        world.run_client(main)
+    told = [each.getMessage() for each in caplog.records if each.name == "moldau.client"]
+    assert len(told) == (needed is not None)
+    assert needed is None or (told[0].startswith("producer: enable.idempotence is off: it needs"))
+    assert needed is None or needed in told[0]
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "bad", "good"),
+    [
+        (Producer, "client.dns.lookup", "foo", "use_all_dns_ips"),
+        (Admin, "connections.max.idle.ms", "long", "-1"),
+        (Consumer, "enable.metrics.push", "perhaps", "true"),
+        (Producer, "metadata.recovery.rebootstrap.trigger.ms", -1, 0),
+        (Consumer, "metadata.recovery.strategy", "x", "Rebootstrap"),
+        (Admin, "metrics.recording.level", "info", "DEBUG"),
+        (Producer, "receive.buffer.bytes", -2, -1),
+        (Consumer, "send.buffer.bytes", "64k", 65_536),
+        (Producer, "socket.connection.setup.timeout.max.ms", "1s", 1000),
+        (Producer, "transaction.timeout.ms", 2**31, 1000),
+        (Consumer, "share.acknowledgement.mode", "maybe", "EXPLICIT"),
+        (Consumer, "share.acquire.mode", "all", "record_limit"),
+        (Admin, "metrics.num.samples", 0, 1),
+        (Admin, "metrics.sample.window.ms", -1, 0),
+        (Admin, "retries", -1, 0),
+        (Admin, "client.dns.lookup", b"use_all_dns_ips", None),
+    ],
+)
+def test_a_setting_without_effect_takes_what_kafka_takes(
+    client: type[Producer | Consumer | Admin], name: str, bad: object, good: object
+) -> None:
+    client({"bootstrap.servers": BOOTSTRAP, name: good})
+    with pytest.raises(BadSettings, match=re.escape(name)) as caught:
+        client({"bootstrap.servers": BOOTSTRAP, name: bad})
+    assert len(caught.value.problems) == 1
 
 
 @pytest.mark.parametrize("client", [Producer, Consumer, Admin])
@@ -246,6 +303,14 @@ def test_every_setting_of_kafkas_clients_is_known_with_its_default(known: Known)
         for name in theirs
         if table.find(name) is None and not has_no_effect(name, own) and name not in _REFUSED
     ]
+    assert not [
+        name
+        for name, facts in theirs.items()
+        if "Valid Values" in facts
+        and has_no_effect(name, own)
+        and not name.startswith(tuple(WITHOUT_MEANING_PREFIXES))
+        and ((unused := UNUSED.find(name)) is None or (facts["Valid Values"] and not unused.check))
+    ], "values that Kafka refuses are taken"
     for name, facts in theirs.items():
         row = table.find(name)
         if row is None or name in _OTHER_DEFAULTS or row.default is REQUIRED:

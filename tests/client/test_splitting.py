@@ -537,6 +537,7 @@ def test_the_record_that_is_too_large_is_named_by_every_way() -> None:
         assert error.code is TOO_LARGE
         assert "max.message.bytes" in error.reason
         assert "max.request.size" in error.reason
+        assert error.context["setting"] == "max.message.bytes"
         assert (error.context["topic"], error.context["partition"]) == ("t", 0)
         assert error.context["records"] == 1
         assert 5000 < error.context["size_bytes"] < 5100

@@ -55,6 +55,14 @@ def test_an_error_tells_its_name_its_reason_and_its_facts() -> None:
     assert str(KafkaError(1, "Asked for 5.")) == "OFFSET_OUT_OF_RANGE: Asked for 5."
 
 
+def test_an_answer_that_holds_errors_shows_all_of_them() -> None:
+    """As admin calls give it: printing a dict prints the `repr` of what is in it."""
+    error = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "It is there.", topic="t")
+    assert str({"t": error}) == (
+        "{'t': KafkaError(\"TOPIC_ALREADY_EXISTS: It is there. (topic='t')\")}"
+    )
+
+
 def test_raising_for_a_code_of_a_response() -> None:
     raise_for(0)
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):

@@ -7,19 +7,30 @@ starts, and never ignored in silence; what would be dangerous to ignore is refus
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from moldau.client.foreign import LOG
+from moldau.client.unused_settings import (
+    UNUSED,
+    UNUSED_BY_ADMINS,
+    UNUSED_BY_ALL,
+    UNUSED_BY_CONSUMERS,
+    reasons,
+)
 from moldau.config import (
     INT,
     LIST,
     LONG,
     STRING,
+    BadSettings,
+    Problem,
+    Secret,
     Setting,
     Settings,
     at_least,
     one_of_ignoring_case,
+    overrides,
 )
 
 metrics_sample_window_ms = Setting(
@@ -61,29 +72,8 @@ COMMON_ROWS: Final = (security_protocol, config_providers)
 METRICS_ROWS: Final = (metrics_sample_window_ms, metrics_num_samples)
 OPEN_PREFIXES: Final = ("config.providers.",)
 
-_SOCKET: Final = "the operating system sizes the buffers of sockets"
-_REBOOTSTRAP: Final = (
-    "the bootstrap servers are asked again as soon as no known broker can be reached"
-)
 _SECURITY: Final = "security.protocol is PLAINTEXT"
-WITHOUT_MEANING: Final[Mapping[str, str]] = {
-    "client.dns.lookup": (
-        "all addresses behind a name are tried, one after the other, within "
-        "socket.connection.setup.timeout.ms"
-    ),
-    "connections.max.idle.ms": "a connection stays until the broker ends it",
-    "enable.metrics.push": "metrics are not sent to brokers; `metrics()` has them",
-    "metadata.recovery.rebootstrap.trigger.ms": _REBOOTSTRAP,
-    "metadata.recovery.strategy": _REBOOTSTRAP,
-    "metric.reporters": "there is no JMX; `metrics()` and `registry` have them",
-    "metrics.recording.level": "every metric is recorded",
-    "receive.buffer.bytes": _SOCKET,
-    "security.providers": "there is no Java",
-    "send.buffer.bytes": _SOCKET,
-    "socket.connection.setup.timeout.max.ms": (
-        "every attempt has socket.connection.setup.timeout.ms"
-    ),
-}
+WITHOUT_MEANING: Final[Mapping[str, str]] = reasons(UNUSED_BY_ALL)
 """Settings that are known and change nothing, each with the reason."""
 WITHOUT_MEANING_PREFIXES: Final[Mapping[str, str]] = {"sasl.": _SECURITY, "ssl.": _SECURITY}
 """The same for whole families."""
@@ -94,15 +84,9 @@ WITHOUT_CONTROLLERS: Final[Mapping[str, str]] = {
 """What producers and consumers pass over, and an Admin refuses."""
 WITHOUT_MEANING_TO_CONSUMERS: Final[Mapping[str, str]] = {
     **WITHOUT_CONTROLLERS,
-    "share.acknowledgement.mode": "a Consumer is no member of a share group",
-    "share.acquire.mode": "a Consumer is no member of a share group",
+    **reasons(UNUSED_BY_CONSUMERS),
 }
-_NO_METRICS: Final = "an Admin keeps no metrics"
-WITHOUT_MEANING_TO_ADMINS: Final[Mapping[str, str]] = {
-    "metrics.num.samples": _NO_METRICS,
-    "metrics.sample.window.ms": _NO_METRICS,
-    "retries": "what may work later is tried again until default.api.timeout.ms is over",
-}
+WITHOUT_MEANING_TO_ADMINS: Final[Mapping[str, str]] = reasons(UNUSED_BY_ADMINS)
 
 
 _NO_MAPPING: Final = (
@@ -144,14 +128,17 @@ class Given:
         self.settings: dict[str, object] = {}
         self.objects: dict[str, Any] = {}
         self._notices: list[str] = []
+        unused: dict[str, object] = {}
         for name, value in named.items():
             why = own.get(name) or why_without_meaning(name)
             if why is not None:
                 self._notices.append(f"{name} has no effect: {why}")
+                unused[name] = value
             elif name in objects and not _is_text(value):
                 self.objects[name] = value
             else:
                 self.settings[name] = value
+        _check_unused(unused)
         if passed_over:
             names = ", ".join(passed_over)
             self._notices.append(f"passed over what only other clients have: {names}")
@@ -164,6 +151,40 @@ class Given:
         """Logs what has no effect."""
         for notice in (*self._notices, *settings.notices):
             LOG.warning("%s: %s", client, notice)
+
+
+def _check_unused(given: Mapping[str, object]) -> None:
+    """BadSettings for values that Kafka refuses, though they would change nothing here."""
+    named = {name: value for name, value in given.items() if UNUSED.find(name) is not None}
+    refuse_bytes(named)
+    UNUSED.resolve(overrides({name: text_of(value) for name, value in named.items()}))
+
+
+def refuse_bytes(named: Mapping[str, object]) -> None:
+    """Bytes are many numbers to Python, and which text they stand for nobody has said. They are not
+    shown: they may be a password."""
+    reason = "is bytes, and a setting is text: decode it first"
+    problems = [Problem(name, reason) for name, value in named.items() if _has_bytes(value)]
+    if problems:
+        raise BadSettings(problems)
+
+
+def _has_bytes(value: object) -> bool:
+    several = value if isinstance(value, list | tuple) else (value,)
+    return any(isinstance(each, bytes | bytearray | memoryview) for each in several)
+
+
+def text_of(value: object) -> str | None:
+    """A setting as a file would have it, of what a program gives."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Iterable):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def why_without_meaning(name: str) -> str | None:

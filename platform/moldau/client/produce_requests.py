@@ -118,7 +118,7 @@ def _error(batch: Batch, answer: PartitionProduceResponse | None) -> KafkaError:
     reason = answer.error_message or ""
     if answer.error_code in TOO_LARGE:
         assert batch.data is not None
-        where["size_bytes"] = len(batch.data)
+        where |= {"size_bytes": len(batch.data), "setting": "max.message.bytes"}
         reason = _LARGE_RECORD if batch.count == 1 else _LARGE_BATCH
     bad = [
         f"{each.batch_index}: {each.batch_index_error_message}"

@@ -76,8 +76,8 @@ _Parts = list[tuple[Batch, int, int]]
 class Producer(ProducerTopics):
     """Writes records to topics. Belongs to the event loop that it was started in."""
 
-    accumulator_type: type[Accumulator] = Accumulator
-    sender_type: type[Sender] = Sender
+    _accumulator_type: type[Accumulator] = Accumulator
+    _sender_type: type[Sender] = Sender
 
     _cluster: Cluster = comes_with_start("producer")
     _metrics: ProducerMetrics = comes_with_start("producer")
@@ -148,6 +148,9 @@ class Producer(ProducerTopics):
         raised = rows.raised_delivery(self.settings)
         if raised is not None:
             LOG.warning("producer: %s", raised)
+        ruled_out = rows.idempotence_ruled_out(self.settings)
+        if ruled_out is not None:
+            LOG.info("producer: %s", ruled_out)
 
     def _begin(self) -> None:
         runtime = self._world.enter()
@@ -162,13 +165,13 @@ class Producer(ProducerTopics):
         )
         self._cluster = Cluster(runtime, settings, creates_topics=True)
         self._cluster.on_update = self._metadata_came
-        self._accumulator = self.accumulator_type(
+        self._accumulator = self._accumulator_type(
             self._options, self._cluster.backoff, runtime.random
         )
         self._accumulator.batch_type = AwaitedBatch
         self._accumulator.on_filled = self._filled
         self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
-        self._sender = self.sender_type(
+        self._sender = self._sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
         self._declare_metrics()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, Protocol, TypedDict
 
 from moldau.client.arguments import check_number, check_timestamp, name_of, told
 from moldau.client.delivery import Sent
@@ -14,9 +13,12 @@ from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.records import Headers
 
-OnDelivery: TypeAlias = Callable[[Sent | None, KafkaError | None], None]
-"""Called once with where the record is, or with why it is nowhere. Must neither block nor raise:
-it runs inside the event loop."""
+
+class OnDelivery(Protocol):
+    """Called once with where the record is, or with why it is nowhere. Must neither block nor
+    raise: it runs inside the event loop."""
+
+    def __call__(self, sent: Sent | None, error: KafkaError | None, /) -> None: ...
 
 
 class SendOptions(TypedDict, total=False):

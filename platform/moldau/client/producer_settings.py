@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.client.common_settings import WITHOUT_CONTROLLERS
+from moldau.client.unused_settings import UNUSED_BY_PRODUCERS, reasons
 from moldau.config import BOOLEAN, INT, LONG, STRING, Setting, Settings, at_least, not_empty
 
 _INT_MAX: Final = 2**31 - 1
@@ -99,7 +100,7 @@ OWN_ROWS: Final = (
 )
 WITHOUT_MEANING: Final[Mapping[str, str]] = {
     **WITHOUT_CONTROLLERS,
-    "transaction.timeout.ms": "there is no transactional.id",
+    **reasons(UNUSED_BY_PRODUCERS),
 }
 """What is known and changes nothing, besides what all clients have of that kind."""
 OBJECTS: Final = ("key.serializer", "value.serializer", "partitioner.class", "interceptor.classes")

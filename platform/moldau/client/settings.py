@@ -10,7 +10,7 @@ costs nothing and saves work: see `batch.waiting.size`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from moldau.client import producer_settings
@@ -24,6 +24,8 @@ from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
     interceptor_classes,
     nothing_unbuilt,
+    refuse_bytes,
+    text_of,
 )
 from moldau.client.group_settings import (
     GROUP_ROWS as GROUP_ROWS,
@@ -89,7 +91,6 @@ from moldau.config import (
     BadSettings,
     Check,
     Problem,
-    Secret,
     Setting,
     Settings,
     SettingTable,
@@ -310,27 +311,35 @@ delivery_timeout_ms = Setting(
 def idempotent(settings: Settings) -> bool:
     """Whether the producer is idempotent: as told, else whenever the other settings allow it."""
     told = settings[enable_idempotence]
-    if told is not None:
-        return told
-    return (
-        settings[acks] in ("all", "-1")
-        and settings[max_in_flight] <= IDEMPOTENT_IN_FLIGHT_MAX
-        and settings[retries] > 0
-    )
+    return told if told is not None else _against_idempotence(settings) is None
+
+
+def idempotence_ruled_out(settings: Settings) -> str | None:
+    """What a user should hear of it, where other settings have turned it off."""
+    against = _against_idempotence(settings)
+    if against is None or settings[enable_idempotence] is not None:
+        return None
+    needed, given = against
+    return f"enable.idempotence is off: it needs {needed}, not {given}"
 
 
 def _idempotence_needs(settings: Settings) -> str | None:
-    if not settings[enable_idempotence]:
+    against = _against_idempotence(settings)
+    if against is None or not settings[enable_idempotence]:
         return None
+    needed, given = against
+    return f"enable.idempotence needs {needed}, not {given}"
+
+
+def _against_idempotence(settings: Settings) -> tuple[str, str] | None:
+    """What it needs, and what is given instead."""
     if settings[acks] not in ("all", "-1"):
-        return f"enable.idempotence needs acks=all, not acks={settings[acks]}"
+        return "acks=all", f"acks={settings[acks]}"
     if settings[retries] == 0:
-        return "enable.idempotence needs retries of 1 or more"
-    if settings[max_in_flight] > IDEMPOTENT_IN_FLIGHT_MAX:
-        return (
-            "enable.idempotence needs max.in.flight.requests.per.connection of "
-            f"{IDEMPOTENT_IN_FLIGHT_MAX} or less"
-        )
+        return "retries of 1 or more", "retries=0"
+    name, count = max_in_flight.name, settings[max_in_flight]
+    if count > IDEMPOTENT_IN_FLIGHT_MAX:
+        return f"{name} of {IDEMPOTENT_IN_FLIGHT_MAX} or less", f"{name}={count}"
     return None
 
 
@@ -515,18 +524,9 @@ def resolve(
     BadSettings tells all that is wrong with them at once.
     """
     named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
-    _refuse_bytes(named)
+    refuse_bytes(named)
     _refuse_controllers(named)
-    return table.resolve(overrides({name: _text(value) for name, value in named.items()}))
-
-
-def _refuse_bytes(named: Mapping[str, object]) -> None:
-    """Bytes are many numbers to Python, and which text they stand for nobody has said. They are not
-    shown: they may be a password."""
-    reason = "is bytes, and a setting is text: decode it first"
-    problems = [Problem(name, reason) for name, value in named.items() if _has_bytes(value)]
-    if problems:
-        raise BadSettings(problems)
+    return table.resolve(overrides({name: text_of(value) for name, value in named.items()}))
 
 
 def _refuse_controllers(named: dict[str, object]) -> None:
@@ -539,23 +539,6 @@ def _refuse_controllers(named: dict[str, object]) -> None:
             "bootstrap.servers instead"
         )
         raise BadSettings([Problem(BOOTSTRAP_CONTROLLERS, reason)])
-
-
-def _has_bytes(value: object) -> bool:
-    several = value if isinstance(value, list | tuple) else (value,)
-    return any(isinstance(each, bytes | bytearray | memoryview) for each in several)
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Iterable):
-        return ",".join(map(str, value))
-    return str(value)
 
 
 def _names(table: SettingTable) -> frozenset[str]:

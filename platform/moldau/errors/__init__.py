@@ -24,6 +24,11 @@ class MoldauError(Exception):
         facts = ", ".join(f"{name}={value!r}" for name, value in self.context.items())
         return f"{self.reason} ({facts})" if facts else self.reason
 
+    def __repr__(self) -> str:
+        """All that `str` tells: what holds errors, such as an answer about many topics, is printed
+        by their `repr`."""
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class BadData(MoldauError):
     """Bytes from outside that cannot be what they claim to be."""

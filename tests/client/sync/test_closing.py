@@ -135,11 +135,11 @@ def test_its_thread_may_go_between_two_looks_at_it() -> None:
 
     with entered() as thread:
         admin = AnAdmin(bootstrap_servers="h:1")
-        for call in (admin.check_may_wait, admin.close):
+        for call in (admin._check_may_wait, admin.close):
             admin.looks = [None, thread]
             call()
         admin.looks = [None, thread]
-        assert admin.is_served()
+        assert admin._is_served()
         admin.looks = [None, thread]
         assert "thread has ended" not in str(admin._refusal())
 

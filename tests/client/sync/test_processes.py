@@ -220,7 +220,7 @@ def test_a_callback_that_ends_the_thread_leaves_nobody_waiting_for_ever(
     producer.start()
     producer.send(sys.argv[2], b"x", on_delivery=lambda sent, error: sys.exit(3))
     threading.Thread(target=producer.flush).start()
-    while producer.is_served():
+    while producer._is_served():
         pass
     later = producer.send(sys.argv[2], b"y", partition=0)
     for wait in (producer.flush, later.result, lambda: producer.send("another", b"")):

@@ -232,7 +232,7 @@ def test_no_batch_is_sealed_while_a_thread_appends_to_it(bootstrap: str, moldau_
             sealed.set()
 
         def slow_place(*record: object) -> object:
-            assert producer.on_loop(seal)
+            assert producer._on_loop(seal)
             seen.append(sealed.wait(0.3))
             return place(*record)
 

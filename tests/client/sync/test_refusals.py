@@ -33,7 +33,7 @@ KINDS: Final = [Admin, Consumer, Producer, SchemaRegistry]
 _OTHERS: Final = frozenset(
     {
         *("asynchronous", "batches", "close", "configuration", "finish", "forked", "from_config"),
-        *("on_loop", "start"),
+        "start",
     }
 )
 """What does not ask the loop for anything, or not yet."""
@@ -47,7 +47,7 @@ def asks(client: Any) -> list[Callable[[], object]]:
     """All that asks the loop, methods and properties, each with as few arguments as it takes."""
     found: list[Callable[[], object]] = []
     for name in dir(client_type := type(client)):
-        if name.startswith(("_", "is_forked", "is_over", "is_served", "check_")) or name in _OTHERS:
+        if name.startswith(("_", "is_forked", "is_over")) or name in _OTHERS:
             continue
         asked = inspect.getattr_static(client_type, name)
         if isinstance(asked, property):

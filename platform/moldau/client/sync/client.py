@@ -210,7 +210,7 @@ class BlockingClient:
 
     # Waiting
 
-    def check_may_wait(self) -> None:
+    def _check_may_wait(self) -> None:
         """WrongThread on the loop's own thread; WrongProcess after a fork."""
         self._check_may_close()
         if self.is_forked:
@@ -221,7 +221,7 @@ class BlockingClient:
         if thread is not None:
             thread.check_may_wait()
 
-    def is_served(self) -> bool:
+    def _is_served(self) -> bool:
         """Whether there is a thread that works for it."""
         thread = self._thread
         return thread is not None and thread.is_alive()

@@ -54,7 +54,7 @@ class Delivery:
     def add_done_callback(self, tell: Callable[[Delivery], object]) -> None:
         """Calls `tell(delivery)` when it is decided, on the loop's thread, where it must not wait.
         Whoever is told so has been told of a failure."""
-        if not self.producer.on_loop(partial(_attach, self.place.batch, partial(tell, self), 1)):
+        if not self.producer._on_loop(partial(_attach, self.place.batch, partial(tell, self), 1)):
             tell(self)
 
     def __repr__(self) -> str:
@@ -99,22 +99,22 @@ def _wait(
 
     A batch's list of whom to tell belongs to the loop, where the batch ends.
     """
-    producer.check_may_wait()
+    producer._check_may_wait()
     deadline = Deadline(None if timeout_s is None else seconds(timeout_s, "timeout_s"))
     waiters = []
     for batch, records in batches:
         waiters.append(waiter := Waiter())
-        if not producer.on_loop(partial(_attach, batch, waiter.wake, records)):
+        if not producer._on_loop(partial(_attach, batch, waiter.wake, records)):
             waiter.wake()
     is_told = False
     try:
-        is_told = all(waiter.wait(deadline.left_s(), producer.is_served) for waiter in waiters)
+        is_told = all(waiter.wait(deadline.left_s(), producer._is_served) for waiter in waiters)
     finally:
         if not is_told:
             for batch, records in batches:
-                producer.on_loop(partial(_forget, batch, records))
+                producer._on_loop(partial(_forget, batch, records))
     undecided = sorted({str(batch.where) for batch, _ in batches if not batch.is_done})
-    if undecided and not producer.is_served():
+    if undecided and not producer._is_served():
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer's thread has ended")
     if undecided:
         raise TimeoutError(f"not decided within {timeout_s} s: {', '.join(undecided)}")

@@ -106,7 +106,7 @@ class Producer(ProducerCalls):
         super().forked()
         self._append = _nothing
 
-    def on_loop(self, function: Callable[[], object]) -> bool:
+    def _on_loop(self, function: Callable[[], object]) -> bool:
         """Runs this on the loop; whether there is one still, without which all is decided."""
         thread = self._thread
         if self.is_forked:

@@ -159,8 +159,8 @@ class ThreadSafeSender(Sender):
 class SharedProducer(Producer):
     """On the loop. `append`, `send_here` and `stop_taking` are for any thread."""
 
-    accumulator_type = LockedAccumulator
-    sender_type = ThreadSafeSender
+    _accumulator_type = LockedAccumulator
+    _sender_type = ThreadSafeSender
 
     _accumulator: LockedAccumulator
 
