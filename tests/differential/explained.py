@@ -24,6 +24,7 @@ from tests.differential.comparison import (
     OnPurpose,
     differences,
 )
+from tests.differential.later_apis import LATER_APIS
 from tests.differential.orders import ORDERS
 from tests.differential.plain import WORDS
 from tests.differential.requests import THEN
@@ -68,48 +69,6 @@ _EMPTY_EPOCHS: Final[tuple[tuple[str, str, list[str], Any], ...]] = (
     ),
 )
 """Partitions whose newest epoch begins at the end of the log: the file of Kafka, and ours."""
-_LATER_APIS: Final = frozenset(
-    (
-        "SaslHandshake",
-        "AddPartitionsToTxn",
-        "AddOffsetsToTxn",
-        "EndTxn",
-        "WriteTxnMarkers",
-        "TxnOffsetCommit",
-        "DescribeAcls",
-        "CreateAcls",
-        "DeleteAcls",
-        "SaslAuthenticate",
-        "CreateDelegationToken",
-        "RenewDelegationToken",
-        "ExpireDelegationToken",
-        "DescribeDelegationToken",
-        "AlterPartitionReassignments",
-        "DescribeClientQuotas",
-        "AlterClientQuotas",
-        "DescribeUserScramCredentials",
-        "AlterUserScramCredentials",
-        "UnregisterBroker",
-        "DescribeTransactions",
-        "ListTransactions",
-        "ShareGroupHeartbeat",
-        "ShareGroupDescribe",
-        "ShareFetch",
-        "ShareAcknowledge",
-        "AddRaftVoter",
-        "RemoveRaftVoter",
-        "InitializeShareGroupState",
-        "ReadShareGroupState",
-        "WriteShareGroupState",
-        "DeleteShareGroupState",
-        "ReadShareGroupStateSummary",
-        "StreamsGroupHeartbeat",
-        "StreamsGroupDescribe",
-        "DescribeShareGroupOffsets",
-        "AlterShareGroupOffsets",
-        "DeleteShareGroupOffsets",
-    )
-)
 
 
 def _rows(
@@ -204,7 +163,7 @@ def _is_smaller(difference: Difference) -> bool:
 
 def _is_later_api(difference: Difference) -> bool:
     return (
-        isinstance(difference.kafka, dict) and API[difference.kafka["api_key"]].name in _LATER_APIS
+        isinstance(difference.kafka, dict) and API[difference.kafka["api_key"]].name in LATER_APIS
     )
 
 
@@ -662,8 +621,33 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _GROUPS,
     ),
     OnPurpose(
-        "A classic group in generation 0 becomes a consumer group in epoch 1.",
-        "In Kafka in epoch 0, which in a heartbeat means to join.",
+        "A member of the new protocol joins a classic group in generation 0, whose members wait in "
+        "JoinGroup: it becomes a consumer group in epoch 1, and they are told to join again.",
+        "Kafka answers UNKNOWN_SERVER_ERROR until they have a generation.",
+        _GROUPS,
+    ),
+    OnPurpose(
+        "A consumer group that has become a classic one rebalances, also when the broker is "
+        "restarted meanwhile.",
+        "Kafka takes the group for settled then, and nobody reads what the member had that left.",
+        _GROUPS,
+        cases=("group_downgrades/it was about to join again",),
+        paths=("error_code",),
+        kafka=0,
+        ours=27,
+    ),
+    OnPurpose(
+        "`uniform` takes members for alike that want the same topics of those that exist. There, "
+        "and where members want different topics, partitions can go to others than in Kafka.",
+        "Kafka compares the names that were asked for, now and then those from before the last "
+        "change; where they differ, its shares are sometimes less even.",
+        _GROUPS,
+    ),
+    OnPurpose(
+        "A member of a consumer group that subscribes to nothing gets nothing; the others share "
+        "all that they want.",
+        "Where the group has wanted one and the same so far, Kafka takes the newcomer for another "
+        "that does: it is given partitions, or nobody is.",
         _GROUPS,
     ),
     *_rows(

@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from moldau.broker.coordinator import shell
 from moldau.broker.coordinator.batches import Piece, decode_piece
+from moldau.broker.coordinator.group.classic import group as classic_group
 from moldau.broker.coordinator.group.classic import offsets as classic_offsets
+from moldau.broker.coordinator.group.classic import sync
+from moldau.broker.coordinator.group.classic.step import Step
 from moldau.broker.coordinator.group.consumer import commit_checks, departure
 from moldau.broker.coordinator.group.consumer.state import State as ConsumerState
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.outcome import Outcome
+from moldau.broker.coordinator.outcome import Outcome, Ticket
 from moldau.broker.coordinator.parked import give
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.client import TopicPartition
@@ -40,6 +44,7 @@ from moldau.client.positions import Positions
 from moldau.ids import Uuid
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.protocol.messages.join_group import JoinGroupResponse
+from moldau.protocol.messages.sync_group import SyncGroupRequest
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.simulation.producer_mutants import PRODUCER_MUTANTS
 from tests.client.simulation.promises import Promise
@@ -202,6 +207,20 @@ def takes_commits_of_any_epoch() -> Mutation:
 
 
 @contextmanager
+def syncs_in_any_generation() -> Iterator[None]:
+    """Which one a sync names is not looked at."""
+    original = sync.on_sync_group
+
+    def on_sync_group(group: Any, step: Step, message: SyncGroupRequest, ticket: Ticket) -> None:
+        asked = copy(message)
+        asked.generation_id = group.generation_id
+        original(group, step, asked, ticket)
+
+    with patch.object(classic_group, "on_sync_group", on_sync_group):
+        yield
+
+
+@contextmanager
 def answers_before_it_is_committed() -> Iterator[None]:
     def park(self: ShardShell[Groups], outcome: Outcome) -> None:
         for ticket, response in outcome.answers:
@@ -270,6 +289,7 @@ MUTANTS: dict[Mutant, Hunt] = {
     waits_for_what_nobody_ends: Hunt(range(160), {Promise.ALL_END}),
     takes_commits_of_any_generation: Hunt(range(160), {Promise.FENCED, Promise.COMMITTED_GROWS}),
     takes_commits_of_any_epoch: Hunt(range(160), {Promise.FENCED, Promise.COMMITTED_GROWS}),
+    syncs_in_any_generation: Hunt(range(160), {Promise.SYNC_OF_GENERATION}),
     answers_before_it_is_committed: Hunt(range(160), {Promise.COMMITTED_SURVIVES}),
     gives_what_others_still_have: Hunt(range(160), {Promise.ONE_OWNER}),
     loads_without_the_end: Hunt(range(160), {Promise.SHARD_IS_ITS_LOG}),

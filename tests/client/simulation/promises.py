@@ -62,6 +62,8 @@ class Promise(StrEnum):
     """And nothing that trying again heals."""
     ONE_OWNER = "a partition has one owner"
     """Of the members that the coordinator would let commit it now (invariant 12)."""
+    SYNC_OF_GENERATION = "a sync is of the present generation"
+    """Who names another one is not let into it, and gets no share (invariant 12)."""
     SHARD_IS_ITS_LOG = "a shard is what its log says"
     """Live, after every append, and when it is loaded (invariant 13)."""
     COMMITTED_SURVIVES = "what was committed survives"

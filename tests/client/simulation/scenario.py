@@ -6,6 +6,10 @@ coordinators move, somebody uses other people's ids. Liveness: all is healed; ev
 reads everything and commits it, everybody leaves; then all is read and compared, and once more
 after a last death.
 
+That targets converge (invariant 12) is seen by what comes of it: each partition with records that a
+group has not committed must come to a member that reads on, so a group that hangs in a rebalance
+breaks `ALL_COMMITTED`. Nobody looks who owns a partition where nothing is left to be read.
+
 On one node acknowledged is what is synced; so where the draw says that nothing waits for syncs, the
 machine keeps its power and its disk.
 """

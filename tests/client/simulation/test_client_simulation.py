@@ -49,6 +49,8 @@ HAPPENS = (
     "offsets set",
     "ghost heard UNKNOWN_MEMBER_ID",
     "acknowledged",
+    "syncs in classic groups",
+    "syncs in consumer groups",
     "many acknowledged",
     "batches split",
     "delivery heard MESSAGE_TOO_LARGE",

@@ -1,8 +1,8 @@
 """Looks into the coordinators and the members after every event that can change them.
 
-Those are: a coordinator has appended and replayed records, or loaded its log; a member has heard an
-answer, or run a change of what it owns; a commit begins, or is answered. Nothing else changes what
-is promised here, so looking then is looking after every event.
+Those are: a coordinator has appended and replayed records, or loaded its log, or lets a member into
+a sync; a member has heard an answer, or run a change of what it owns; a commit begins, or is
+answered. Nothing else changes what is promised here, so looking then is looking after every event.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from moldau.client.group.offsets import GroupOffsets
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.declare import LogKey, LogValue
+from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
 from moldau.records import coordinator_partition
 from moldau.runtime.simulated.simulation import Simulation
@@ -102,6 +103,8 @@ class Watch:
                 (ShardShell, "_append", self._on_append),
                 (ShardShell, "_replay_log", self._on_load),
                 (ShardShell, "_replay", self._on_replay),
+                (ClassicGroup, "on_sync_group", self._on_sync),
+                (ConsumerGroup, "on_sync_group", self._on_sync),
                 (Membership, "end_change", self._on_member),
                 (ClassicMember, "on_answer", self._on_member),
                 (ConsumerMember, "on_answer", self._on_member),
@@ -222,6 +225,28 @@ class Watch:
                 continue
             valid.append(where)
         return valid
+
+    def _on_sync(self, original: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        """Who is refused hears a KafkaError."""
+
+        def seen(
+            group: ClassicGroup | ConsumerGroup, message: SyncGroupRequest, *more: Any
+        ) -> Outcome:
+            present = _generation_of(group, message.member_id)
+            outcome = original(group, message, *more)
+            self.truth.counts[f"syncs in {group.kind.value} groups"] += 1
+            with self.looking():
+                demand(
+                    message.generation_id == present,
+                    Promise.SYNC_OF_GENERATION,
+                    group=group.group_id,
+                    member=message.member_id,
+                    asked=message.generation_id,
+                    present=present,
+                )
+            return outcome
+
+        return seen
 
     # Commits, as clients see them.
 
@@ -416,6 +441,14 @@ def _in_this_thread(seen: Callable[..., Any], original: Callable[..., Any]) -> C
         return (seen if threading.get_ident() == thread else original)(*arguments)
 
     return call
+
+
+def _generation_of(group: ClassicGroup | ConsumerGroup, member_id: str) -> int | None:
+    """The one that the member is in; to a consumer group's each has its own."""
+    if isinstance(group, ClassicGroup):
+        return group.generation_id if member_id in group.members else None
+    member = group.state.members.get(member_id)
+    return None if member is None else member.epoch
 
 
 def _group_of(key: LogKey) -> str:

@@ -8,7 +8,7 @@ from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.membership import Membership
 from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
-from moldau.broker.coordinator.group.contract import Caller, GroupKind
+from moldau.broker.coordinator.group.contract import Caller, Downgrade, GroupKind
 from moldau.broker.coordinator.parked import as_answer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
@@ -20,6 +20,7 @@ from tests.broker.coordinator.classic.script import play
 from tests.broker.coordinator.classic.world import BOOT_WALL_MS, SmallWorld
 
 CALLER = Caller("c", "/127.0.0.1", 4, "PLAINTEXT")
+AS_LOADED = Downgrade(rebalances=True, offers={})
 STABLE = "join a version=3\n----\n\nwait 1000\n----\n\nsync a assign=a:one\n----\n"
 JOINING = STABLE + "\njoin b version=3\n----\n"
 SYNCING = JOINING + "\njoin a\n----\n\nsync b\n----\n"
@@ -126,7 +127,7 @@ def test_a_group_that_is_too_large_by_now_rebalances() -> None:
 
 def test_a_group_that_was_a_consumer_group_rebalances() -> None:
     group = loaded(stored(leader=None))
-    group.on_downgraded(1_000)
+    group.on_downgraded(AS_LOADED, 1_000)
     assert group.state is State.PREPARING_REBALANCE
     assert group.next_deadline_ms() == 4_000
     group.check()
@@ -134,7 +135,7 @@ def test_a_group_that_was_a_consumer_group_rebalances() -> None:
 
 def test_a_consumer_group_without_members_becomes_an_empty_one() -> None:
     group = loaded(stored(count=0, leader=None))
-    group.on_downgraded(1_000)
+    group.on_downgraded(AS_LOADED, 1_000)
     assert group.is_empty
 
 

@@ -44,25 +44,37 @@ def shard(**named: Any) -> Shard:
 
 
 def classic_join(
-    at: Shard, member_id: str = "", *, kind: str = "consumer", wish: bytes = WISH, version: int = 3
+    at: Shard,
+    member_id: str = "",
+    *,
+    kind: str = "consumer",
+    wish: bytes = WISH,
+    offers: tuple[str, ...] = ("range",),
+    instance: str | None = None,
 ) -> int:
-    offer = JoinGroupRequestProtocol(name="range", metadata=wish)
     request = JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         member_id=member_id,
+        group_instance_id=instance,
         protocol_type=kind,
-        protocols=[offer],
+        protocols=[JoinGroupRequestProtocol(name=each, metadata=wish) for each in offers],
     )
-    return at.ask(request, version)
+    return at.ask(request, 3 if instance is None else 5)
 
 
 def classic_group(
-    at: Shard, *, kind: str = "consumer", wish: bytes = WISH, user_data: bytes | None = None
+    at: Shard,
+    member_id: str = "",
+    *,
+    kind: str = "consumer",
+    wish: bytes = WISH,
+    user_data: bytes | None = None,
+    offers: tuple[str, ...] = ("range",),
 ) -> str:
     """A classic group of one member, which has all of the topic; its id."""
-    answer = at.take(classic_join(at, kind=kind, wish=wish))
+    answer = at.take(classic_join(at, member_id, kind=kind, wish=wish, offers=offers))
     assert isinstance(answer, JoinGroupResponse)
     assert not answer.error_code
     share = ConsumerProtocolAssignment(
@@ -109,6 +121,8 @@ def kind(at: Shard) -> GroupKind:
 
 
 def code(answer: Answer | None) -> ErrorCode:
+    if isinstance(answer, JoinGroupResponse):
+        return ErrorCode(answer.error_code)
     assert isinstance(answer, KafkaError)
     return answer.code
 
@@ -243,6 +257,67 @@ def test_the_last_new_member_may_also_fall_silent() -> None:
     assert kind(at) is GroupKind.CLASSIC
 
 
+def test_who_shares_another_assignor_than_the_chosen_one_joins_after_a_downgrade() -> None:
+    at = shard()
+    old = classic_group(at, offers=("range", "roundrobin"))
+    join(at)
+    leave(at, "new")
+    newcomer = classic_join(at, offers=("roundrobin",))
+    assert at.take(newcomer) is None, "it waits for the others"
+    assert code(at.take(classic_join(at, old, offers=("range", "roundrobin")))) is ErrorCode.NONE
+    answer = at.take(newcomer)
+    assert isinstance(answer, JoinGroupResponse)
+    assert (answer.error_code, answer.protocol_name) == (ErrorCode.NONE, "roundrobin")
+
+
+def test_whoever_reads_of_a_downgrade_in_the_log_knows_the_chosen_assignor_only() -> None:
+    at = shard()
+    classic_group(at, offers=("range", "roundrobin"))
+    join(at)
+    leave(at, "new")
+    at.fail_over()
+    newcomer = classic_join(at, offers=("roundrobin",))
+    assert code(at.take(newcomer)) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_downgrade_that_is_done_does_not_rebalance_whenever_its_log_is_read() -> None:
+    at = shard()
+    old = classic_group(at)
+    join(at)
+    leave(at, "new")
+    at.fail_over()
+    assert at.group is not None
+    assert at.group.state_name == "PreparingRebalance", "nobody knows how far it has come"
+    classic_group(at, member_id=old)
+    at.fail_over()
+    assert at.group.state_name == "Stable"
+
+
+def test_nor_does_a_classic_group_in_the_place_of_an_empty_consumer_group() -> None:
+    at = shard()
+    join(at)
+    leave(at, "new")
+    classic_group(at)
+    at.fail_over()
+    assert at.group is not None
+    assert at.group.state_name == "Stable"
+
+
+def test_who_says_the_same_again_after_a_takeover_is_answered_without_a_rebalance() -> None:
+    at = shard()
+    both = ("range", "roundrobin")
+    old = classic_group(at, offers=both)
+    join(at, instance="i")
+    at.hear(HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=old), 3)
+    assert code(at.take(classic_join(at, old, offers=both))) is ErrorCode.NONE
+    taken = at.take(classic_join(at, offers=both, instance="i"))
+    assert isinstance(taken, JoinGroupResponse)
+    assert kind(at) is GroupKind.CLASSIC
+    again = at.take(classic_join(at, taken.member_id, offers=both, instance="i"))
+    assert isinstance(again, JoinGroupResponse)
+    assert (again.error_code, again.generation_id) == (ErrorCode.NONE, taken.generation_id)
+
+
 @pytest.mark.parametrize("policy", ["upgrade"])
 def test_the_policy_can_keep_a_consumer_group_one(policy: str) -> None:
     at = shard(**{POLICY: policy})
@@ -304,6 +379,14 @@ def test_a_classic_member_must_speak_the_consumers_protocol() -> None:
     assert code(other_type) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     broken = at.take(classic_join(at, wish=b"\x00"))
     assert code(broken) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_who_is_refused_by_a_consumer_group_is_called_by_no_id() -> None:
+    at = shard()
+    join(at, instance="i")
+    refused = at.take(classic_join(at, "other", instance="i"))
+    assert isinstance(refused, JoinGroupResponse)
+    assert (refused.error_code, refused.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "")
 
 
 def test_a_classic_member_that_was_told_to_join_must_do_so_in_time() -> None:

@@ -21,7 +21,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
+    from moldau.protocol.schemas.consumer_group_log import ClassicProtocol
     from moldau.protocol.schemas.group_log import GroupMetadataValue
 
 
@@ -67,6 +68,17 @@ class Caller(NamedTuple):
     """As Kafka shows and stores it, with the slash: `/127.0.0.1`."""
     api_version: int
     listener: str
+
+
+class Downgrade(NamedTuple):
+    """What a classic group is told of the consumer group that it was: its record does not say it,
+    so whoever reads the log does not know."""
+
+    rebalances: bool
+    """Whether it begins with a rebalance; not if a classic member only took the place of the last
+    one of the new protocol."""
+    offers: Mapping[str, Sequence[ClassicProtocol]]
+    """By member id the assignors that it supports; the record has the chosen one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +267,9 @@ class ClassicGroup(Group, Protocol):
         of members that stay is kept."""
         ...
 
-    def on_downgraded(self, now_ms: int) -> Outcome:
+    def on_downgraded(self, downgrade: Downgrade, now_ms: int) -> Outcome:
         """Instead of `on_loaded`, when one outcome's records deleted a consumer group of this id
-        and made this group of its members: they shall rebalance."""
+        and made this group of its members."""
         ...
 
     def describe(self) -> DescribedClassic: ...
@@ -286,8 +298,8 @@ class ConsumerGroup(Group, Protocol):
     def describe(self) -> DescribedConsumer: ...
 
     @property
-    def rebalances_as_classic(self) -> bool:
-        """Whether the classic group that its last records make begins with a rebalance."""
+    def downgrade(self) -> Downgrade:
+        """For the classic group that its last records make."""
         ...
 
     def replay(self, key: LogKey, value: LogValue | None) -> None:

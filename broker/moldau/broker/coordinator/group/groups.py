@@ -43,7 +43,7 @@ from moldau.protocol.schemas.group_log import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Caller, GroupMakers, World
+    from moldau.broker.coordinator.group.contract import Caller, Downgrade, GroupMakers, World
     from moldau.ids import Uuid
     from moldau.protocol.declare import LogKey, LogValue
     from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -68,9 +68,9 @@ class Groups:
         self._groups: dict[str, Group] = {}
         self._asked: dict[str, Group] = {}
         """Made for the request that is being decided; in the table once a record says so."""
-        self._made: dict[str, bool] = {}
-        """By replay, and not told yet; whether it begins with a rebalance, as it does in place of a
-        consumer group."""
+        self._made: dict[str, Downgrade | None] = {}
+        """By replay, and not told yet; with what there is to be told in place of a consumer
+        group."""
         self._touched: dict[str, None] = {}
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
@@ -270,7 +270,7 @@ class Groups:
         """There is a group wherever there are offsets."""
         if group_id not in self._groups and self.offsets.has_any(group_id):
             self._groups[group_id] = self._makers.classic(group_id, self.world)
-            self._made.setdefault(group_id, False)
+            self._made.setdefault(group_id, None)
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
         group = self._groups.get(group_id)
@@ -279,6 +279,9 @@ class Groups:
             if group is not None and group.kind is GroupKind.CLASSIC:
                 self._drop(group_id)
             return
+        is_later = group is not None and group.kind is GroupKind.CLASSIC and not _is_bare(group)
+        if group_id in self._made and (is_later or not value.members):
+            self._made[group_id] = None  # what a consumer group left to be done has been done
         if group is None or group.kind is not GroupKind.CLASSIC or group_id in self._asked:
             group = self._take(group_id, GroupKind.CLASSIC)
         cast("ClassicGroup", group).replay_group_metadata(value, now_ms)
@@ -296,7 +299,7 @@ class Groups:
     def drop_consumer(self, group: ConsumerGroup) -> None:
         """Its tombstone was replayed."""
         self._drop(group.group_id)
-        self._made[group.group_id] = group.rebalances_as_classic
+        self._made[group.group_id] = group.downgrade
 
     def _take(self, group_id: str, kind: GroupKind) -> Group:
         """The group that records speak of: the one that was made for the request, or a new one."""
@@ -310,7 +313,7 @@ class Groups:
             group = self._makers.classic(group_id, self.world)
         else:
             group = self._makers.consumer(group_id, self.world)
-        self._made.setdefault(group_id, False)
+        self._made.setdefault(group_id, None)
         self._groups[group_id] = group
         return group
 
@@ -334,13 +337,13 @@ class Groups:
         if former:
             return self._deleted(former)
         while self._made:
-            group_id, rebalances = self._made.popitem()
+            group_id, downgrade = self._made.popitem()
             group = self._groups.get(group_id)
-            if group is None or (rebalances and _is_bare(group)):
+            if group is None or (downgrade is not None and _is_bare(group)):
                 continue
             self.touch(group_id)
-            if rebalances and group.kind is GroupKind.CLASSIC:
-                return cast("ClassicGroup", group).on_downgraded(now_ms)
+            if downgrade is not None and group.kind is GroupKind.CLASSIC:
+                return cast("ClassicGroup", group).on_downgraded(downgrade, now_ms)
             return group.on_loaded(now_ms)
         for group_id in self._forgotten:
             group = self._groups.get(group_id)

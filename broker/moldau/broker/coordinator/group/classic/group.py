@@ -11,7 +11,8 @@ Almost all of a classic group is volatile: members that join and wait, sessions,
 until its leader has synced. A record holds the whole group as of a sync (or as Empty), so replay
 has two cases. A record of our own: what its event decided comes true (the assignment is set, the
 static member replaced), and nothing else is touched. A record from the log (while loading, or made
-of a consumer group that is no more): the group becomes what the record says.
+of a consumer group that is no more): the group becomes what the record says; `on_downgraded` brings
+what a consumer group that was here knew beyond it.
 
 Kafka keeps all this in one class of many thousand lines; here each family of events has a module
 of functions over `Membership`, and this class only knows who is asked for what.
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.group.classic import answers, liveness, offsets, records
 from moldau.broker.coordinator.group.classic.join import Join, found, on_join_group
-from moldau.broker.coordinator.group.classic.member import Member
+from moldau.broker.coordinator.group.classic.member import Member, MemberProtocol
 from moldau.broker.coordinator.group.classic.membership import Membership, Timer
 from moldau.broker.coordinator.group.classic.rebalance import (
     on_join_deadline,
@@ -48,7 +49,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Caller, World
+    from moldau.broker.coordinator.group.contract import Caller, Downgrade, World
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
@@ -203,11 +204,17 @@ class ClassicGroup:
             rebalance(self._group, step, "loaded with more members than group.max.size")
         return self._end(step)
 
-    def on_downgraded(self, now_ms: int) -> Outcome:
-        """It was a consumer group; its members shall agree on who reads what by themselves."""
+    def on_downgraded(self, downgrade: Downgrade, now_ms: int) -> Outcome:
+        """It was a consumer group; its members shall agree on who reads what by themselves, and
+        with whoever joins meanwhile."""
         step = self._begin(now_ms)
+        for member in self._group.members.values():
+            offers = downgrade.offers.get(member.member_id)
+            if offers is not None:
+                known = tuple(MemberProtocol(each.name, each.metadata) for each in offers)
+                self._group.renew(member, known)
         self._begin_sessions(now_ms)
-        if self._group.members:
+        if downgrade.rebalances and self._group.members:
             rebalance(self._group, step, "downgraded from a consumer group")
         return self._end(step)
 

@@ -19,6 +19,7 @@ from moldau.broker.coordinator.group.consumer.departure import records_without
 from moldau.broker.coordinator.group.consumer.downgrade import (
     classic_record,
     may_downgrade,
+    remember,
     tombstones,
 )
 from moldau.broker.coordinator.group.consumer.embedded_protocol import (
@@ -64,7 +65,16 @@ _MEMBER_ID_REQUIRED_SINCE: Final = 4
 def on_join_group(
     state: State, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
 ) -> Outcome:
-    """A classic member takes its next step."""
+    """A classic member takes its next step. Who is refused is called by no id, as in Kafka."""
+    try:
+        return _join(state, message, caller, ticket, now_ms)
+    except KafkaError as refused:
+        return answered(ticket, _refusal(refused.code, ""))
+
+
+def _join(
+    state: State, message: JoinGroupRequest, caller: Caller, ticket: Ticket, now_ms: int
+) -> Outcome:
     if state.world.settings[group_consumer_migration_policy].upper() == "DISABLED":
         raise _inconsistent("group.consumer.migration.policy keeps classic members out")
     is_unknown = not message.member_id
@@ -188,8 +198,8 @@ def _downgrade(
     change = apply_profile(state, before, after, now_ms, records)
     state.volatile.search = None
     epoch = renewed_epoch(state, before, after, records, must_bump=change.has_changed)
-    state.volatile.rebalances_as_classic = state.target_epoch < epoch
     others = [each for each in state.members.values() if each is not replaced]
+    remember(state, [*others, after], rebalances=state.target_epoch < epoch)
     ids = [after.member_id, *(each.member_id for each in others)]
     records += tombstones(state, ids)
     stay = [(each, state.target_of(each)) for each in others]

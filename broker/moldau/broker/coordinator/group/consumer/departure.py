@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
-from moldau.broker.coordinator.group.consumer.downgrade import downgraded, may_downgrade
+from moldau.broker.coordinator.group.consumer.downgrade import downgraded, may_downgrade, remember
 from moldau.broker.coordinator.group.consumer.member import Member
 from moldau.broker.coordinator.group.consumer.member_state import MemberState
 from moldau.broker.coordinator.group.consumer.membership import known_static_member
@@ -70,7 +70,7 @@ def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, 
     if may_downgrade(state, gone):
         ids = {each.member_id for each in gone}
         stay = [each for each in state.members.values() if each.member_id not in ids]
-        state.volatile.rebalances_as_classic = True
+        remember(state, stay, rebalances=True)
         return downgraded(state, stay)
     records: list[LogRecord] = []
     for member in gone:

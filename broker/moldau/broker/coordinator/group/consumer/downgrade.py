@@ -30,6 +30,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     target_of_member_deleted,
 )
 from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.contract import Downgrade
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.settings.coordinator import group_consumer_migration_policy, group_max_size
 from moldau.protocol.schemas.group_log import GroupMetadataValue
@@ -64,6 +65,13 @@ def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[L
         partition_metadata_deleted(group_id),
         group_deleted(group_id),
     )
+
+
+def remember(state: State, stay: Collection[Member], *, rebalances: bool) -> None:
+    """What the record of the classic group will not say: the assignors that these offer beside the
+    chosen one, so that a newcomer that shares another one is let in, as in Kafka."""
+    offers = {each.member_id: each.classic_protocols for each in stay}
+    state.volatile.downgrade = Downgrade(rebalances, offers)
 
 
 def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:

@@ -42,6 +42,7 @@ from moldau.broker.coordinator.group.consumer.upgrade import (
 from moldau.broker.coordinator.group.contract import (
     Caller,
     ClassicGroup,
+    Downgrade,
     GroupKind,
     PartitionCheck,
     World,
@@ -87,10 +88,8 @@ class ConsumerGroup:
         return not self.state.members
 
     @property
-    def rebalances_as_classic(self) -> bool:
-        """Whether the classic group that its last records make begins with a rebalance; not if a
-        classic member only took the place of the last one of the new protocol."""
-        return self.state.volatile.rebalances_as_classic
+    def downgrade(self) -> Downgrade:
+        return self.state.volatile.downgrade
 
     # Members
 

@@ -33,7 +33,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
 )
 from moldau.broker.coordinator.group.consumer.reconciliation import LEAVING_EPOCH, Progress
 from moldau.broker.coordinator.group.consumer.regex import RegexSearch, ResolvedRegex
-from moldau.broker.coordinator.group.contract import World
+from moldau.broker.coordinator.group.contract import Downgrade, World
 from moldau.broker.settings import ResourceSettings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -52,6 +52,10 @@ FIRST_EPOCH: Final = 1
 
 NO_TARGET_EPOCH: Final = -1
 """Of a target that was deleted."""
+
+_UNKNOWN_DOWNGRADE: Final = Downgrade(rebalances=True, offers={})
+"""Of a group that the log shows to have become a classic one. Whoever led before may not have come
+to the end of the rebalance."""
 
 
 class GroupState(Enum):
@@ -77,8 +81,8 @@ class Volatile:
     topics_version: int = 0
     """Of the metadata in which topics last came or went."""
 
-    rebalances_as_classic: bool = True
-    """Whether the classic group that comes after this one begins with a rebalance."""
+    downgrade: Downgrade = _UNKNOWN_DOWNGRADE
+    """What the classic group that comes after this one is told."""
 
     search: RegexSearch | None = None
     search_due_ms: int = 0

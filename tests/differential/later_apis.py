@@ -1,0 +1,48 @@
+"""The APIs of Apache Kafka that later versions of ours bring: ApiVersions leaves them out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LATER_APIS: Final = frozenset(
+    (
+        "SaslHandshake",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "EndTxn",
+        "WriteTxnMarkers",
+        "TxnOffsetCommit",
+        "DescribeAcls",
+        "CreateAcls",
+        "DeleteAcls",
+        "SaslAuthenticate",
+        "CreateDelegationToken",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
+        "DescribeDelegationToken",
+        "AlterPartitionReassignments",
+        "DescribeClientQuotas",
+        "AlterClientQuotas",
+        "DescribeUserScramCredentials",
+        "AlterUserScramCredentials",
+        "UnregisterBroker",
+        "DescribeTransactions",
+        "ListTransactions",
+        "ShareGroupHeartbeat",
+        "ShareGroupDescribe",
+        "ShareFetch",
+        "ShareAcknowledge",
+        "AddRaftVoter",
+        "RemoveRaftVoter",
+        "InitializeShareGroupState",
+        "ReadShareGroupState",
+        "WriteShareGroupState",
+        "DeleteShareGroupState",
+        "ReadShareGroupStateSummary",
+        "StreamsGroupHeartbeat",
+        "StreamsGroupDescribe",
+        "DescribeShareGroupOffsets",
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+    )
+)
