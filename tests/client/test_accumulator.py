@@ -323,24 +323,51 @@ def test_after_a_batch_that_failed_the_partition_goes_on_with_the_next_epoch() -
 
 def test_a_batch_that_may_be_stored_is_asked_about_before_the_epoch_changes() -> None:
     """1. Two batches are under way when the connection ends. 2. The first one's time runs out.
-    3. The second may be stored: under a new epoch it could be stored twice."""
+    3. The second may be stored: under a new epoch it could be stored twice. 4. It is not; but with
+    the first it may still be on its way, and be stored then."""
     sender = Sender(delivery_timeout_s=10.0)
-    first = sender.send(now=0.0)
-    second = sender.send(now=5.0)
+    log = Log(leader=1)
+    before = sender.send(value=b"0", now=0.0)
+    sender.sent()
+    log.append(bytes(before.data or b""))
+    sender.acknowledge(before)
+    first = sender.send(value=b"1", now=0.0)
+    second = sender.send(value=b"2", now=5.0)
     assert sender.sent() == [first, second]
+    late = [bytes(each.data or b"") for each in (first, second)]
     sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
     sender.refuse(second, ErrorCode.NETWORK_EXCEPTION)
     sender.now = 11.0
     assert sender.accumulator.expire(11.0) == [first]
     assert sender.sent(11.0) == [second]
-    assert sequence(second) == (0, 1), "as it was"
-    third = sender.send()
+    assert sequence(second) == (0, 2), "as it was"
+    third = sender.send(value=b"3")
+    assert log.append(bytes(second.data or b""))[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert sender.sent(12.0) == [second]
-    assert sequence(second) == (1, 0), "now it is certain that it is not stored"
+    assert second.error is not None
+    assert "on their way" in str(second.error)
+    for data in late:
+        log.append(data)
+    drained = sender.drain(12.0)
+    assert drained.untold == [second]
+    assert [batch for each in drained.requests for batch in each.batches] == [third]
+    assert sequence(third) == (1, 0)
+    log.append(bytes(third.data or b""))
+    assert log.values() == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_batch_that_was_always_answered_goes_on_behind_one_that_may_be_on_its_way() -> None:
+    sender = Sender(delivery_timeout_s=10.0)
+    first = sender.send(now=0.0)
+    second = sender.send(now=5.0)
+    assert sender.sent() == [first, second]
+    sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
+    assert sender.accumulator.expire(11.0) == [first]
+    assert sender.sent(11.0) == [second]
+    assert sequence(second) == (1, 0), "what was sent first was refused"
     sender.acknowledge(second)
-    assert sender.sent(12.0) == [third]
-    assert sequence(third) == (1, 1)
+    assert second.error is None
 
 
 def test_after_a_gap_that_nobody_here_made_the_batch_goes_in_the_next_epoch() -> None:
@@ -652,12 +679,13 @@ def test_what_is_held_fails_in_its_time_too() -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> None:
-    """Against a log that keeps Kafka's rules, with answers lost, requests lost, batches refused for
-    a while or for good, and times that run out."""
+    """Against a log that keeps Kafka's rules, with answers lost, requests lost or late, batches
+    refused for a while or for good, and times that run out."""
     random = Random(seed)
     sender = Sender(delivery_timeout_s=3.0, in_flight_max=random.choice([1, 3, 5]))
     sender.accumulator.queue(T0).is_known = False
     log = Log(leader=1)
+    wire = Wire(random, log)
     pipeline: Pipeline = []
     numbers: dict[Batch, bytes] = {}
     while len(numbers) < 60 or sender.accumulator.unfinished() or pipeline:
@@ -667,10 +695,13 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
             numbers[sender.send(value=value)] = value
         sender.accumulator.expire(sender.now)
         for batch in sender.sent():
-            pipeline.append((batch, *arrive(random, log, batch)))
-        while pipeline and random.random() < 0.5:
-            if not hear(sender, pipeline) and random.random() < 0.5:
-                forget(log)
+            pipeline.append((batch, *wire.arrive(batch)))
+        while pipeline and random.random() < (0.05 if wire.hung else 0.5):
+            if not hear(sender, pipeline):
+                wire.end()
+                if random.random() < 0.5:
+                    forget(log)
+        wire.arrive_late()
     values = [each or b"" for each in log.values()]
     assert values == sorted(set(values)), "in order, and none twice"
     for batch, value in numbers.items():
@@ -695,17 +726,43 @@ def hear(sender: Sender, pipeline: Pipeline) -> bool:
     return is_answered
 
 
-def arrive(random: Random, log: Log, batch: Batch) -> tuple[bool, int]:
-    """What the broker does: whether its answer will come, and with which code."""
-    chance = random.random()
-    if chance < 0.1:
-        return False, 0  # the request is lost
-    if chance < 0.2:
-        return True, ErrorCode.NOT_ENOUGH_REPLICAS
-    if chance < 0.25:
-        return True, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert batch.data is not None
-    code, _ = log.append(bytes(batch.data))
-    if chance > 0.95 and not code:
-        return True, ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is stored, and the leader goes
-    return chance > 0.35, code  # below that it is stored, and the answer is lost
+class Wire:
+    """To the broker: one connection after the other. What hangs in one that is given up may arrive
+    all the same, in its order."""
+
+    def __init__(self, random: Random, log: Log) -> None:
+        self.random = random
+        self.log = log
+        self.hung: list[bytes] = []
+        self.late: list[bytes] = []
+
+    def arrive(self, batch: Batch) -> tuple[bool, int]:
+        """What the broker does: whether its answer will come, and with which code."""
+        assert batch.data is not None
+        data = bytes(batch.data)
+        chance = self.random.random()
+        if self.hung or chance < 0.05:
+            self.hung.append(data)
+            return False, 0
+        if chance < 0.1:
+            return False, 0  # the request is lost
+        if chance < 0.2:
+            return True, ErrorCode.NOT_ENOUGH_REPLICAS
+        if chance < 0.25:
+            return True, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        code, _ = self.log.append(data)
+        if chance > 0.95 and not code:
+            return True, ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is stored, and the leader goes
+        return chance > 0.35, code  # below that it is stored, and the answer is lost
+
+    def end(self) -> None:
+        """The connection is given up."""
+        self.late += self.hung
+        self.hung = []
+
+    def arrive_late(self) -> None:
+        """Nobody hears any more what is said of it."""
+        if self.random.random() < 0.1:
+            for data in self.late:
+                self.log.append(data)
+            self.late = []

@@ -13,7 +13,7 @@ from moldau.client.producer import Producer
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode
 from tests.client.scripted import Log
-from tests.client.test_accumulator import T0, T1, Pipeline, Sender, arrive, hear
+from tests.client.test_accumulator import T0, T1, Pipeline, Sender, Wire, hear
 
 STEP = 200
 GROWN = 800
@@ -228,6 +228,7 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
     queue = sender.accumulator.queue(T0)
     queue.is_known = False
     log = Log(leader=1)
+    wire = Wire(random, log)
     pipeline: Pipeline = []
     homes: list[Batch] = []
     largest = 0
@@ -247,10 +248,12 @@ def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> Non
         assert sender.accumulator.used_bytes <= sender.accumulator.options.memory_bytes
         for batch in sender.sent():
             largest = max(largest, batch.reserved_bytes)
-            pipeline.append((batch, *arrive(random, log, batch)))
+            pipeline.append((batch, *wire.arrive(batch)))
         assert queue.waiting or queue.open is None or queue.open.reserved_bytes <= STEP
         while pipeline and random.random() < 0.5:
-            hear(sender, pipeline)
+            if not hear(sender, pipeline):
+                wire.end()
+        wire.arrive_late()
     values = [each or b"" for each in log.values()]
     assert values == sorted(set(values)), "in order, and none twice"
     for number, batch in enumerate(homes):

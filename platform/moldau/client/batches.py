@@ -309,6 +309,11 @@ class PartitionQueue:
         again = (each for each in self.waiting if each.was_sent)
         return bool(self.in_flight) or any(each.is_unsure for each in again)
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether a batch of this epoch has failed and may be stored all the same, or yet be."""
+        return self.lost_number != _NOT_SENT
+
     def may_send(self, now: float, in_flight_max: int) -> bool:
         """Whether the first batch that waits may go out now."""
         if not self.waiting or now < self.not_before:

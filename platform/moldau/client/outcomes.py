@@ -12,7 +12,7 @@ A batch that is refused for a while goes again after a wait that grows with its 
 for what is refused with it waits behind it anyway. It does not wait for a leader that it was not
 sent to yet, whether an answer named that one (KIP-951) or newer metadata (`Accumulator.drain`).
 
-A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER may mean three things.
+A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER may mean four things.
 1. Something before the batch is missing that is still to be sent, or is held: it is sent again.
 2. Nothing before it is missing here, so the broker has lost what it had acknowledged. The partition
    goes on with the next epoch and the batch is sent again in that, as Kafka's producer does it
@@ -22,6 +22,13 @@ A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER may mean three things.
    the producer. Sent now it would come after those, so it has failed. Where nobody knows whether
    the broker has it (it was refused with what may also be said after the batch was appended), it
    has failed all the same: told as stored it might be lost.
+4. A batch before it has failed without an answer (its time was over), so the broker lacks that one
+   now; but what was sent of both on a connection that is no more may still be on its way, and would
+   be stored under this epoch. So the batch has failed if it was ever sent without an answer: sent
+   again under the next epoch it could stand there twice. 1. A batch is sent, and gets no answer
+   until it has failed. 2. So is the one behind it. 3. That one is asked for, is out of order, and
+   goes on in the next epoch. 4. What was sent first arrives, and is stored. 5. So is what is sent
+   in the next epoch.
 """
 
 from __future__ import annotations
@@ -50,6 +57,10 @@ _OVERTAKEN: Final = (
 _MAYBE_OVERTAKEN: Final = (
     "nobody can tell whether these records are stored: the broker has what was sent after them, "
     "and may have forgotten this producer meanwhile"
+)
+_MAYBE_ON_THEIR_WAY: Final = (
+    "nobody can tell whether these records will be stored: what was sent before them has failed "
+    "without an answer, and it and they may still be on their way to the broker"
 )
 
 
@@ -156,10 +167,12 @@ class Outcomes:
         held, queue.held = sorted(queue.held, key=lambda each: each.number), []
         for batch in held:
             is_blind = batch.number < queue.lost_number
-            batch.is_unsure = False
-            error = batch.last_error
+            may_come = batch.is_unsure and queue.has_lost
+            batch.is_unsure = may_come
+            error = _on_its_way(batch) if may_come else batch.last_error
             assert error is not None
-            if not (is_blind or batch.is_done) and self._may_retry(queue, batch, error):
+            is_over = is_blind or may_come or batch.is_done
+            if not is_over and self._may_retry(queue, batch, error):
                 queue.put_back(batch)
                 continue
             untold = self._fail(queue, batch, error)
@@ -249,6 +262,13 @@ class Outcomes:
 
 
 def _overtaken(batch: Batch) -> KafkaError:
+    return _out_of_order(batch, _MAYBE_OVERTAKEN if batch.is_unsure else _OVERTAKEN)
+
+
+def _on_its_way(batch: Batch) -> KafkaError:
+    return _out_of_order(batch, _MAYBE_ON_THEIR_WAY)
+
+
+def _out_of_order(batch: Batch, reason: str) -> KafkaError:
     where = {"topic": batch.where.topic, "partition": batch.where.partition}
-    reason = _MAYBE_OVERTAKEN if batch.is_unsure else _OVERTAKEN
     return KafkaError(_OUT_OF_ORDER, reason, **where, records=batch.count)
