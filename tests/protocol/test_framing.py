@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from moldau.errors import MalformedMessage
 from moldau.protocol.framing import (
     GROWTH,
+    GROWTH_OF_TRUSTED,
     MAX_FRAME_BYTES,
     PRIVATE_BUFFER_BYTES,
     FrameReader,
@@ -129,16 +130,17 @@ def test_a_claimed_size_allocates_nothing() -> None:
     assert not any(reader.is_between_frames for reader in readers)
 
 
-def test_a_private_buffer_grows_with_what_came() -> None:
-    body = bytes(range(256)) * 4096
-    reader = FrameReader(memoryview(bytearray(64)))
+@pytest.mark.parametrize("growth", [GROWTH, GROWTH_OF_TRUSTED])
+def test_a_private_buffer_grows_with_what_came(growth: int) -> None:
+    body = bytes(range(256)) * 4096 * 4
+    reader = FrameReader(memoryview(bytearray(64)), growth=growth)
     data = framed(body)
     position, largest = 0, 0
     frames: list[bytes] = []
     while position < len(data):
         buffer = reader.get_buffer()
         largest = max(largest, len(buffer))
-        assert position + len(buffer) <= max(PRIVATE_BUFFER_BYTES, GROWTH * position, 64)
+        assert position + len(buffer) <= max(PRIVATE_BUFFER_BYTES, growth * position, 64)
         piece = data[position : position + len(buffer)]
         buffer[: len(piece)] = piece
         frames += map(bytes, reader.received(len(piece)))

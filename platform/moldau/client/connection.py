@@ -31,7 +31,12 @@ from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
-from moldau.protocol.framing import MAX_FRAME_BYTES, FrameReader, shared_buffer
+from moldau.protocol.framing import (
+    GROWTH_OF_TRUSTED,
+    MAX_FRAME_BYTES,
+    FrameReader,
+    shared_buffer,
+)
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.negotiation import PeerVersions
 from moldau.runtime import Runtime
@@ -91,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close: Callable[[Connection], None] | None = None
         self._clock = runtime.clock
         self._buffer = shared_buffer() if buffer is None else buffer
-        self._frames = FrameReader(self._buffer, options.frame_bytes_max)
+        self._frames = FrameReader(self._buffer, options.frame_bytes_max, growth=GROWTH_OF_TRUSTED)
         self._protocol = ClientConnection(options.client_id)
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
