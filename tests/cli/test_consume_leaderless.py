@@ -17,6 +17,7 @@ from moldau.cli.commands.consume_assigned import AssignedReading
 from moldau.cli.commands.consume_group import GroupReading
 from moldau.cli.commands.consume_leaderless import Leaderless
 from moldau.cli.commands.consume_place import BEGINNING, Place
+from moldau.cli.shell import unless
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Clock, Runtime
@@ -205,6 +206,58 @@ def test_one_whose_leader_has_just_gone_is_left_out_when_the_cluster_notices(
     with ClientWorld() as world:
         half_led(world)
         world.cluster.move("t", 1, GONE)
+        world.run_client(main)
+
+
+def test_one_that_loses_its_leader_before_its_beginning_is_known_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1. It is known where it ends. 2. Its broker goes. 3. The cluster notices."""
+    seek = Consumer.seek_to_beginning
+
+    async def seek_late(client: Consumer, led: list[TopicPartition]) -> None:
+        if B in led:
+            world.cluster.move("t", 1, GONE)
+            asyncio.get_running_loop().call_later(8, world.cluster.move, "t", 1, -1)
+        await seek(client, led)
+
+    async def main(runtime: Runtime) -> None:
+        async with reading(runtime, is_group=False) as reader, asyncio.timeout(60):
+            await reader.begin(["t"])
+            assert await read_to_the_end(reader) == {0: list(range(10))}
+            assert reader.notes == [LEFT_OUT]
+            assert not reader.is_whole
+
+    monkeypatch.setattr(Consumer, "seek_to_beginning", seek_late)
+    with ClientWorld() as world:
+        half_led(world)
+        world.cluster.move("t", 1, 2)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_has_ended_while_somebody_asked_whether_it_is_futile_has_ended(*, fails: bool) -> None:
+    async def main(_: Runtime) -> None:
+        goes_on, has_ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            await goes_on.wait()
+            has_ended.set()
+            if fails:
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+        async def is_futile() -> bool:
+            goes_on.set()
+            await has_ended.wait()
+            return True
+
+        if not fails:
+            assert await unless(work(), 1.0, is_futile)
+        else:
+            with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+                await unless(work(), 1.0, is_futile)
+
+    with ClientWorld() as world:
         world.run_client(main)
 
 

@@ -356,20 +356,6 @@ def test_a_batch_that_may_be_stored_is_asked_about_before_the_epoch_changes() ->
     assert log.values() == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_batch_that_was_always_answered_goes_on_behind_one_that_may_be_on_its_way() -> None:
-    sender = Sender(delivery_timeout_s=10.0)
-    first = sender.send(now=0.0)
-    second = sender.send(now=5.0)
-    assert sender.sent() == [first, second]
-    sender.refuse(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    sender.refuse(first, ErrorCode.NETWORK_EXCEPTION)
-    assert sender.accumulator.expire(11.0) == [first]
-    assert sender.sent(11.0) == [second]
-    assert sequence(second) == (1, 0), "what was sent first was refused"
-    sender.acknowledge(second)
-    assert second.error is None
-
-
 def test_after_a_gap_that_nobody_here_made_the_batch_goes_in_the_next_epoch() -> None:
     """KIP-360: the broker has lost what it acknowledged, which is no reason to lose more."""
     sender = Sender()

@@ -56,7 +56,7 @@ async def unless(
     task = asyncio.get_running_loop().create_task(work)
     try:
         while not (await asyncio.wait([task], timeout=every_s))[0]:
-            if await is_futile():
+            if await is_futile() and not task.done():
                 return False
         await task
         return True

@@ -68,6 +68,7 @@ class Batch:
         "data",
         "error",
         "is_done",
+        "is_unanswered",
         "is_unsure",
         "last_error",
         "leader_epoch",
@@ -104,6 +105,9 @@ class Batch:
         self.reserved_bytes = 0
         self.is_done = False
         self.is_unsure = False
+        """Whether the broker may have it, since it was refused so or not answered."""
+        self.is_unanswered = False
+        """Whether it was sent without an answer, and so may yet arrive."""
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None
         self.base_offset = NO_OFFSET
@@ -247,6 +251,7 @@ class PartitionQueue:
 
     __slots__ = (
         "held",
+        "hung_number",
         "in_flight",
         "is_blocked",
         "is_known",
@@ -277,6 +282,8 @@ class PartitionQueue:
         self.topic_id = ZERO_UUID
         self.lost_number = _NOT_SENT
         """The last batch that has failed and may be stored all the same."""
+        self.hung_number = _NOT_SENT
+        """The last that has failed and was sent without an answer."""
         self.numbered = 0
         self.next_sequence = 0
         self.producer_id = NO_PRODUCER.id
@@ -310,9 +317,10 @@ class PartitionQueue:
         return bool(self.in_flight) or any(each.is_unsure for each in again)
 
     @property
-    def has_lost(self) -> bool:
-        """Whether a batch of this epoch has failed and may be stored all the same, or yet be."""
-        return self.lost_number != _NOT_SENT
+    def has_hung(self) -> bool:
+        """Whether a batch that has failed may arrive yet and be stored: not once one behind it
+        is."""
+        return self.hung_number > self.stored_number
 
     def may_send(self, now: float, in_flight_max: int) -> bool:
         """Whether the first batch that waits may go out now."""
@@ -396,7 +404,7 @@ class PartitionQueue:
             self.producer_id, self.producer_epoch = identity.id, identity.epoch
         self.must_restart = False
         self.stored_number = _NOT_SENT
-        self.lost_number = _NOT_SENT
+        self.lost_number = self.hung_number = _NOT_SENT
         self.is_known = False
         self.next_sequence = 0
         for batch in self.waiting:
@@ -450,6 +458,7 @@ class PartitionQueue:
         self.numbered += more
         self.stored_number += more if self.stored_number > batch.number else 0
         self.lost_number += more if self.lost_number > batch.number else 0
+        self.hung_number += more if self.hung_number > batch.number else 0
         producer = batch.producer
         for number, part in enumerate(parts, batch.number):
             part.number = number

@@ -22,13 +22,13 @@ A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER may mean four things.
    the producer. Sent now it would come after those, so it has failed. Where nobody knows whether
    the broker has it (it was refused with what may also be said after the batch was appended), it
    has failed all the same: told as stored it might be lost.
-4. A batch before it has failed without an answer (its time was over), so the broker lacks that one
-   now; but what was sent of both on a connection that is no more may still be on its way, and would
-   be stored under this epoch. So the batch has failed if it was ever sent without an answer: sent
-   again under the next epoch it could stand there twice. 1. A batch is sent, and gets no answer
-   until it has failed. 2. So is the one behind it. 3. That one is asked for, is out of order, and
-   goes on in the next epoch. 4. What was sent first arrives, and is stored. 5. So is what is sent
-   in the next epoch.
+4. A batch before it has failed that was sent without an answer (and not for what it holds, for
+   which it would be refused whenever it came), so the broker lacks that one now; but what was sent
+   of both on a connection that is no more may still be on its way, and would be stored under this
+   epoch. So the batch has failed if it was ever sent without an answer: sent again under the next
+   epoch it could stand there twice. 1. A batch is sent, and gets no answer until it has failed.
+   2. So is the one behind it. 3. That one is asked for, is out of order, and goes on in the next
+   epoch. 4. What was sent first arrives, and is stored. 5. So is what is sent in the next epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.client.backoff import Backoff
 from moldau.client.batches import NO_OFFSET, Batch, PartitionQueue
 from moldau.client.metadata import TopicPartition
-from moldau.client.refusals import LOST_STATE, NOT_STORED, TOO_LARGE
+from moldau.client.refusals import LOST_STATE, NOT_STORED, OF_CONTENT, TOO_LARGE, UNANSWERED
 from moldau.client.splitting import Fit, split
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER
@@ -122,6 +122,8 @@ class Outcomes:
             return untold
         if error.code not in NOT_STORED:
             batch.is_unsure = True
+        if error.code in UNANSWERED:
+            batch.is_unanswered = True
         if error.code is _OUT_OF_ORDER and self.options.is_idempotent:
             if batch.number < queue.stored_number:
                 return self._fail(queue, batch, _overtaken(batch))
@@ -167,8 +169,8 @@ class Outcomes:
         held, queue.held = sorted(queue.held, key=lambda each: each.number), []
         for batch in held:
             is_blind = batch.number < queue.lost_number
-            may_come = batch.is_unsure and queue.has_lost
-            batch.is_unsure = may_come
+            may_come = batch.is_unanswered and queue.has_hung
+            batch.is_unsure = batch.is_unanswered = may_come
             error = _on_its_way(batch) if may_come else batch.last_error
             assert error is not None
             is_over = is_blind or may_come or batch.is_done
@@ -243,6 +245,8 @@ class Outcomes:
             queue.must_restart = True
             if batch.is_unsure:
                 queue.lost_number = max(queue.lost_number, batch.number)
+            if batch.is_unanswered and error.code not in OF_CONTENT:
+                queue.hung_number = max(queue.hung_number, batch.number)
         untold = None if batch.is_done else self._end(batch, error)
         self._release(queue, batch)
         return untold

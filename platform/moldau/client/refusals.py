@@ -42,3 +42,18 @@ NOT_STORED: Final = frozenset(
 )
 """A broker says these before it appends. After all others it may have the batch all the same: what
 is appended and waits for replicas hears NOT_LEADER_OR_FOLLOWER too when the leader goes."""
+
+UNANSWERED: Final = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
+"""Said here, where no answer came: what was sent may yet arrive. (A broker says the second too.)"""
+
+OF_CONTENT: Final = TOO_LARGE | frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    )
+)
+"""For what the batch holds: whenever it arrives, it is refused again."""

@@ -91,5 +91,6 @@ def _part(batch: Batch, builder: BatchBuilder) -> Batch:
     part.reserved_bytes = builder.size_bytes
     part.last_error = batch.last_error
     part.is_unsure = batch.is_unsure
+    part.is_unanswered = batch.is_unanswered
     part.was_tried = batch.was_tried or batch.was_sent
     return part

@@ -58,12 +58,13 @@ class AssignedReading:
         await self._leaderless.begin(chosen)
 
     async def _go_to(self, led: list[TopicPartition]) -> None:
-        """To where reading begins in these, of which it notes where they end at this moment."""
+        """To where reading begins in these, of which it notes where they end at this moment: at
+        last, since one that loses its leader meanwhile is not waited for."""
         from moldau.client.offsets import EARLIEST, LATEST
 
         client, place = self._client, self._place
-        ends = await client.offsets(dict.fromkeys(led, LATEST))
-        self._ends |= {each: ends[each].offset for each in led}
+        found = await client.offsets(dict.fromkeys(led, LATEST))
+        ends = {each: found[each].offset for each in led}
         if place.timestamp_ms is not None:
             await client.seek_to_time(place.timestamp_ms, led)
         elif self._last is None and not place.is_end and place.offset is None:
@@ -71,7 +72,9 @@ class AssignedReading:
         else:
             starts = await client.offsets(dict.fromkeys(led, EARLIEST))
             for each in led:
-                client.seek(each.topic, each.partition, self._first(each, starts[each].offset))
+                first = self._first(each, starts[each].offset, ends[each])
+                client.seek(each.topic, each.partition, first)
+        self._ends |= ends
         client.resume(led)
 
     def _chosen(self, there: list[TopicPartition]) -> list[TopicPartition]:
@@ -87,10 +90,10 @@ class AssignedReading:
             raise UsageError(f"{', '.join(topics)} {verb} no partition {numbers}")
         return [each for each in there if each.partition in self._partitions]
 
-    def _first(self, where: TopicPartition, start: int) -> int:
+    def _first(self, where: TopicPartition, start: int, end: int) -> int:
         """The offset to begin at, within the log: who asks for more of it hears where it ends, and
         what is gone of it."""
-        end, offset = self._ends[where], self._place.offset
+        offset = self._place.offset
         if self._last is not None:
             return max(start, end - self._last)
         if offset is None:

@@ -64,8 +64,16 @@ class Leaderless:
             self._leave(set(chosen) - set(led))
 
     async def _has_lost_some(self, led: list[TopicPartition]) -> bool:
-        """Whether nobody leads some of them any more, while others are led."""
-        return 0 < len(await self._led(led)) < len(led)
+        """Whether nobody leads some of them any more, while others are led; no, if nobody says."""
+        from moldau.cli.shell import within
+
+        try:
+            found = await within(_LOOK_S, self._led(led))
+        except KafkaError as error:
+            if not may_work_later(error):
+                raise
+            return False
+        return found is not None and 0 < len(found) < len(led)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Goes on with those that are led, as soon as that can be."""
