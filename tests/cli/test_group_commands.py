@@ -98,8 +98,8 @@ def test_a_group_that_goes_meanwhile_costs_the_others_nothing(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = ["meanwhile-1", "meanwhile-2", "meanwhile-3"]
-    fill(shell, "meanwhile", [1, 1])
-    shell.good("group", "reset", *groups, "--topic", "meanwhile", "--to-latest", "--execute")
+    fill(shell, "goes-meanwhile", [1, 1])
+    shell.good("group", "reset", *groups, "--topic", "goes-meanwhile", "--to-latest", "--execute")
     forget = Admin.delete_group_offsets
 
     async def late(client: Admin, group: str, partitions: Any) -> Any:
@@ -108,7 +108,7 @@ def test_a_group_that_goes_meanwhile_costs_the_others_nothing(
         return await forget(client, group, partitions)
 
     monkeypatch.setattr(Admin, "delete_group_offsets", late)
-    done = shell("group", "delete", *groups, "--topic", "meanwhile", "--json")
+    done = shell("group", "delete", *groups, "--topic", "goes-meanwhile", "--json")
     assert done.code == 1
     assert done.err.startswith("moldau: GROUP_ID_NOT_FOUND")
     assert done.err.count("\n") == 1
