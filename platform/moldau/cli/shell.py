@@ -49,6 +49,19 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
         return None
 
 
+async def within_or_later(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+    """The same; None too where it fails for a reason for which it may work later."""
+    from moldau.client.backoff import may_work_later
+    from moldau.errors.codes import KafkaError
+
+    try:
+        return await within(seconds, work)
+    except KafkaError as error:
+        if not may_work_later(error):
+            raise
+        return None
+
+
 async def unless(
     work: Coroutine[Any, Any, object], every_s: float, is_futile: Callable[[], Awaitable[bool]]
 ) -> bool:

@@ -148,7 +148,7 @@ class Fetched:
             self.end_epoch = last.partition_leader_epoch
             return islice(batches, count)
         try:
-            return iter(list(batches))
+            return iter(list(batches))  # there is none, and here is why if the first is damaged
         except CorruptRecord as error:
             raise self._told(error) from error
 

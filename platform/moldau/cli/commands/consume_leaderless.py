@@ -14,9 +14,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.backoff import may_work_later
-from moldau.errors.codes import KafkaError
-
 if TYPE_CHECKING:
     from moldau.client import Consumer, TopicPartition
     from moldau.runtime import Clock
@@ -65,14 +62,9 @@ class Leaderless:
 
     async def _has_lost_some(self, led: list[TopicPartition]) -> bool:
         """Whether nobody leads some of them any more, while others are led; no, if nobody says."""
-        from moldau.cli.shell import within
+        from moldau.cli.shell import within_or_later
 
-        try:
-            found = await within(_LOOK_S, self._led(led))
-        except KafkaError as error:
-            if not may_work_later(error):
-                raise
-            return False
+        found = await within_or_later(_LOOK_S, self._led(led))
         return found is not None and 0 < len(found) < len(led)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
@@ -92,13 +84,9 @@ class Leaderless:
             await self._look()
 
     async def _look(self) -> None:
-        from moldau.cli.shell import within
+        from moldau.cli.shell import within_or_later
 
-        try:
-            await within(_LOOK_S, self._go_on())
-        except KafkaError as error:
-            if not may_work_later(error):
-                raise
+        await within_or_later(_LOOK_S, self._go_on())
         self._next_look = self._clock.monotonic() + _EVERY_S
 
     async def _go_on(self) -> None:

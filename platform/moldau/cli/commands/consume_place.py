@@ -66,17 +66,10 @@ async def cut_ends(
     """Lowers `ends` to where logs end now: one that was truncated, or whose topic was deleted and
     made again, may never again be as long as it was. Takes out those that there are not any more,
     and gives them. Who cannot be asked now is asked later."""
-    from moldau.cli.shell import within
-    from moldau.client.backoff import may_work_later
+    from moldau.cli.shell import within_or_later
     from moldau.client.offsets import LATEST
-    from moldau.errors.codes import KafkaError
 
-    try:
-        found = await within(_CUT_S, client.offsets(dict.fromkeys(ends, LATEST)))
-    except KafkaError as error:
-        if not may_work_later(error):
-            raise
-        found = None
+    found = await within_or_later(_CUT_S, client.offsets(dict.fromkeys(ends, LATEST)))
     for where, now in (found or {}).items():
         ends[where] = min(ends[where], now.offset)
     gone = [] if found is not None else await _gone(client, ends)
