@@ -293,6 +293,25 @@ def test_who_has_nothing_in_hand_any_more_does_not_commit_what_another_has(how: 
     run(main)
 
 
+@pytest.mark.parametrize("has_read", [True, False])
+def test_who_unsubscribes_commits_as_who_commits(has_read: bool) -> None:
+    async def main(runtime: Runtime, world: ClientWorld) -> None:
+        async with member(runtime, "eager") as reader:
+            await reader.subscribe(["t"])
+            if has_read:
+                assert await reader.poll(60.0, max_records=EACH)
+            in_hand: list[ConsumerRecord] = []
+            working = asyncio.create_task(_work_until(reader, in_hand, asyncio.Event()))
+            await until(lambda: in_hand)
+            await reader.unsubscribe()
+            # Who has read nothing himself speaks for the one who does.
+            is_done = not has_read
+            assert stored(world)[in_hand[0].partition] == in_hand[0].offset + is_done
+            await ended(working)
+
+    run(main)
+
+
 def test_what_was_read_can_be_asked_of_a_closed_one_outside_a_loop() -> None:
     async def main(runtime: Runtime, _: ClientWorld) -> tuple[Consumer, ConsumerRecord]:
         async with member(runtime, "eager", enable_auto_commit=False) as reader:

@@ -11,11 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable, KeysView, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    KeysView,
+    Mapping,
+)
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.arguments import ByPartition, offsets_to_store, seconds_at_most
@@ -300,15 +308,20 @@ class ConsumerGroup:
         """It has its share again, or is out of the group."""
         self._reader.rebalanced(seconds, has_failed=has_failed)
 
-    async def commit_before(self, change: Change) -> None:
-        """Partitions go: commits what was given out of them, if that is to be done by itself.
+    def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
+        """Partitions go: what commits what was given out of them, if that is to be done by itself.
+        That is told now, in the task of who lets them go: another one may have records in hand.
         Commits that are begun meanwhile come behind it. It has as long as a rebalance may take. The
         user's own that are under way have as long as an answer may take: who gave up first would
         have them refused."""
         gone = set(change.partitions)
         consumed = self._reader.consumed() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
-        offsets = self._without_the_gone(going)
+        return self._commit_going(change, self._without_the_gone(going))
+
+    async def _commit_going(
+        self, change: Change, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
         if not offsets:
             await self.commits_ended(change)
             return

@@ -198,7 +198,7 @@ def _tell_groups(arguments: Namespace, context: Context, groups: Sequence[str]) 
 def _tell_offsets(arguments: Namespace, context: Context, chosen: Chosen) -> int:
     if arguments.json:
         facts = [_facts_of(group, where) for group in chosen for where in chosen[group]]
-        write_json(context.out, {"deleted": [], "failed": {}, "would_delete": facts})
+        write_json(context.out, {"deleted": [], "failed": [], "would_delete": facts})
     else:
         lines = [f"would delete {where} of {group}" for group in chosen for where in chosen[group]]
         write_lines(context.out, (*lines, DRY_RUN))
@@ -221,8 +221,7 @@ async def _committed_in(client: Admin, arguments: Namespace, groups: Sequence[st
 def _delete_offsets(
     arguments: Namespace, context: Context, admin: Opened[Admin], chosen: Chosen
 ) -> int:
-    facts = []
-    has_failed = False
+    deleted, failed = [], []
     for group, partitions in chosen.items():
         if not partitions:
             continue
@@ -233,16 +232,16 @@ def _delete_offsets(
             return await _forget(client, group, partitions)
 
         results = sorted(admin.run(delete).items())
-        facts += [_deleted(group, where, error) for where, error in results]
-        errors = dict.fromkeys(f"moldau: {error}" for _, error in results if error is not None)
-        has_failed |= bool(errors)
-        write_lines(context.err, errors)
+        gone = [where for where, error in results if error is None]
+        errors = [(where, str(error)) for where, error in results if error is not None]
+        deleted += [_facts_of(group, where) for where in gone]
+        failed += [{**_facts_of(group, where), "error": error} for where, error in errors]
+        write_lines(context.err, dict.fromkeys(f"moldau: {error}" for _, error in errors))
         if not arguments.json:
-            deleted = [where for where, error in results if error is None]
-            write_lines(context.out, (f"deleted {where} of {group}" for where in deleted))
+            write_lines(context.out, (f"deleted {where} of {group}" for where in gone))
     if arguments.json:
-        write_json(context.out, facts)
-    return Exit.FAILED if has_failed else Exit.DONE
+        write_json(context.out, {"deleted": deleted, "failed": failed})
+    return Exit.FAILED if failed else Exit.DONE
 
 
 async def _forget(client: Admin, group: str, partitions: list[TopicPartition]) -> Results:
@@ -256,10 +255,6 @@ async def _forget(client: Admin, group: str, partitions: list[TopicPartition]) -
         if may_work_later(error):
             raise
         return dict.fromkeys(partitions, error)
-
-
-def _deleted(group: str, where: TopicPartition, error: KafkaError | None) -> dict[str, Any]:
-    return {**_facts_of(group, where), "error": None if error is None else str(error)}
 
 
 def _facts_of(group: str, where: TopicPartition) -> dict[str, Any]:

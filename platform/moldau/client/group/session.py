@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.client.assignors import Topics
 from moldau.client.cluster import Cluster
@@ -73,8 +73,9 @@ class Owner(Protocol):
         """Nothing is given out until a poll has run it."""
         ...
 
-    async def commit_before(self, change: Change) -> None:
-        """Partitions go: commits what was given out of them, if that is to be done by itself."""
+    def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
+        """Partitions go: what commits what was given out of them until now, if that is to be done
+        by itself."""
         ...
 
     async def commits_ended(self, change: Change, until: float = math.inf) -> None:
