@@ -100,6 +100,22 @@ def test_headers_come_in_the_order_they_were_given_and_may_repeat(shell: Shell) 
 
 
 @pytest.mark.real
+def test_a_line_that_is_too_large_is_told_with_its_number_and_what_was_not_sent(
+    shell: Shell,
+) -> None:
+    """More lines than one read has."""
+    shell.good("topic", "create", "long-lines", "--partitions", "1")
+    count = 60_000
+    source = "".join(f"{number}\n" for number in range(count)) + "x" * 2_000_000 + "\nafter\n"
+    bad = shell("produce", "long-lines", source=source)
+    assert bad.code == 1
+    assert f"line={count + 1}, unsent_lines=[{count + 1}, {count + 2}])" in bad.err
+    assert "accepted" not in bad.err
+    (row,) = shell.good("offsets", "long-lines").rows
+    assert row[3] == str(count)
+
+
+@pytest.mark.real
 def test_a_size_that_no_record_may_have_is_refused_before_one_is_made(shell: Shell) -> None:
     load = ("produce", "sized", "--count", "1", "--size")
     huge = shell(*load, "99999999")

@@ -345,5 +345,45 @@ def test_an_error_in_the_middle_says_how_many_are_on_their_way() -> None:
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])
         error = world.run_client(main)
-        assert (error.context["accepted"], error.context["records"]) == (5, 7)
+        facts = {name: error.context[name] for name in ("accepted", "records", "at", "left")}
+        assert facts == {"accepted": 5, "records": 7, "at": 5, "left": (5, 6)}
         assert log.values() == [b"small"] * 5
+
+
+@pytest.mark.parametrize("how", ["keys", "some keys", "partitions"])
+def test_an_error_in_the_middle_says_which_are_not_on_their_way(how: str) -> None:
+    """They go partition by partition; sent again without the one that cannot be, each is there
+    once, in its order."""
+    count, bad = 1_200, 700
+    values = [b"%05d" % number for number in range(count)]
+    columns: dict[str, Any] = {}
+    if how == "partitions":
+        columns["partition"] = [number * 7 % 3 for number in range(count)]
+    else:
+        columns["keys"] = [
+            None if how == "some keys" and number % 5 == 0 else b"%d" % (number % 40)
+            for number in range(count)
+        ]
+
+    async def main(runtime: Runtime) -> None:
+        async with Producer(
+            runtime=runtime, bootstrap_servers=BOOTSTRAP, max_request_size=1000, batch_size=500
+        ) as sender:
+            asked = [*values[:bad], bytes(2000), *values[bad + 1 :]]
+            with pytest.raises(KafkaError, match=r"max\.request\.size") as caught:
+                await sender.send_many("t", asked, **columns)
+            facts = caught.value.context
+            left: Any = facts["left"]
+            assert (facts["at"], facts["accepted"]) == (bad, count - len(left))
+            assert "more]" in str(caught.value)
+            again = [index for index in left if index != bad]
+            its = {name: [column[index] for index in again] for name, column in columns.items()}
+            await sender.send_many("t", [values[index] for index in again], **its)
+
+    with ClientWorld() as world:
+        logs = world.cluster.add_topic("t", [1, 1, 1])
+        world.run_client(main)
+    found: list[list[Any]] = [log.values() for log in logs]
+    assert sorted(value for each in found for value in each) == values[:bad] + values[bad + 1 :]
+    if how != "some keys":
+        assert found == [sorted(each) for each in found]

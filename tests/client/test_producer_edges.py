@@ -95,7 +95,7 @@ def test_a_value_that_is_no_bytes_leaves_those_before_it_on_their_way() -> None:
         (log,) = world.cluster.add_topic("t", [1])
         error = world.run_client(main)
         assert log.values() == [b"1", b"2"]
-        assert error.__notes__ == ["2 of these records are on their way"]
+        assert error.__notes__ == ["2 of these records are on their way, not [2, 3]"]
 
 
 def test_a_key_that_is_no_bytes_is_told_so_by_the_way_of_threads_too() -> None:
@@ -358,7 +358,7 @@ def test_an_interceptor_hears_once_of_each_record_whatever_became_of_it() -> Non
             assert (caught.value.context["accepted"], caught.value.context["records"]) == (2, 4)
             with pytest.raises(TypeError, match=r"value\.serializer") as refused:
                 await sender.send_many("t", [b"d", "text"])
-            assert refused.value.__notes__ == ["1 of these records are on their way"]
+            assert refused.value.__notes__ == ["1 of these records are on their way, not [1]"]
             await sender.flush()
             fill(sender)
             task = asyncio.ensure_future(sender.send("t", b"given up"))

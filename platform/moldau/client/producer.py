@@ -38,6 +38,7 @@ from moldau.client.columns import Columns, from_arrow, is_arrow
 from moldau.client.common_settings import Given
 from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.foreign import LOG
+from moldau.client.handed_over import HandedOver, Parts
 from moldau.client.metadata import TopicPartition
 from moldau.client.notices import not_hiding
 from moldau.client.options.producer import ProducerOptions
@@ -70,7 +71,6 @@ _NO_HEADERS: Final[Headers] = ()
 _MIXED: Final = 500
 _IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
 """What ends a block without waiting for what was sent in it."""
-_Parts = list[tuple[Batch, int, int]]
 
 
 class Producer(ProducerTopics):
@@ -353,34 +353,33 @@ class Producer(ProducerTopics):
 
         `values` (and what is given beside them) are sequences of one length; or Arrow arrays; or
         one Arrow table that has the columns value and maybe key, headers, timestamp and partition.
-        A KafkaError says in `accepted` how many of them are on their way all the same, a TypeError
-        in a note.
+        A KafkaError says in its context how many of them are on their way all the same
+        (`accepted`), the index of the one at which it ended (`at`) and of all that are left
+        (`left`); a TypeError in a note.
         """
         name_of(topic, "topic")
         columns = Columns(values, keys, headers, timestamps_ms, partition)
         if any(map(is_arrow, columns)):
             columns = from_arrow(columns)
         columns.check()
-        parts: _Parts = []
+        sent = HandedOver(len(columns.values))
         try:
             if self._partitioner is not None or self._pipeline.interceptors:
-                await self._send_each(topic, columns, parts)
+                await self._send_each(topic, columns, sent.parts)
             else:
                 if not self._pipeline.is_empty:
                     columns = await self._serialized(topic, columns)
-                await self._send_columns(topic, columns, parts)
+                await self._send_columns(topic, columns, sent)
         except MoldauError as error:
             found = copy(error)
-            accepted = sum(part[2] for part in parts)
-            found.context = {**error.context, "accepted": accepted, "records": len(columns.values)}
+            found.context = {**error.context, **sent.facts()}
             raise found from error.__cause__ or error
         except TypeError as error:
-            accepted = sum(part[2] for part in parts)
-            error.add_note(f"{accepted} of these records are on their way")
+            error.add_note(f"{sent.accepted} of these records are on their way, not {sent.left()}")
             raise
-        return Deliveries(parts)
+        return Deliveries(sent.parts)
 
-    async def _send_each(self, topic: str, columns: Columns, parts: _Parts) -> None:
+    async def _send_each(self, topic: str, columns: Columns, parts: Parts) -> None:
         """For interceptors and partitioners, which want to see every record. A partition that
         there is not is told before the first, unless interceptors have a say in it."""
         if columns.partition is not None and not self._pipeline.interceptors:
@@ -412,7 +411,7 @@ class Producer(ProducerTopics):
         for index in columns.partitions:
             self._choose(topic, None, index)
 
-    async def _send_columns(self, topic: str, columns: Columns, parts: _Parts) -> None:
+    async def _send_columns(self, topic: str, columns: Columns, sent: HandedOver) -> None:
         partition = columns.partition
         known = await self._topic_of(topic, columns)
         now_ms = self._clock.wall_ms()
@@ -421,16 +420,16 @@ class Producer(ProducerTopics):
         ):
             queue = None if partition is None else self._choose(known, None, partition)
             for run in columns.runs(now_ms):
-                await self._send_run(known, queue, run, parts)
+                await self._send_run(known, queue, run, sent.parts)
             return
         records = columns.as_lists().rows(now_ms)
         if partition is None:
-            await self._send_keyed(known, records, parts)
+            await self._send_keyed(known, records, sent)
         else:
             self._check_partitions(known, columns)  # before the first of them is used
-            await self._send_placed(known, records, partition, parts)
+            await self._send_placed(known, records, partition, sent)
 
-    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], parts: _Parts) -> None:
+    async def _send_keyed(self, topic: OutgoingTopic, records: list[Row], sent: HandedOver) -> None:
         of_key = topic.partitioner.of_key
         by_partition: list[list[Row]] = [[] for _ in range(topic.partitioner.count)]
         try:
@@ -438,20 +437,21 @@ class Producer(ProducerTopics):
                 key = row[1]
                 if key is None:
                     nowhere = [None] * len(records)
-                    await self._send_placed(topic, records, nowhere, parts)
+                    await self._send_placed(topic, records, nowhere, sent)
                     return
                 by_partition[of_key(key)].append(row)
         except TypeError as error:
             raise no_record(error, topic.name, row) from None
+        sent.take_turns(records, by_partition)
         for queue, chosen in zip(topic.queues, by_partition, strict=False):
-            await self._send_run(topic, queue, Rows(chosen), parts)
+            await self._send_run(topic, queue, Rows(chosen), sent.parts)
 
     async def _send_placed(
         self,
         topic: OutgoingTopic,
         records: list[Row],
         partitions: Sequence[int | None],
-        parts: _Parts,
+        sent: HandedOver,
     ) -> None:
         """By partition, in the order of each. Those without partition and key go where such records
         go at the time; so that they keep their order among others, that is asked once for some of
@@ -460,8 +460,9 @@ class Producer(ProducerTopics):
         for start in range(0, len(records), at_once):
             chosen = partitions[start : start + at_once]
             by_partition = self._by_partition(topic, records[start : start + at_once], chosen)
+            sent.take_turns(records, by_partition.values())
             for index, its_records in by_partition.items():
-                await self._send_run(topic, topic.queues[index], Rows(its_records), parts)
+                await self._send_run(topic, topic.queues[index], Rows(its_records), sent.parts)
 
     def _by_partition(
         self, topic: OutgoingTopic, records: list[Row], partitions: Sequence[int | None]
@@ -479,7 +480,7 @@ class Producer(ProducerTopics):
         return found
 
     async def _send_run(
-        self, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: _Parts
+        self, topic: OutgoingTopic, queue: PartitionQueue | None, run: Run, parts: Parts
     ) -> None:
         """Into one partition's batches; without one, into those where records without key go."""
         start = 0

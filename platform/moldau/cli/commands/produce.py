@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -21,6 +21,7 @@ from moldau.cli.commands.produce_trouble import PATIENCE_S, Trouble
 from moldau.cli.names import topic_name, typed_bytes, typed_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
+from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from random import Random
@@ -231,13 +232,31 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
             keys = [key for key, _, _ in keyed]
             values = [value for _, _, value in keyed]
         if good:
-            out.send([None if value == null else value for value in values], keys)
+            with _by_line(progress.records):
+                out.send([None if value == null else value for value in values], keys)
             progress.add(len(good), sum(map(len, good)))
         if len(good) < len(lines):
             out.flush()
             reason = f"line {progress.records + 1} has no {arguments.separator!r} for its key"
             raise UsageError(reason, **{out.flushed: progress.records})
     out.flush()
+
+
+@contextmanager
+def _by_line(before: int) -> Iterator[None]:
+    """An error of what is sent here says at which line, and which ones were not sent for it."""
+    from moldau.client.handed_over import Indices
+
+    try:
+        yield
+    except MoldauError as error:
+        facts = dict(error.context)
+        at, left = facts.pop("at", None), facts.pop("left", None)
+        if isinstance(at, int) and isinstance(left, Indices):
+            lines = Indices(before + index + 1 for index in left)
+            del facts["accepted"], facts["records"]
+            error.context = {**facts, "line": before + at + 1, "unsent_lines": lines}
+        raise
 
 
 def read_lines(source: BinaryIO) -> Iterator[list[bytes]]:
