@@ -110,7 +110,24 @@ def test_a_name_that_no_client_knows_is_refused(shell: Shell, tmp_path: Path) ->
     file = tmp_path / "consumer.properties"
     file.write_text("group.id=g\nmy.own=1\n")
     done = shell("group", "list", "--command-config", str(file))
-    assert (done.code, done.err) == (2, "moldau: my.own: unknown setting (override)\n")
+    assert (done.code, done.err) == (2, f"moldau: my.own: unknown setting ({file})\n")
+
+
+def test_what_cannot_be_used_is_told_with_what_has_given_it(tmp_path: Path) -> None:
+    shell = Shell("nowhere")
+    file = tmp_path / "client.properties"
+    file.write_text("retries=x\n")
+    config = ("--command-config", str(file))
+    for words, place in (
+        (("topic", "list"), "environment variable MOLDAU_BOOTSTRAP"),
+        (("topic", "list", "--bootstrap", "here"), "command line --bootstrap"),
+        (("consume", "t", "--bootstrap", "here:1", "--set", "foo=1"), "command line --set"),
+        (("produce", "t", "--bootstrap", "here:1", *config), str(file)),
+        (("produce", "t", "--bootstrap", "here:1", *config, "--set", "retries=y"), "--set"),
+    ):
+        done = shell(*words)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done
+        assert done.err.endswith(f"{place})\n"), done
 
 
 def test_a_byte_order_mark_is_no_part_of_a_topics_name(shell: Shell, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from moldau.cli.command import Context
+from moldau.cli.command import Context, UsageError
 from moldau.cli.commands import group_move, group_reset
 from moldau.cli.commands.group_move import Transfer
 from moldau.cli.commands.group_plan import Outcome, Step, exit_code, tell_plan
@@ -226,6 +226,14 @@ class Logs(Groups):
             where: FoundOffset(0 if each == EARLIEST else 9, -1, -1)
             for where, each in wanted.items()
         }
+
+
+@pytest.mark.parametrize("names", [{"a": "c", "b": "c"}, {"a": "b"}])
+def test_two_topics_do_not_become_one(names: dict[str, str]) -> None:
+    """Of two offsets for one partition one would be lost."""
+    groups = cast(Admin, Logs({"old": {A: at(4), B: at(5)}}))
+    with pytest.raises(UsageError, match="two topics would become one"):
+        asyncio.run(group_move._plan(groups, "old", "new", {}, names))
 
 
 def test_a_group_that_has_committed_nothing_costs_the_others_nothing() -> None:

@@ -396,6 +396,7 @@ def test_kafkas_tool_plans_the_same_resets(shell: Shell, cluster: Cluster, tmp_p
         (("move", "g"), "nothing would move"),
         (("move", "g", "--to", "g"), "nothing would move"),
         (("move", "g", "--rename", "a"), "NAME=VALUE"),
+        (("move", "g", "--rename", "a=b", "--topic", "c"), "nothing of c would move"),
     ],
 )
 def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) -> None:

@@ -52,7 +52,7 @@ def test_a_scope_is_topics_and_some_of_their_partitions() -> None:
     assert not is_in(scope, TopicPartition("c", 0))
 
 
-@pytest.mark.parametrize("word", ["", ":1", "a:", "a:x", "a:-1", "a:1,", "a:1:2", "a:" + "9" * 20])
+@pytest.mark.parametrize("word", ["", ":1", "a:", "a:x", "a:-1", "a:1,", "a:1:2", "a:2147483648"])
 def test_what_is_no_scope_is_refused(word: str) -> None:
     with pytest.raises(UsageError):
         parse_scope([word])
@@ -88,6 +88,8 @@ def test_a_file_may_name_any_group(group: str) -> None:
         ("orders,0", ["g"], "line 1 is not"),
         ("orders,x,5", ["g"], "'x' is no partition in line 1"),
         ("orders,0,-5", ["g"], "'-5' is no offset in line 1"),
+        ("orders,2147483648,5", ["g"], "'2147483648' is no partition in line 1"),
+        (f"orders,0,{2**63}", ["g"], f"'{2**63}' is no offset in line 1"),
         ("orders,0,5\norders,0,6", ["g"], "line 2 names orders-0 again"),
         (" \n", ["g"], "no offsets"),
         ("orders,0,5\n" + "o" * 200_000, ["g"], "line 2 cannot be read: field larger"),
@@ -365,6 +367,33 @@ def test_who_watches_hears_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) 
     arguments = Namespace(json=False, times=1, every=0)
     assert watch(arguments, context, cast("Opened[Admin]", Admins([])), look) == 0
     assert err.getvalue().startswith("moldau: no answer for 0 s, still asking\n")
+
+
+def test_what_is_said_beside_a_screen_does_not_tear_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. A table is shown. 2. Nobody answers for a while. 3. The table is drawn anew, over what it
+    was, and nothing but."""
+
+    class Both(Terminal):
+        def write(self, text: str) -> int:
+            if "still asking" in text:
+                told.set()
+            return super().write(text)
+
+    async def look(_: object) -> list[GroupProgress]:
+        if looks:
+            await told.wait()
+        looks.append(1)
+        return [progress({0: 40}, {0: 100})]
+
+    looks: list[int] = []
+    told, terminal = asyncio.Event(), Both()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(group_watch, "_SILENCE_S", 0.001)
+    context = Context(terminal, terminal, {}, lambda: Plugins([]))
+    arguments = Namespace(json=False, times=2, every=0)
+    assert watch(arguments, context, cast("Opened[Admin]", Admins([])), look) == 0
+    (line,) = {each for each in terminal.getvalue().splitlines() if "still asking" in each}
+    assert line.rpartition("\x1b[2K")[2] == "moldau: no answer for 0 s, still asking"
 
 
 def test_the_screen_has_those_that_are_furthest_behind_on_top() -> None:

@@ -199,7 +199,9 @@ def test_all_is_read_when_this_member_and_the_others_have_read_it() -> None:
         member.stored = {A: 9}
         assert not await group.is_read()  # another one has it and is not done
         member.stored = {A: 10}
-        assert await group.is_read()  # partition 1 had nothing to begin with
+        assert await group.is_read()
+        member.positions = {}
+        assert await group.is_read()  # nobody commits of partition 1: it had nothing to begin with
         member.positions = {A: 9, B: 7}
         assert not await group.is_read()
         member.positions = {A: 10, B: 7}
@@ -214,6 +216,7 @@ def test_all_is_read_when_this_member_and_the_others_have_read_it() -> None:
         (BEGINNING, {}),
         (Place(is_end=True), {B: 7}),
         (Place(offset=4), {B: 4}),
+        (Place(offset=9), {B: 7}),  # a reset would go from behind the end to the beginning
         (Place(timestamp_ms=1000), {B: 1000}),
     ],
 )

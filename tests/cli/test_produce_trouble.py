@@ -12,6 +12,7 @@ import pytest
 from moldau.cli.application import run
 from moldau.cli.command import Context
 from moldau.cli.commands.produce_trouble import Trouble
+from moldau.cli.progress import Progress
 from moldau.client import Producer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.plugins import Plugins, installed_plugins
@@ -39,10 +40,16 @@ class Troubled(Producer):
         return self.now
 
 
+def progress(err: io.StringIO) -> Progress:
+    """Without a bar."""
+    context = Context(io.StringIO(), err, {}, lambda: Plugins([]))
+    return Progress(context, "sent", None, lambda: 0.0)
+
+
 def test_each_trouble_is_told_once() -> None:
     err = io.StringIO()
     producer = Troubled()
-    trouble = Trouble(Context(io.StringIO(), err, {}, lambda: Plugins([])), producer)
+    trouble = Trouble(progress(err), producer)
     trouble.tell(2.0)
     full = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -64,7 +71,7 @@ def test_each_trouble_is_told_once() -> None:
 def test_a_topic_is_not_to_blame_for_a_broker_that_does_not_answer() -> None:
     err = io.StringIO()
     producer = Troubled()
-    trouble = Trouble(Context(io.StringIO(), err, {}, lambda: Plugins([])), producer)
+    trouble = Trouble(progress(err), producer)
     producer.blind = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker can be reached")
     trouble.miss("t", 2.0)
     trouble.miss("t", 4.0)

@@ -203,3 +203,23 @@ def test_a_setting_of_one_listener_is_the_brokers_own(shell: Shell) -> None:
         "config", "set", "broker", "1", "listener.name.plaintext.max.connections=1000", "--dry-run"
     )
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.real
+def test_one_topic_that_there_is_not_hides_no_other(shell: Shell) -> None:
+    fill(shell, "told", [0])
+    done = shell("topic", "describe", "no-such", "told", "--json")
+    assert (done.code, [each["name"] for each in done.json]) == (1, ["told"])
+    assert done.err.startswith("moldau: UNKNOWN_TOPIC_OR_PARTITION")
+    assert "no-such" in done.err
+    assert shell("topic", "describe", "no-such", "told").out.startswith("told  id ")
+
+
+@pytest.mark.real
+def test_a_program_can_tell_a_dry_run(shell: Shell) -> None:
+    fill(shell, "tried", [0])
+    words = ("config", "set", "topic", "tried", "retention.ms=9", "--json")
+    tried = shell.good(*words, "--dry-run").json
+    assert tried == {"set": [], "would_set": ["retention.ms"]}
+    assert settings_of(shell, "tried") == {}
+    assert shell.good(*words).json == {"set": ["retention.ms"]}

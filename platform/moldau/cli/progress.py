@@ -1,13 +1,17 @@
 """How far long work has come: a bar with a rate where a person looks, one line at the end anywhere.
 
-Everything goes to the error stream, so that what a command prints stays what it is.
+Everything goes to the error stream, so that what a command prints stays what it is. A bar that is
+drawn anew on the last line of a terminal tears whatever else is written or typed there: so there is
+none beside that, and lines for the user go through `tell`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
+
+from moldau.cli.output import shown, write_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,22 +25,30 @@ class Progress(AbstractContextManager["Progress"]):
     """Counts records and bytes; `clock` gives seconds."""
 
     def __init__(
-        self, context: Context, verb: str, total: int | None, clock: Callable[[], float]
+        self,
+        context: Context,
+        verb: str,
+        total: int | None,
+        clock: Callable[[], float],
+        *,
+        is_alone: bool = True,
     ) -> None:
-        """`verb`: what is done, as in "sent" or "read"; `total` is None where nobody knows."""
+        """`verb`: what is done, as in "sent" or "read"; `total` is None where nobody knows.
+        `is_alone`: nothing else is written or typed at the terminal meanwhile."""
         self.records = 0
         self.size_bytes = 0
         self._context = context
         self._verb = verb
         self._total = total
         self._clock = clock
+        self._is_alone = is_alone
         self._start = clock()
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Self:
         self._start = self._clock()
-        if self._context.err.isatty():
+        if self._is_alone and self._context.err.isatty():
             self._show_bar()
         return self
 
@@ -64,6 +76,15 @@ class Progress(AbstractContextManager["Progress"]):
         if self._bar is not None:
             rate = f"{self.records / self.seconds:,.0f}/s"
             self._bar.update(self._task, completed=self.records, rate=rate)
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Lines for the user, above the bar if there is one."""
+        if self._bar is None:
+            write_lines(self._context.err, lines)
+            self._context.err.flush()
+            return
+        for line in lines:
+            self._bar.console.print(shown(line), markup=False, highlight=False, soft_wrap=True)
 
     @property
     def seconds(self) -> float:

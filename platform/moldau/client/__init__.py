@@ -20,10 +20,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.client.admin import Admin
-    from moldau.client.admin_cluster import ClusterDescription, LogDir, Quorum
+    from moldau.client.admin_cluster import (
+        ActiveProducer,
+        ClusterDescription,
+        Downgrade,
+        LogDir,
+        LogDirReplica,
+        Quorum,
+        QuorumReplica,
+    )
     from moldau.client.admin_configs import ConfigEntry, ConfigSource, Resource, ResourceType
     from moldau.client.admin_groups import OffsetsNotStored
-    from moldau.client.admin_partitions import EligibleReplicas, Reassignment
+    from moldau.client.admin_partitions import Election, EligibleReplicas, Reassignment
     from moldau.client.admin_progress import GroupProgress, PartitionProgress
     from moldau.client.admin_topics import CreatedTopic, NewTopic
     from moldau.client.consumer import Consumer
@@ -51,12 +59,14 @@ if TYPE_CHECKING:
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.settings_file import load_settings
     from moldau.client.world import ClientClosed, ClientNotStarted
+    from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.protocol.acl_operations import AclOperation
 
 # By name the module here that has it; with a dot before it one beside this package.
 _HOMES = {
     "AclOperation": ".protocol.acl_operations",
+    "ActiveProducer": "admin_cluster",
     "Admin": "admin",
     "AdminOptions": "options.admin",
     "Broker": "metadata",
@@ -64,25 +74,31 @@ _HOMES = {
     "ClientNotStarted": "world",
     "ClusterDescription": "admin_cluster",
     "ConfigEntry": "admin_configs",
+    "ConfigError": ".errors",
     "ConfigSource": "admin_configs",
     "Consumer": "consumer",
     "ConsumerInterceptor": "consumer_interceptors",
     "ConsumerOptions": "options.consumer",
     "ConsumerRecord": "records_out",
+    "CorruptRecord": ".errors",
     "CreatedTopic": "admin_topics",
     "Deliveries": "delivery",
     "Delivery": "delivery",
     "DeserializationFailed": "serdes.contract",
+    "Downgrade": "admin_cluster",
+    "Election": "admin_partitions",
     "EligibleReplicas": "admin_partitions",
     "ErrorCode": ".errors.codes",
     "FoundOffset": "offsets",
     "GroupDescription": "group.descriptions",
-    "GroupMetadata": "consumer_groups",
     "GroupMember": "group.descriptions",
+    "GroupMetadata": "consumer_groups",
     "GroupProgress": "admin_progress",
     "KafkaError": ".errors.codes",
     "ListedGroup": "group.descriptions",
     "LogDir": "admin_cluster",
+    "LogDirReplica": "admin_cluster",
+    "MoldauError": ".errors",
     "NewTopic": "admin_topics",
     "OffsetAndMetadata": "group.offset_requests",
     "OffsetsNotStored": "admin_groups",
@@ -95,6 +111,7 @@ _HOMES = {
     "ProducerOptions": "options.producer",
     "ProducerRecord": "producer_record",
     "Quorum": "admin_cluster",
+    "QuorumReplica": "admin_cluster",
     "Reassignment": "admin_partitions",
     "RebalanceListener": "group.listener",
     "RecordPartitioner": "partitioner",
@@ -112,6 +129,7 @@ _HOMES = {
 
 __all__ = [
     "AclOperation",
+    "ActiveProducer",
     "Admin",
     "AdminOptions",
     "Broker",
@@ -119,15 +137,19 @@ __all__ = [
     "ClientNotStarted",
     "ClusterDescription",
     "ConfigEntry",
+    "ConfigError",
     "ConfigSource",
     "Consumer",
     "ConsumerInterceptor",
     "ConsumerOptions",
     "ConsumerRecord",
+    "CorruptRecord",
     "CreatedTopic",
     "Deliveries",
     "Delivery",
     "DeserializationFailed",
+    "Downgrade",
+    "Election",
     "EligibleReplicas",
     "ErrorCode",
     "FoundOffset",
@@ -138,6 +160,8 @@ __all__ = [
     "KafkaError",
     "ListedGroup",
     "LogDir",
+    "LogDirReplica",
+    "MoldauError",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetsNotStored",
@@ -150,6 +174,7 @@ __all__ = [
     "ProducerOptions",
     "ProducerRecord",
     "Quorum",
+    "QuorumReplica",
     "Reassignment",
     "RebalanceListener",
     "RecordPartitioner",

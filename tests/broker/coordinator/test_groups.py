@@ -101,6 +101,24 @@ def test_a_commit_of_a_member_needs_its_group(version: int, expected: ErrorCode)
     assert at.log == []
 
 
+def test_a_member_that_has_moved_on_commits_under_its_old_epoch_only_what_it_had() -> None:
+    """What is not its own may have an owner who is further on."""
+    at = Table()
+    first = at.beat("join", "g", "m", 0, "t").member_epoch
+    at.pass_ms(5_000)  # assignments are apart
+    at.beat("other", "g", "n", 0, "t")
+    second = at.beat("on", "g", "m", first).member_epoch
+    assert second > first
+
+    (topic,) = at.commit("late", "g", member="m", epoch=first).topics
+    assert topic.partitions[0].error_code == ErrorCode.STALE_MEMBER_EPOCH
+    assert at.groups.offsets.get("g", "t", 0) is None
+
+    (topic,) = at.commit("now", "g", member="m", epoch=second).topics
+    assert topic.partitions[0].error_code == ErrorCode.NONE
+    assert at.groups.offsets.get("g", "t", 0) is not None
+
+
 def test_a_text_that_is_too_long_is_refused_and_the_rest_is_not() -> None:
     at = Table(offset_metadata_max_bytes=4)
     assert code(at.commit("c", "g", metadata="12345")) == ErrorCode.OFFSET_METADATA_TOO_LARGE

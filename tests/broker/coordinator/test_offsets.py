@@ -49,6 +49,17 @@ def test_a_tombstone_leaves_nothing_behind() -> None:
     assert list(offsets.groups()) == []
 
 
+def test_a_tombstone_of_what_was_never_committed_takes_nothing() -> None:
+    offsets = Offsets()
+    offsets.replay(0, NO_PRODUCER, key(), value(5))
+    offsets.replay(1, 77, key(topic="u"), value(6))
+    for at, (group, topic) in enumerate((("g", "v"), ("h", "t"), ("g", "u")), 2):
+        offsets.replay(at, NO_PRODUCER, key(group, topic), None)
+
+    assert offset_of(offsets) == 5
+    assert not offsets.is_in_transaction("g")
+
+
 def test_an_offset_of_a_transaction_is_pending_until_it_commits() -> None:
     offsets = Offsets()
     offsets.replay(0, NO_PRODUCER, key(), value(5))

@@ -17,6 +17,7 @@ from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
     from moldau.client.admin import Admin
+    from moldau.config import Source
     from moldau.runtime.interface import Runtime
     from moldau.runtime.threaded import ThreadedRuntime
 
@@ -70,25 +71,59 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write JSON")
 
 
+class ClientSettings(dict[str, str]):
+    """By Kafka's names, with what has given each that somebody gave."""
+
+    def __init__(self, defaults: Mapping[str, str]) -> None:
+        super().__init__(defaults)
+        self.sources: dict[str, Source] = {}
+
+    def take(self, given: Mapping[str, str], kind: str, where: str) -> None:
+        """These win over what was there; `kind` is that of a source."""
+        from moldau.config import Source, SourceKind
+
+        self.update(given)
+        self.sources |= dict.fromkeys(given, Source(SourceKind[kind], where))
+
+
 def client_settings(
     arguments: Namespace,
     context: Context,
     defaults: dict[str, str] | None = None,
     *,
     useless: Collection[str] = (),
-) -> dict[str, str]:
+) -> ClientSettings:
     """The settings of the client that these arguments describe. `useless` ones are passed over in a
     file, which may have been written for another client."""
-    settings = {**_SETTINGS, **(defaults or {}), "bootstrap.servers": BOOTSTRAP_DEFAULT}
+    bootstrap = "bootstrap.servers"
+    settings = ClientSettings({**_SETTINGS, **(defaults or {}), bootstrap: BOOTSTRAP_DEFAULT})
     if BOOTSTRAP_VARIABLE in context.environment:
-        settings["bootstrap.servers"] = context.environment[BOOTSTRAP_VARIABLE]
+        given = {bootstrap: context.environment[BOOTSTRAP_VARIABLE]}
+        settings.take(given, "ENVIRONMENT", BOOTSTRAP_VARIABLE)
     if arguments.command_config is not None:
-        settings |= _given_in_file(arguments.command_config, context, useless)
+        given = _given_in_file(arguments.command_config, context, useless)
+        settings.take(given, "FILE", arguments.command_config)
     if arguments.bootstrap:
-        settings["bootstrap.servers"] = arguments.bootstrap
+        settings.take({bootstrap: arguments.bootstrap}, "COMMAND_LINE", "--bootstrap")
     for word in arguments.client_settings:  # the last of a name wins, as for all `--set`
-        settings |= assignments([word])
+        settings.take(assignments([word]), "COMMAND_LINE", "--set")
     return settings
+
+
+@contextmanager
+def telling_where(settings: ClientSettings) -> Iterator[None]:
+    """Those of them that cannot be used are told with what has given them."""
+    from dataclasses import replace
+
+    from moldau.config import BadSettings
+
+    try:
+        yield
+    except BadSettings as error:
+        raise BadSettings(
+            replace(each, source=settings.sources.get(each.name, each.source))
+            for each in error.problems
+        ) from error
 
 
 def check_not_set(settings: Mapping[str, str], names: Iterable[str]) -> None:
@@ -176,5 +211,8 @@ def opened_admin(arguments: Namespace, context: Context) -> Iterator[Opened[Admi
     from moldau.client.admin import Admin
 
     settings = client_settings(arguments, context)
-    with opened(lambda runtime: Admin(settings, runtime=runtime)) as ready:
+    with (
+        telling_where(settings),
+        opened(lambda runtime: Admin(settings, runtime=runtime)) as ready,
+    ):
         yield ready

@@ -148,10 +148,13 @@ def _set(arguments: Namespace, context: Context) -> int:
             )
         )
     write_lines(context.err, (f"moldau: {note}" for note in notes))
-    if arguments.dry_run and not arguments.json:
+    if not arguments.dry_run:
+        return _done(arguments, context, list(values))
+    if arguments.json:
+        write_json(context.out, {"set": [], "would_set": list(values)})
+    else:
         context.out.write("dry run: nothing was changed, but it can be\n")
-        return Exit.DONE
-    return _done(arguments, context, list(values))
+    return Exit.DONE
 
 
 def _unset(arguments: Namespace, context: Context) -> int:

@@ -16,12 +16,13 @@ from moldau.cli.commands.cluster_connection import (
     check_not_set,
     client_settings,
     opened,
+    telling_where,
 )
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import Place, parse_place
 from moldau.cli.names import name_of, topic_name
-from moldau.cli.output import write_json, write_lines
+from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -107,12 +108,19 @@ class ConsumeCommand:
             from moldau.runtime.process import tune_allocator
 
             tune_allocator()
-        with interrupted_by_sigterm(), opened(lambda it: _consumer(settings, it)) as consumer:
+        with (
+            interrupted_by_sigterm(),
+            telling_where(settings),
+            opened(lambda it: _consumer(settings, it)) as consumer,
+        ):
             reading = _reading(arguments, consumer, place)
             clock = consumer.runtime.clock.monotonic
             with noting(reading.notes):
                 consumer.run(lambda _: reading.begin(arguments.topics))
-                with Progress(context, "read", arguments.count, clock) as progress:
+                is_alone = arguments.quiet or not context.is_terminal
+                with Progress(
+                    context, "read", arguments.count, clock, is_alone=is_alone
+                ) as progress:
                     try:
                         _read(arguments, context, consumer, reading, progress)
                     except (KeyboardInterrupt, OSError) as error:
@@ -120,7 +128,7 @@ class ConsumeCommand:
                         if isinstance(error, OSError) or not arguments.follow:
                             raise
                     finally:
-                        _tell(context, reading)
+                        _tell(progress, reading)
         if arguments.quiet and arguments.json:
             write_json(context.out, progress.facts())
         elif arguments.quiet:
@@ -220,7 +228,7 @@ def _read(
             break
         room = _POLL_RECORDS if left is None else min(_POLL_RECORDS, left)
         parts = consumer.run(lambda _, room=room: reading.next(room))  # type: ignore[misc]
-        _tell(context, reading)
+        _tell(progress, reading)
         for part in parts:
             if not arguments.quiet:
                 context.out.writelines(lines(part))
@@ -231,12 +239,11 @@ def _read(
     consumer.run(lambda _: reading.finish())
 
 
-def _tell(context: Context, reading: Reading) -> None:
+def _tell(progress: Progress, reading: Reading) -> None:
     """What the client's thread adds meanwhile is told the next time."""
     notes = tuple(reading.notes)
     if notes:
-        write_lines(context.err, (f"moldau: {note}" for note in notes))
-        context.err.flush()
+        progress.tell(f"moldau: {note}" for note in notes)
         del reading.notes[: len(notes)]
 
 

@@ -101,7 +101,11 @@ def _move(arguments: Namespace, context: Context) -> int:
 
 
 def _only_renamed(scope: Scope, names: dict[str, str]) -> Scope:
-    """Within one group only renamed topics go anywhere."""
+    """Within one group only renamed topics go anywhere. UsageError where another one is named: if
+    nothing were left of what was said, that would mean everything."""
+    strays = [topic for topic in scope if topic not in names]
+    if strays:
+        raise UsageError(f"nothing of {', '.join(strays)} would move: --rename does not name it")
     return {topic: scope.get(topic) for topic in names if not scope or topic in scope}
 
 

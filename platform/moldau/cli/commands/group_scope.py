@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.command import UsageError
 from moldau.cli.names import typed_name
+from moldau.cli.numbers import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
     from moldau.client import Admin, TopicPartition
 
 Scope = dict[str, "list[int] | None"]
 FileOffsets = dict[str, "dict[TopicPartition, int]"]
-_LONGEST_NUMBER = 19
 
 
 def add_topics(parser: ArgumentParser, help_text: str) -> None:
@@ -44,7 +44,8 @@ def parse_scope(words: Iterable[str]) -> Scope:
         if not colon:
             scope[topic] = None
             continue
-        chosen = [_number(each, f"partition of {word!r}") for each in numbers.split(",")]
+        what = f"partition of {word!r}"
+        chosen = [_number(each, what, INT32_MAX) for each in numbers.split(",")]
         known = scope.setdefault(topic, [])
         if known is not None:
             known += [each for each in dict.fromkeys(chosen) if each not in known]
@@ -95,10 +96,11 @@ def parse_offsets_file(text: str, groups: Sequence[str]) -> FileOffsets:
         group, topic, partition, offset = cells
         if groups and group not in groups:
             raise UsageError(f"line {number} is of group {group}, which was not named")
-        where = TopicPartition(topic, _number(partition, f"partition in line {number}"))
+        index = _number(partition, f"partition in line {number}", INT32_MAX)
+        where = TopicPartition(topic, index)
         if where in found.setdefault(group, {}):
             raise UsageError(f"line {number} names {where} again")
-        found[group][where] = _number(offset, f"offset in line {number}")
+        found[group][where] = _number(offset, f"offset in line {number}", INT64_MAX)
     if not found:
         raise UsageError("the file has no offsets")
     return found
@@ -114,8 +116,9 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         raise UsageError(f"line {reader.line_num} cannot be read: {error}") from None
 
 
-def _number(text: str, what: str) -> int:
+def _number(text: str, what: str, most: int) -> int:
     text = text.strip()
-    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    if not (is_number and int(text) <= most):
         raise UsageError(f"{text!r} is no {what}")
     return int(text)

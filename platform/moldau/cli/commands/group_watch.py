@@ -81,16 +81,16 @@ def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Lo
     not answer is said to be silent: on a screen what was seen last would pass for what is."""
     from moldau.cli.shell import patiently, pause
 
-    def tell(seconds: float) -> None:
-        write_lines(context.err, [f"moldau: no answer for {seconds:.0f} s, still asking"])
-        context.err.flush()
-
     clock = admin.runtime.clock
     before: dict[str, GroupProgress] = {}
     last = clock.monotonic()
     looks = 0
     try:
-        with _shows(arguments, context) as show:
+        with _shows(arguments, context) as (show, say):
+
+            def tell(seconds: float) -> None:
+                say(f"moldau: no answer for {seconds:.0f} s, still asking")
+
             while arguments.times is None or looks < arguments.times:
                 if looks:
                     admin.run(lambda _: pause(arguments.every))
@@ -110,20 +110,35 @@ def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Lo
 
 
 Show = Callable[[int, Sequence[Seen]], None]
+Say = Callable[[str], None]
 
 
 @contextmanager
-def _shows(arguments: Namespace, context: Context) -> Iterator[Show]:
+def _shows(arguments: Namespace, context: Context) -> Iterator[tuple[Show, Say]]:
+    """How a look is shown, and how something is said beside it."""
+
+    def say(line: str) -> None:
+        write_lines(context.err, [line])
+        context.err.flush()
+
     if arguments.json:
-        yield lambda at_ms, found: _write_documents(context, at_ms, found)
+        yield (lambda at_ms, found: _write_documents(context, at_ms, found)), say
     elif not context.is_terminal:
-        yield lambda at_ms, found: _write_lines(context, at_ms, found)
+        yield (lambda at_ms, found: _write_lines(context, at_ms, found)), say
     else:
         from rich.console import Console
         from rich.live import Live
 
         with Live(console=Console(file=context.out), auto_refresh=False) as live:
-            yield lambda _, found: live.update(screen(found), refresh=True)
+
+            def say_above(line: str) -> None:
+                """What is written into a screen that renews itself tears it."""
+                live.console.print(shown(line), markup=False, highlight=False, soft_wrap=True)
+
+            yield (
+                lambda _, found: live.update(screen(found), refresh=True),
+                say_above if context.err.isatty() else say,
+            )
 
 
 def _write_documents(context: Context, at_ms: int, found: Sequence[Seen]) -> None:

@@ -16,6 +16,7 @@ from moldau.cli.commands.cluster_connection import (
     client_settings,
     named_values,
     opened,
+    telling_where,
 )
 from moldau.cli.commands.produce_trouble import PATIENCE_S, Trouble
 from moldau.cli.names import topic_name, typed_bytes, typed_name
@@ -94,9 +95,18 @@ class ProduceCommand:
             from moldau.runtime.process import tune_allocator
 
             tune_allocator()
-        with opened(lambda runtime: _producer(arguments, settings, runtime)) as producer:
-            progress = Progress(context, "sent", arguments.count, producer.runtime.clock.monotonic)
-            out = _Out(arguments, producer, Trouble(context, producer.client))
+        with (
+            telling_where(settings),
+            opened(lambda runtime: _producer(arguments, settings, runtime)) as producer,
+        ):
+            progress = Progress(
+                context,
+                "sent",
+                arguments.count,
+                producer.runtime.clock.monotonic,
+                is_alone=is_load or not context.source.isatty(),
+            )
+            out = _Out(arguments, producer, Trouble(progress, producer.client))
             with progress, out:
                 if is_load:
                     _send_load(arguments, out, progress)

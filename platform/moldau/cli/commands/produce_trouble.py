@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.output import write_lines
-
 if TYPE_CHECKING:
-    from moldau.cli.command import Context
+    from moldau.cli.progress import Progress
     from moldau.client import Producer
 
 PATIENCE_S: Final = 2.0
@@ -21,8 +19,8 @@ PATIENCE_S: Final = 2.0
 class Trouble:
     """Tells each new trouble once."""
 
-    def __init__(self, context: Context, client: Producer) -> None:
-        self._context = context
+    def __init__(self, progress: Progress, client: Producer) -> None:
+        self._progress = progress
         self._client = client
         self._told: set[tuple[str, str]] = set()
         self._missed: set[bool] = set()
@@ -65,5 +63,4 @@ class Trouble:
         )
 
     def _write(self, line: str) -> None:
-        write_lines(self._context.err, [f"moldau: {line}"])
-        self._context.err.flush()
+        self._progress.tell([f"moldau: {line}"])

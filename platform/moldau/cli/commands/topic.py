@@ -14,7 +14,7 @@ from moldau.cli.commands.topic_alter import add_alter, alter
 from moldau.cli.commands.topic_trim import add_trim, trim
 from moldau.cli.names import topic_name
 from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
-from moldau.cli.output import write_json, write_table
+from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
     from moldau.client import Admin, Partition, Topic
@@ -70,12 +70,9 @@ def _describe(arguments: Namespace, context: Context) -> int:
     from moldau.errors.codes import KafkaError
 
     with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: client.describe_topics(arguments.names))
-        topics = []
-        for each in found.values():
-            if isinstance(each, KafkaError):
-                raise each
-            topics.append(each)
+        found = admin.run(lambda client: client.describe_topics(arguments.names)).values()
+        topics = [each for each in found if not isinstance(each, KafkaError)]
+        errors = [each for each in found if isinstance(each, KafkaError)]
         configs = admin.run(lambda client: _own_configs(client, topics))
     if arguments.json:
         described = [
@@ -87,10 +84,11 @@ def _describe(arguments: Namespace, context: Context) -> int:
             for topic in topics
         ]
         write_json(context.out, described)
-        return Exit.DONE
-    for topic in topics:
-        _write_topic(context, topic, configs[topic.name])
-    return Exit.DONE
+    else:
+        for topic in topics:
+            _write_topic(context, topic, configs[topic.name])
+    write_lines(context.err, (f"moldau: {error}" for error in errors))
+    return Exit.FAILED if errors else Exit.DONE
 
 
 async def _own_configs(client: Admin, topics: list[Topic]) -> dict[str, dict[str, str | None]]:

@@ -133,7 +133,6 @@ _NUMBERS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
     "float": (">f", (float, int)),
     "double": (">d", (float, int)),
 }
-NUMBER_KINDS: Final = tuple(_NUMBERS)
 
 
 class BooleanSerializer:

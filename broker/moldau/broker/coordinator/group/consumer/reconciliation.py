@@ -52,10 +52,6 @@ class Progress:
         """Whether it owns all of the target of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
-    def with_epoch(self, epoch: int) -> Progress:
-        """The same in another epoch; the present one becomes the previous one."""
-        return replace(self, epoch=epoch, previous_epoch=self.epoch)
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

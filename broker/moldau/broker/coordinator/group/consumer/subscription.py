@@ -43,9 +43,6 @@ class Change:
     """A new target is due."""
 
 
-NO_CHANGE: Final = Change(has_changed=False, bumps_epoch=False)
-
-
 def apply_profile(
     state: State, before: Member, after: Member, now_ms: int, records: list[LogRecord]
 ) -> Change:
