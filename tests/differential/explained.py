@@ -644,6 +644,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _GROUPS,
     ),
     OnPurpose(
+        "Where as many members of a consumer group ask for `range` as for `uniform`, it takes the "
+        "one that `group.consumer.assignors` names first.",
+        "Kafka may take either, and describe the group with the other one.",
+        _GROUPS,
+    ),
+    OnPurpose(
         "A member of a consumer group that subscribes to nothing gets nothing; the others share "
         "all that they want.",
         "Where the group has wanted one and the same so far, Kafka takes the newcomer for another "

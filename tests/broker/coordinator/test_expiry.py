@@ -51,6 +51,18 @@ def test_a_retention_of_the_commits_own_counts_instead() -> None:
     assert left(at) == []
 
 
+def test_a_retention_for_ever_is_one() -> None:
+    at = table()
+    at.commit("c", "g", retention_ms=2**63 - 1, version=4)
+    ((_, record),) = at.log
+    value = record.value
+    assert isinstance(value, OffsetCommitValue)
+    assert OffsetCommitValue.decode(value.encode(1), 1).expire_timestamp == 2**63 - 1
+
+    at.pass_ms(100 * HOUR_MS)
+    assert left(at) == [("t", 0)]
+
+
 def test_a_classic_groups_offsets_stay_while_it_has_members() -> None:
     at = table(group_initial_rebalance_delay_ms=0)
     at.join("j", "g")

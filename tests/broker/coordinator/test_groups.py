@@ -16,7 +16,11 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.messages.delete_groups import DeleteGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupResponse
+from moldau.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from moldau.protocol.messages.offset_commit import OffsetCommitResponse
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -64,6 +68,24 @@ def test_who_comes_with_a_member_id_founds_nothing() -> None:
     assert code(heard) == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(at.groups) == 0
     assert at.log == []
+
+
+def test_who_would_be_called_by_more_than_an_answer_holds_founds_nothing() -> None:
+    at = Table()
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        group_instance_id="i" * 32_750,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    heard = at.ask("j", lambda: at.groups.on_join_group(request, at.caller(9), "j", at.now_ms))
+    assert code(heard) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert at.log == []
+    at.pass_ms(60_000)
+    assert len(at.groups) == 0
 
 
 def test_a_group_whose_first_record_is_refused_was_never_there() -> None:
@@ -124,6 +146,8 @@ def test_a_text_that_is_too_long_is_refused_and_the_rest_is_not() -> None:
     assert code(at.commit("c", "g", metadata="12345")) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert code(at.commit("d", "g", metadata="1234")) == ErrorCode.NONE
     assert code(at.commit("e", "g", metadata=None)) == ErrorCode.NONE
+    emoji = "\U0001f600"
+    assert code(at.commit("f", "g", metadata=emoji * 3)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert [record.version for _, record in at.log] == [4, 4]
     (first, second) = (record.value for _, record in at.log)
     assert isinstance(first, OffsetCommitValue)
@@ -173,6 +197,18 @@ def test_a_classic_member_takes_the_place_of_an_empty_consumer_group() -> None:
     assert at.heard["j"].error_code == ErrorCode.NONE
     assert names(at.groups)["g"][0] == names(at.reloaded())["g"][0] == "classic"
     assert at.groups.offsets.has_any("g")
+
+
+def test_a_stranger_does_not_take_the_place_of_an_empty_consumer_group() -> None:
+    at = Table()
+    at.beat("a", "g", "one", 0)
+    at.beat("b", "g", "one", -1)
+    known = at.groups.get("g")
+    count = len(at.log)
+
+    assert code(at.join("c", "g", "stranger")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert at.groups.get("g") is known
+    assert len(at.log) == count
 
 
 def test_requests_about_one_kind_do_not_find_the_other() -> None:

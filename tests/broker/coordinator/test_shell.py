@@ -286,6 +286,26 @@ async def test_what_is_too_large_together_is_written_one_by_one(at: Serving) -> 
 
 
 @serving()
+async def test_who_asks_for_what_no_record_can_hold_is_answered_and_so_are_the_others(
+    at: Serving,
+) -> None:
+    shop = Shop(at)
+    await shop.loaded()
+    refused = ("a bug", ErrorCode.UNKNOWN_SERVER_ERROR)
+    shop.ask("a bug", written(2**40), gather=True)
+    await at.pass_ms(1)
+    assert shop.heard == [refused]
+
+    shop.ask("one", written(1), gather=True)
+    shop.ask("a bug", written(2**40), gather=True)
+    shop.ask("two", written(2), gather=True)
+    await at.pass_ms(1)
+    assert shop.heard == [refused, ("one", "fine"), refused, ("two", "fine")]
+    assert shop.toy.seen == [1, 2]
+    assert any("does not fit its schema" in line for line in at.lines)
+
+
+@serving()
 async def test_who_waits_hears_that_the_shard_is_gone(at: Serving) -> None:
     shop = Shop(at, flush__messages="1")
     await shop.loaded()

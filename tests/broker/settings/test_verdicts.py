@@ -19,7 +19,6 @@ def is_any(value: str) -> bool:
 PLUGIN = "plugins are named by aliases here, not by classes that Java finds"
 STRICTER = "Kafka finds out later, or never"
 DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
-    ("broker", "group.consumer.assignors"): (is_any, PLUGIN),
     ("broker", "group.share.assignors"): (is_any, PLUGIN),
     ("broker", "metrics.recording.level"): (is_any, STRICTER),
     ("broker", "leader.replication.throttled.rate"): (is_any, STRICTER),

@@ -12,6 +12,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 )
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.list_groups import ListGroupsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -138,6 +139,15 @@ async def _two(talk: Talk, ids: dict[str, bytes]) -> None:
     one = await talk.ask("first has given one up", kept)
     await talk.ask("second gets it", heartbeat("two", "b", two.member_epoch))
     await talk.ask("describe two", describe("two"))
+    for label, partitions, text in (
+        ("what is its own, of the epoch before", [0], ""),
+        ("what it gave up beside it", [0, 1], ""),
+        ("a long text for what it gave up", [1], "x" * 5000),
+    ):
+        offsets = {"t": dict.fromkeys(partitions, 3)}
+        late = commit("two", offsets, ids, member="a", epoch=gives.member_epoch, metadata=text)
+        await talk.ask(f"first commits {label}", late, versions(OffsetCommitRequest, 9))
+    await talk.ask("what first has committed", fetch_offsets({"two": None}, ids), 9)
     await talk.ask("first leaves", heartbeat("two", "a", -1))
     await talk.ask("second gets all", heartbeat("two", "b", two.member_epoch))
     await talk.ask("describe one", describe("two"))
@@ -163,6 +173,11 @@ async def _other_protocol(talk: Talk, ids: dict[str, bytes]) -> None:
     await talk.ask("classic leave", leave("mixed", ("x", None)), 5)
     await talk.ask("classic describe", DescribeGroupsRequest(groups=["mixed"]), range(5, 7))
     await talk.ask("consumer leaves", heartbeat("mixed", "a", -1))
+    strangers = (("a stranger", None), ("a static stranger", "i"))
+    for label, instance in strangers:
+        late = join("mixed", "stranger", instance=instance)
+        await talk.ask(f"{label} joins the empty group", late, versions(JoinGroupRequest, 5))
+    await talk.ask("the empty group stays", describe("mixed"))
     answer = await talk.ask("classic joins the empty group", join("mixed"), 3)
     name_text(talk, answer.member_id, "<classic>")
     await talk.ask("list mixed", ListGroupsRequest(types_filter=["classic"]))

@@ -40,11 +40,16 @@ async def _commits(talk: Talk, ids: dict[str, bytes]) -> None:
     await talk.ask("a text", commit("g", {"t": {0: 6}}, ids, metadata="x" * 20), every)
     await talk.ask("a long text", commit("g", {"t": {0: 8}}, ids, metadata="x" * 21), every)
     await talk.ask("wide text", commit("g", {"t": {0: 8}}, ids, metadata="\u20ac" * 20), every)
+    emoji = "\U0001f600"
+    await talk.ask("a text in emoji", commit("g", {"t": {0: 6}}, ids, metadata=emoji * 10), every)
+    await talk.ask("too many emoji", commit("g", {"t": {0: 8}}, ids, metadata=emoji * 11), every)
     await talk.ask("a member nobody knows", commit("g", {"t": {0: 1}}, ids, member="m"), every)
     await talk.ask("a generation", commit("g", {"t": {0: 1}}, ids, member="m", epoch=3), every)
     await talk.ask("no such group", commit("h", {"t": {0: 1}}, ids, member="m", epoch=3), every)
     await talk.ask("a negative offset", commit("negative", {"t": {0: -5}}, ids), every)
     await talk.ask("with retention", commit("r", {"t": {1: 4}}, ids, retention_ms=10**9), every[:3])
+    ever = commit("r", {"t": {0: 4}}, ids, retention_ms=2**63 - 1)
+    await talk.ask("with retention for ever", ever, every[:3])
     static = commit("g", {"t": {0: 1}}, ids, member="m", instance="i")
     await talk.ask("a static member", static, every[5:])
 

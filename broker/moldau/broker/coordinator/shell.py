@@ -35,6 +35,7 @@ from moldau.broker.coordinator.parked import OnAnswer, Parked, as_answer, give
 from moldau.broker.coordinator.shard import NO_PRODUCER, S
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.failures import UnencodableMessage
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.metrics import CoordinatorMetrics
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 REPLAYED_AT_ONCE: Final = 500
 GATHERED_MAX: Final = 1000
 TICKS_AT_ONCE: Final = 50
+_OF_ONE_OF_THEM: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""Refusals of a batch that its parts need not share."""
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 
@@ -223,7 +226,7 @@ class ShardShell(Generic[S]):
             self._append(together, now_ms)
         except KafkaError as error:
             for outcome in outcomes:
-                if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                if error.code in _OF_ONE_OF_THEM:
                     self._do(outcome, now_ms)
                 else:
                     self._refuse(outcome, error, now_ms)
@@ -250,7 +253,11 @@ class ShardShell(Generic[S]):
         ground, partition = self._ground, self.partition
         wall_ms = ground.runtime.clock.wall_ms()
         limit = partition.log.config.max_message_bytes
-        batch = encode_batch(ground.schema, records, wall_ms, ground.terms().codec, limit)
+        try:
+            batch = encode_batch(ground.schema, records, wall_ms, ground.terms().codec, limit)
+        except UnencodableMessage as error:  # a bug, which nobody beside the asker shall hear of
+            ground.log.failure("a record does not fit its schema", error, **self._facts())
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
         offset = partition.append(batch, -1, wall_ms).first_offset
         is_replayed = False
         try:

@@ -20,6 +20,13 @@ from moldau.config import (
 
 INT_MAX = 2**31 - 1
 
+_CLASSES = "org.apache.kafka.coordinator.group.assignor"
+CONSUMER_ASSIGNOR_CLASSES = {
+    f"{_CLASSES}.UniformAssignor": "uniform",
+    f"{_CLASSES}.RangeAssignor": "range",
+}
+"""By which older versions of Kafka named their default."""
+
 group_coordinator_rebalance_protocols = Setting(
     "group.coordinator.rebalance.protocols",
     LIST,
@@ -95,8 +102,9 @@ group_consumer_assignors = Setting(
         "uniform",
         "range",
     ),
-    "The assignors that consumer groups may use on the broker, the first by default.",
-    check=list_of(empty_allowed=False),
+    "The assignors that consumer groups may use on the broker, the first by default. Those of "
+    "Kafka also go by the names of their classes.",
+    check=list_of(("uniform", "range", *CONSUMER_ASSIGNOR_CLASSES), empty_allowed=False),
 )
 group_consumer_assignment_interval_ms = Setting(
     "group.consumer.assignment.interval.ms",

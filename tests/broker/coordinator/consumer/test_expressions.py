@@ -6,6 +6,7 @@ import pytest
 
 from moldau.broker.coordinator.group.consumer import regex as module
 from moldau.errors.codes import ErrorCode
+from tests.broker.coordinator.consumer import world
 from tests.broker.coordinator.consumer.clients import Client
 from tests.broker.coordinator.consumer.shard import Shard
 
@@ -71,6 +72,15 @@ def test_topics_that_come_are_found_with_the_next_search() -> None:
     shard.wait(SEARCH_APART_MS)
     settle(shard, client)
     assert names(shard, client) == {"t1", "t2"}
+
+
+def test_a_clock_that_was_set_back_delays_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = Shard({"t1": 2, "u": 2}, NAMED)
+    settle(shard, member(shard, "a", "t.*"))
+    monkeypatch.setattr(world, "BOOT_WALL_MS", world.BOOT_WALL_MS - 3_600_000)
+    client = member(shard, "b", "u.*")
+    settle(shard, client)
+    assert names(shard, client) == {"u"}
 
 
 def test_without_new_topics_there_is_no_search_before_the_interval_is_over() -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
 _BROKER_RETENTION: Final = -1
+_LATEST_MS: Final = 2**63 - 1
 _VALUE_VERSION: Final = 4
 _VALUE_VERSION_WITH_EXPIRY: Final = 1
 
@@ -62,9 +63,11 @@ def commit(
         answer.topics.append(answered)
         for partition in topic.partitions:
             code = ErrorCode.NONE
-            if check is not None or partition.committed_metadata:
-                code = _refusal(check, topic, partition, groups.world.settings)
-            if code is ErrorCode.NONE:
+            if _is_too_large(partition.committed_metadata, groups.world.settings):
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                if check is not None:  # what it raises is the whole commit's
+                    check(topic.name, topic.topic_id, partition.partition_index)
                 records.append(_record(message, topic, partition, wall_ms))
             answered.partitions.append(
                 OffsetCommitResponsePartition(
@@ -114,21 +117,12 @@ def _check(
     )
 
 
-def _refusal(
-    check: PartitionCheck | None,
-    topic: OffsetCommitRequestTopic,
-    partition: OffsetCommitRequestPartition,
-    settings: Settings,
-) -> ErrorCode:
-    if check is not None:
-        try:
-            check(topic.name, topic.topic_id, partition.partition_index)
-        except KafkaError as error:
-            return error.code
-    metadata = partition.committed_metadata
-    if metadata and len(metadata) > settings[offset_metadata_max_bytes]:
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
+def _is_too_large(metadata: str | None, settings: Settings) -> bool:
+    """By its length as Java counts it, whatever the setting's name says."""
+    if not metadata:
+        return False
+    length = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
+    return length > settings[offset_metadata_max_bytes]
 
 
 def _record(
@@ -138,7 +132,9 @@ def _record(
     wall_ms: int,
 ) -> LogRecord:
     retention_ms = message.retention_time_ms
-    expires_ms = NO_EXPIRY if retention_ms == _BROKER_RETENTION else wall_ms + retention_ms
+    expires_ms = NO_EXPIRY
+    if retention_ms != _BROKER_RETENTION:
+        expires_ms = min(wall_ms + retention_ms, _LATEST_MS)  # some say "for ever" so
     return LogRecord(
         OffsetCommitKey(
             group=message.group_id, topic=topic.name, partition=partition.partition_index

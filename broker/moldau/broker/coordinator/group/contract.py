@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 PartitionCheck: TypeAlias = "Callable[[str, Uuid, int], None]"
 """From a topic's name, its id (ZERO_UUID where the request had none) and a partition: raises the
-KafkaError that this partition gets."""
+KafkaError that the commit gets which has this partition."""
 
 
 class GroupKind(Enum):

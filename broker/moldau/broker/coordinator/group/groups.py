@@ -145,7 +145,7 @@ class Groups:
         self.touch(group_id)
         if group is not None and not _is_replaced(group, GroupKind.CLASSIC):
             return group.on_join_group(message, caller, ticket, now_ms)
-        if group is None and message.member_id:
+        if message.member_id:  # of an empty consumer group nobody is a member either
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         fresh = self._asked[group_id] = self._makers.classic(group_id, self.world)
         return _instead_of(group, fresh.on_join_group(message, caller, ticket, now_ms))

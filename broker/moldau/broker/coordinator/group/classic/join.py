@@ -26,6 +26,7 @@ from moldau.broker.coordinator.group.classic.records import founding_metadata, g
 from moldau.broker.coordinator.group.classic.states import State
 from moldau.broker.settings import coordinator
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.limits import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
@@ -128,12 +129,15 @@ def _join_newly(group: Membership, step: Step, join: Join) -> None:
 
 
 def _new_member_id(step: Step, prefix: str) -> str:
-    """The prefix and a random UUID, as Java writes it."""
+    """The prefix and a random UUID, as Java writes it. KafkaError when no answer can hold that."""
     raw = bytearray(step.world.random.randbytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
     text = raw.hex()
-    return "-".join((prefix, text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    name = "-".join((prefix, text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    if len(name.encode()) > MAX_STRING_BYTES:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "too long a client id or GroupInstanceId")
+    return name
 
 
 def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:

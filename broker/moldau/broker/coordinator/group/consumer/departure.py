@@ -107,8 +107,10 @@ def on_overdue(state: State, now_ms: int) -> Outcome:
 
 
 def _counts(what: Due, member: Member) -> bool:
-    """A member that has moved on since has no partitions to give up any more."""
-    still_owes = member.progress.state is MemberState.UNREVOKED_PARTITIONS
+    """A member that has moved on since has no partitions to give up any more; nor has a static one
+    that is away, which its session alone ends."""
+    is_here = member.epoch != STATIC_LEAVING_EPOCH
+    still_owes = is_here and member.progress.state is MemberState.UNREVOKED_PARTITIONS
     return what is not Due.REBALANCE or still_owes
 
 

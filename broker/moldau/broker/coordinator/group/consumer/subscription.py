@@ -149,7 +149,8 @@ def _maybe_search(state: State, before: Member, after: Member, now_ms: int, *, m
         return
     wall_ms = state.world.wall_ms(now_ms)
     last = next(iter(state.resolved.values()), None)
-    if last is not None and wall_ms <= last.timestamp_ms + REFRESH_MIN_MS:
+    # The time is the wall's, since it outlives the broker: one that is still to come says nothing.
+    if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_MIN_MS:
         return
     regexes = state.regexes.copy()
     add(regexes, [regex for regex in (before.profile.topic_regex,) if regex], -1)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.broker.coordinator.group.consumer.assignors import ASSIGNORS
 from moldau.broker.coordinator.group.consumer.reconciliation import (
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
 )
-from moldau.broker.settings.coordinator import group_consumer_assignors
+from moldau.broker.settings.coordinator import (
+    CONSUMER_ASSIGNOR_CLASSES,
+    group_consumer_assignors,
+)
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -51,10 +53,9 @@ def check_heartbeat(
 
 
 def offered_assignors(settings: Settings) -> tuple[str, ...]:
-    """What members may ask for, the default first. Classes that Kafka would load by name are not
-    here; there is always one."""
-    named = tuple(name for name in settings[group_consumer_assignors] if name in ASSIGNORS)
-    return named or tuple(ASSIGNORS)
+    """What members may ask for, the default first."""
+    named = settings[group_consumer_assignors]
+    return tuple(dict.fromkeys(CONSUMER_ASSIGNOR_CLASSES.get(each, each) for each in named))
 
 
 def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:
