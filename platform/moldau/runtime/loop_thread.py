@@ -35,6 +35,7 @@ from weakref import finalize, ref
 from moldau.errors import MoldauError
 from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.interface import Runtime
+from moldau.runtime.log_thread import LogThread
 from moldau.runtime.threaded import ThreadedRuntime
 
 T = TypeVar("T")
@@ -209,6 +210,7 @@ class LoopThread:
         self._threaded.start()
         self.runtime, self.loop, self._thread = self._threaded.run(_where)
         self._ident = self._thread.ident
+        self.log = LogThread(self._ident)
         self._inboxes: set[Inbox] = set()
         self._is_stopped = False
 
@@ -287,6 +289,7 @@ class LoopThread:
         """Ends the loop and its thread. Calls that still wait fail."""
         self._is_stopped = True
         self._threaded.close()
+        self.log.stop()
         for inbox in tuple(self._inboxes):
             inbox.put(None)
 
@@ -458,6 +461,7 @@ class _Process:
         self.tenants = {}
         thread, self.thread = self.thread, None
         if thread is not None:
+            thread.log.forget()
             self.left_behind.append(thread)
 
 
@@ -483,6 +487,9 @@ def enter(tenant: Tenant) -> LoopThread:
 
 def leave(tenant: Tenant) -> None:
     """It is not needed any more; a second call does nothing."""
+    thread = _PROCESS.thread
+    if thread is not None:
+        thread.log.drain()
     thread = None
     with _PROCESS.lock:
         was_in = tenant in _PROCESS.tenants

@@ -1,0 +1,77 @@
+"""What one thread logs is handled by another, in order.
+
+A program's log handlers may wait: for a lock of theirs, which a thread has that waits for the loop
+meanwhile (it logs by a handler that sends to Kafka, say), or for a slow disk. The thread that has
+the loop must not: 1. a thread logs, has the handler's lock, and its `send` waits for the loop, 2.
+the loop logs, and waits for the lock. So it hands its records over.
+
+Invariants: records are handled in the order in which they were logged, by all filters and handlers
+that the program has put anywhere; what any other thread logs is not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from queue import SimpleQueue
+from typing import Final
+
+LOGGERS: Final = ("moldau.client", "asyncio")
+"""Those that are used on a loop."""
+_PATIENCE_S: Final = 1.0
+
+
+class LogThread(logging.Filter):
+    """Of one thread; begun when it logs for the first time."""
+
+    def __init__(self, ident: int | None) -> None:
+        super().__init__()
+        self._of = ident
+        self._logged: SimpleQueue[logging.LogRecord | threading.Event | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        for name in LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is handled where it was logged."""
+        if threading.get_ident() != self._of:
+            return True
+        self._logged.put(record)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._handle, name="moldau-log", daemon=True)
+            self._thread.start()
+        return False
+
+    def _handle(self) -> None:
+        while (logged := self._logged.get()) is not None:
+            if isinstance(logged, threading.Event):
+                logged.set()
+                continue
+            try:
+                logging.getLogger(logged.name).handle(logged)
+            except Exception:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
+
+    def drain(self) -> None:
+        """Returns when what was logged until now is handled, or that takes long."""
+        if self._is_elsewhere(self._thread):
+            all_handled = threading.Event()
+            self._logged.put(all_handled)
+            all_handled.wait(_PATIENCE_S)
+
+    def stop(self) -> None:
+        """The thread that logged is no more."""
+        self.forget()
+        self._logged.put(None)
+        if self._thread is not None and self._is_elsewhere(self._thread):
+            self._thread.join(_PATIENCE_S)
+
+    def forget(self) -> None:
+        """It is not here: after a fork another one may have its number."""
+        for name in LOGGERS:
+            logging.getLogger(name).removeFilter(self)
+
+    @staticmethod
+    def _is_elsewhere(thread: threading.Thread | None) -> bool:
+        return thread not in (None, threading.current_thread())
