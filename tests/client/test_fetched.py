@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
+from functools import partial
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.client import fetched
 from moldau.client.fetched import Fetched
 from moldau.client.metadata import TopicPartition
 from moldau.errors import CorruptRecord
@@ -18,8 +23,10 @@ from moldau.records import (
     Codec,
     ControlType,
     Producer,
+    Record,
     encode_batch,
     encode_control_batch,
+    walk,
 )
 
 WHERE = TopicPartition("t", 3)
@@ -62,6 +69,30 @@ def test_small_batches_take_no_more_than_their_bytes() -> None:
         tracemalloc.stop()
     assert fetched.end_offset == 1_000
     assert max(held, most) < len(data) / 20
+
+
+def test_what_is_taken_of_many_small_batches_is_not_copied_for_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a poll for many records holds the event loop, and its heartbeats, up for long."""
+    copied = 0
+
+    class Counted(list[Record]):
+        def __add__(self, other: Any) -> Counted:  # type: ignore[override]
+            nonlocal copied
+            copied += len(self) + len(other)
+            return Counted([*self, *other])
+
+    def counted(data: bytes) -> Iterator[Any]:
+        for each in walk(data):
+            yield SimpleNamespace(header=each.header, records=partial(Counted, each.records()))
+
+    monkeypatch.setattr(fetched, "walk", counted)
+    data = b"".join(batch(offset, 1) for offset in range(100))
+    part = Fetched(WHERE, 0, data, None, 100).take(99, check_crc=False)
+    assert part is not None
+    assert part.offsets() == list(range(99))
+    assert copied <= 99
 
 
 @pytest.mark.parametrize("position", [0, 3, 4, 5, 7])

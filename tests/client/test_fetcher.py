@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -30,6 +31,25 @@ def test_what_was_committed_of_a_topic_that_is_gone_says_nothing_of_the_next_of_
     with ClientWorld() as world:
         groups = world.cluster.groups
         groups.offsets["g"] = {("t", 0): 6}
+        world.run_client(main)
+
+
+def test_a_poll_that_finds_nothing_ends_also_in_a_task_that_was_cancelled_before() -> None:
+    """So a TaskGroup leaves it that has failed, in Python 3.11.2."""
+
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime) as reader:
+            reader.assign([("t", 0)])
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+            assert await reader.poll(0.5) == []
+            task.uncancel()
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
         world.run_client(main)
 
 

@@ -8,6 +8,7 @@ import resource
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,30 @@ def test_spawned_tasks_survive_collections_although_nobody_refers_to_them() -> N
         return done
 
     assert run(main) == list(range(10))
+
+
+def test_what_is_spawned_begins_later_also_where_the_loop_makes_eager_tasks() -> None:
+    """As with asyncio.eager_task_factory of Python 3.12."""
+    order: list[str] = []
+
+    def eager(loop: asyncio.AbstractEventLoop, coroutine: Any, **_: Any) -> asyncio.Future[Any]:
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+        return asyncio.Task(asyncio.sleep(0), loop=loop)
+
+    async def work() -> None:
+        order.append("begun")
+
+    async def main(runtime: Runtime) -> None:
+        asyncio.get_running_loop().set_task_factory(eager)
+        task = runtime.spawn(work(), name="work")
+        order.append("spawned")
+        asyncio.get_running_loop().set_task_factory(None)
+        await task
+        assert task.get_name() == "work"
+
+    run(main)
+    assert order == ["spawned", "begun"]
 
 
 def test_a_failing_task_is_reported_at_once() -> None:

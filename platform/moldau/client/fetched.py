@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from enum import IntEnum
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -154,9 +154,9 @@ class Fetched:
 
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
         """Up to so many of the records that are left; None when nothing is."""
-        found: list[Record] = []
-        origin = self._origin
-        while len(found) < count_max:
+        found: list[list[Record]] = []
+        count, origin = 0, self._origin
+        while count < count_max:
             left = len(self._records) - self._next
             if not left:
                 if not self._open_next(check_crc=check_crc, keep=not found):
@@ -166,21 +166,25 @@ class Fetched:
                 if found:
                     break
                 origin = self._origin
-            room = count_max - len(found)
+            room = count_max - count
             if not self._next and left <= room:
-                found = found + self._records if found else self._records
+                found.append(self._records)
                 self._next = len(self._records)
             else:
                 end = self._next + min(left, room)
-                found = found + self._records[self._next : end]
+                found.append(self._records[self._next : end])
                 self._next = end
+            count += len(found[-1])
             self.position = self._next_offset
             if self._next < len(self._records):
                 self.position = self._records[self._next].offset
         if not found:
             return None
+        records = found[0] if len(found) == 1 else list(chain.from_iterable(found))
         topic, partition = self.where
-        return PartitionRecords(topic, partition, found, self.position, self.high_watermark, origin)
+        return PartitionRecords(
+            topic, partition, records, self.position, self.high_watermark, origin
+        )
 
     def _open_next(self, *, check_crc: bool, keep: bool) -> bool:
         """Opens the next batch that has records for us. With `keep` false, what was found so far is

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Final, cast
 
@@ -101,13 +101,14 @@ class Fetcher:
             task.cancel()
 
     async def wait(self, timeout_s: float) -> None:
-        """For news, or until the time is over."""
+        """For news, or until the time is over. Not by asyncio.timeout: up to Python 3.11.2 that
+        cancels a task for good in which a TaskGroup has failed before."""
         self._is_awaited = True
+        timer = asyncio.get_running_loop().call_later(timeout_s, self.news.set)
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await self.news.wait()
+            await self.news.wait()
         finally:
+            timer.cancel()
             self._is_awaited = False
 
     def taken(self, *, makes_room: bool) -> None:

@@ -43,6 +43,12 @@ T = TypeVar("T")
 _GLANCE_S: Final = 1.0
 """A signal that comes just when a thread goes to sleep does not wake it: it looks now and then."""
 
+_INTERRUPTS_A_SEND: Final = (
+    "this waits for the client's own thread, and was called by a signal handler (or a finalizer) "
+    "in the midst of a send or a read of this thread, for which that one waits: set a flag there "
+    "that the program looks at, or raise an exception that ends it"
+)
+
 INTERRUPTED_S: Final = 5.0
 """So long an interrupted call is waited for: it is told to end, and a second Ctrl-C ends this."""
 
@@ -278,7 +284,10 @@ class LoopThread:
         return self._thread.is_alive()
 
     def check_may_wait(self) -> None:
-        """WrongThread on the loop's own thread: it would wait for itself."""
+        """WrongThread on the loop's own thread, which would wait for itself; and where this one
+        holds what the loop waits for, as in a signal handler that has interrupted a send."""
+        if any(map(_is_held_here, list(_PROCESS.shared_locks.values()))):
+            raise WrongThread(_INTERRUPTS_A_SEND)
         if self.is_here:
             raise WrongThread(
                 "this waits for the client's own thread, which is the one that runs this callback; "
@@ -421,6 +430,8 @@ class _Process:
         self.lock = threading.Lock()
         self.thread: LoopThread | None = None
         self.tenants: dict[Tenant, None] = {}
+        self.shared_locks: dict[int, ref[threading.RLock]] = {}
+        """Those that the loop takes too."""
         self.left_behind: list[LoopThread] = []
         self.is_watched = False
         self.is_ending = False
@@ -522,3 +533,24 @@ def this_thread() -> object:
 def new_lock() -> threading.RLock:
     """A lock that its holder may take again."""
     return threading.RLock()
+
+
+def new_shared_lock() -> threading.RLock:
+    """As `new_lock`, of one that the loop takes too: who holds it may not wait for the loop."""
+    lock = threading.RLock()
+    key = id(lock)
+    _PROCESS.shared_locks[key] = ref(lock)
+    finalize(lock, _PROCESS.shared_locks.pop, key, None).atexit = False
+    return lock
+
+
+def _is_held_here(known: ref[threading.RLock]) -> bool:
+    """Whether the thread that asks holds it."""
+    lock = known()
+    if lock is None:
+        return False
+    try:
+        threading.Condition(lock).notify(0)
+    except RuntimeError:  # as it is not held here
+        return False
+    return True

@@ -118,6 +118,35 @@ def made_and_closed(kind: Any) -> Any:
     return client
 
 
+def test_a_signal_handler_that_has_interrupted_a_send(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+) -> None:
+    """Its thread has what the loop waits for: 1. the main thread appends a record, 2. there comes
+    SIGTERM, 3. the handler flushes, or closes any client, before the append ends."""
+    create(moldau_broker.bootstrap_servers, moldau_topic)
+    with (
+        Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin,
+        Producer(bootstrap_servers=moldau_broker.bootstrap_servers, linger_ms=60_000) as producer,
+    ):
+        sent = producer.send(moldau_topic, b"1")
+        with producer._client._accumulator.lock:
+            calls = (partial(sent.result, 1), producer.flush, producer.close, admin.close)
+            for call in calls:
+                with pytest.raises(WrongThread, match="signal handler"):
+                    call()
+        producer.flush()
+        assert sent.result(60).offset == 0
+
+
+def test_a_signal_handler_that_has_interrupted_a_read(moldau_broker: SyncEmbeddedBroker) -> None:
+    with Consumer(bootstrap_servers=moldau_broker.bootstrap_servers) as consumer:
+        with consumer._client._out._lock:
+            for call in (lambda: consumer.assignment, consumer.close):
+                with pytest.raises(WrongThread, match="signal handler"):
+                    call()
+        assert consumer.assignment == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_the_loops_own_thread(moldau_broker: SyncEmbeddedBroker, kind: Any) -> None:
     async def ask() -> None:

@@ -40,7 +40,13 @@ from moldau.client.sync.client import State
 from moldau.client.sync.consumer_calls import ConsumerCalls
 from moldau.client.world import ClientClosed
 from moldau.runtime import Runtime
-from moldau.runtime.loop_thread import Errands, WrongThread, new_lock, this_thread
+from moldau.runtime.loop_thread import (
+    Errands,
+    WrongThread,
+    new_lock,
+    new_shared_lock,
+    this_thread,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -59,7 +65,7 @@ class _ReadElsewhere(AsyncConsumer):
 
     def __init__(self, settings: Mapping[str, object], **given: Any) -> None:
         super().__init__(settings, **given)
-        self._out = RecordsOut(new_lock())
+        self._out = RecordsOut(new_shared_lock())
 
     def records(self) -> Iterator[ConsumerRecord]:
         """What `fill` has brought and nobody was given yet, one by one."""

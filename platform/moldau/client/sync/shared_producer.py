@@ -34,7 +34,7 @@ from moldau.client.sender import Sender, Turn
 from moldau.config import Settings
 from moldau.records import Headers
 from moldau.runtime import Runtime
-from moldau.runtime.loop_thread import new_lock
+from moldau.runtime.loop_thread import new_shared_lock
 
 if TYPE_CHECKING:
     from random import Random
@@ -81,7 +81,7 @@ class LockedAccumulator(Accumulator):
 
     def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
         super().__init__(options, backoff, random)
-        self.lock = new_lock()
+        self.lock = new_shared_lock()
 
     acknowledged = _locked(Accumulator.acknowledged)
     drain = _locked(Accumulator.drain)
