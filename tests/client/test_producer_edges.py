@@ -21,6 +21,7 @@ from moldau.records import Record, open_batch
 from moldau.runtime import Runtime
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
+from tests.runtime.cancelled import be_cancelled_before
 
 OLD_MS = 1_700_000_000_000
 
@@ -153,6 +154,28 @@ def test_max_block_ms_is_the_bound_however_often_others_are_faster(many: bool) -
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
         assert world.run_client(main) < 1.5
+
+
+def test_what_takes_too_long_is_an_error_also_after_a_task_group_has_failed() -> None:
+    """And not the end of the task."""
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, max_block_ms=1000, linger_ms=60_000) as sender:
+            await be_cancelled_before()
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await sender.partitions("no-such-topic")
+            used = fill(sender)
+            with pytest.raises(KafkaError, match=r"max\.block\.ms"):
+                await sender.send("t", b"no room")
+            free(sender, used)
+            await sender.send("t", b"x")
+            with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+                await sender.flush(0.0)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        world.run_client(main)
+        assert log.values() == [b"x"]
 
 
 def test_room_is_given_in_the_order_in_which_it_was_waited_for() -> None:

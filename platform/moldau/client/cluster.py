@@ -37,6 +37,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponse,
 )
 from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -498,7 +499,7 @@ class Cluster:
         failures = 0
         last: KafkaError | None = None
         try:
-            async with asyncio.timeout(timeout_s):
+            async with timeout(timeout_s):
                 while True:
                     try:
                         return await attempt()
@@ -526,7 +527,7 @@ class Cluster:
     async def _pause(self, failures: int) -> None:
         """Between two tries; over at once when the client is closed."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.backoff.wait_s(failures, self.runtime.random)):
+            async with timeout(self.backoff.wait_s(failures, self.runtime.random)):
                 await self._closing.wait()
 
     def _check_open(self) -> None:

@@ -40,6 +40,7 @@ from moldau.protocol.framing import (
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.negotiation import PeerVersions
 from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
@@ -149,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         address = self.address
         is_ready = False
         try:
-            async with asyncio.timeout(timeout_s):
+            async with timeout(timeout_s):
                 await runtime.network.connect(lambda: self, host, address.port)
                 await self._learn_versions()
             if self.is_closed:  # by what came behind the answer, before this went on
@@ -482,7 +483,7 @@ async def _hosts_behind(
 ) -> list[str]:
     """The addresses that the resolver has for a name, in its order."""
     try:
-        async with asyncio.timeout(options.setup_timeout_s):
+        async with timeout(options.setup_timeout_s):
             found = await runtime.network.resolve(address.host, address.port)
     except TimeoutError:
         reason = "the resolver does not say where the host is"

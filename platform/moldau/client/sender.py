@@ -36,6 +36,7 @@ from moldau.protocol.messages.init_producer_id import (
 from moldau.protocol.messages.produce import ProduceResponse
 from moldau.records import Producer as Identity
 from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout, timeout_at
 
 _ID_TIMEOUT_MS: Final = 2**31 - 1
 _TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
@@ -154,7 +155,7 @@ class Sender:
         self._waking[waited.number] = future
         self._room.come(waited.number, where, size_bytes)
         try:
-            async with asyncio.timeout_at(waited.until):
+            async with timeout_at(waited.until):
                 await future
         except TimeoutError:
             self._metrics.exhausted.add(self._clock.monotonic(), 1)
@@ -440,7 +441,7 @@ class Sender:
         self._accumulator.is_flushing = True
         try:
             self.drain_soon()
-            async with asyncio.timeout(timeout_s):
+            async with timeout(timeout_s):
                 for batch in waiting:
                     await decided(batch)
         except TimeoutError:

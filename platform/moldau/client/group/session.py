@@ -46,6 +46,7 @@ from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
 from moldau.runtime.cancellation import is_cancelling
+from moldau.runtime.timeouts import timeout
 
 _LONG_S: Final = 10.0
 """After this long without an answer of the coordinator, or without metadata, that is told of."""
@@ -432,7 +433,7 @@ class GroupSession:
             look_s = self.member.terms.poll_interval_s / _LOOKS
             delay = min(look_s, max(0.0, wake - self._clock.monotonic()))
         with suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with timeout(delay):
                 await self._has_happened.wait()
 
     async def _ask(self, ask: Ask) -> None:

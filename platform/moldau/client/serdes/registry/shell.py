@@ -36,6 +36,7 @@ from moldau.client.world import World
 from moldau.runtime import Runtime
 from moldau.runtime.forks import hear_of_forks, let_go
 from moldau.runtime.loop_thread import new_lock
+from moldau.runtime.timeouts import Timeout, timeout
 
 if TYPE_CHECKING:
     import ssl
@@ -95,7 +96,7 @@ class _Line:
     async def aclose(self) -> None:
         self._writer.close()
         with suppress(OSError):
-            async with asyncio.timeout(_CLOSE_S):
+            async with timeout(_CLOSE_S):
                 await self._writer.wait_closed()
 
     def forked(self) -> None:
@@ -120,7 +121,7 @@ class _Branch:
         self._lines: dict[_Line, None] = {}
         self._idle: defaultdict[HttpAddress, list[_Line]] = defaultdict(list)
         self._asked: dict[Hashable, asyncio.Task[Any]] = {}
-        self._asking: dict[asyncio.Timeout, asyncio.Future[None]] = {}
+        self._asking: dict[Timeout, asyncio.Future[None]] = {}
         self._life: AsyncGenerator[None, None] | None = None
         self.is_over = False
 
@@ -139,7 +140,7 @@ class _Branch:
     async def unless_closed(self, asking: Coroutine[Any, Any, T]) -> T:
         """What it gives; RegistryError when this is closed before."""
         over = asyncio.get_running_loop().create_future()
-        scope = asyncio.timeout(None)
+        scope = timeout(None)
         self._asking[scope] = over
         try:
             async with scope:
@@ -178,7 +179,7 @@ class _Branch:
                 raise  # an OSError too, but a registry that is slow is not asked again at once
             except (HttpBroken, OSError):
                 pass
-        async with asyncio.timeout(self._waits.connect_s):
+        async with timeout(self._waits.connect_s):
             reader, writer = await self.runtime.network.open_streams(
                 address.host,
                 address.port,
@@ -192,7 +193,7 @@ class _Branch:
     async def _use(self, line: _Line, address: HttpAddress, request: HttpRequest) -> HttpAnswer:
         is_kept = False
         try:
-            async with asyncio.timeout(self._waits.read_s):
+            async with timeout(self._waits.read_s):
                 answer = await line.exchange(request)
             idle = self._idle[address]
             is_kept = line.talk.is_reusable and len(idle) < _IDLE_MAX and not self.is_over
