@@ -132,12 +132,10 @@ def test_a_member_that_has_moved_on_commits_under_its_old_epoch_only_what_it_had
     second = at.beat("on", "g", "m", first).member_epoch
     assert second > first
 
-    (topic,) = at.commit("late", "g", member="m", epoch=first).topics
-    assert topic.partitions[0].error_code == ErrorCode.STALE_MEMBER_EPOCH
+    assert code(at.commit("late", "g", member="m", epoch=first)) == ErrorCode.STALE_MEMBER_EPOCH
     assert at.groups.offsets.get("g", "t", 0) is None
 
-    (topic,) = at.commit("now", "g", member="m", epoch=second).topics
-    assert topic.partitions[0].error_code == ErrorCode.NONE
+    assert code(at.commit("now", "g", member="m", epoch=second)) == ErrorCode.NONE
     assert at.groups.offsets.get("g", "t", 0) is not None
 
 
