@@ -128,13 +128,16 @@ class Log:
         self.end = open_batch(stored).header.next_offset
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to that one that has records, and where it ends."""
+        """The largest epoch up to that one that has records, and where it ends; as in Kafka nothing
+        of one that its leader has not reached."""
         found, end = -1, -1
+        if epoch > self.epoch:
+            return found, end
         for data in self.batches:
             header = open_batch(data).header
             if header.partition_leader_epoch <= epoch:
                 found, end = header.partition_leader_epoch, header.next_offset
-        return (epoch, self.end) if epoch >= self.epoch else (found, end)
+        return (epoch, self.end) if epoch == self.epoch else (found, end)
 
     def truncate(self, end: int) -> None:
         """Batches from that offset on are gone, as after an unclean election."""

@@ -75,6 +75,8 @@ class ScriptedGroups:
     coordinator: int = 1
     groups: dict[str, ClassicModel | ConsumerModel] = field(default_factory=dict)
     offsets: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    epochs: dict[tuple[str, tuple[str, int]], int] = field(default_factory=dict)
+    """Of the leaders under which what is committed was read, by group and partition."""
     commits: list[tuple[str, tuple[str, int], int]] = field(default_factory=list)
     on_commit: Callable[[tuple[str, int], int], None] | None = None
 
@@ -163,6 +165,7 @@ class ScriptedGroups:
                     if self.on_commit is not None:
                         self.on_commit(where, each.committed_offset)
                     stored[where] = each.committed_offset
+                    self.epochs[request.group_id, where] = each.committed_leader_epoch
                     self.commits.append((request.member_id, where, each.committed_offset))
         return _committed(request, code, self.cluster)
 
@@ -179,6 +182,7 @@ class ScriptedGroups:
                     OffsetFetchResponsePartitions(
                         partition_index=index,
                         committed_offset=stored.get((name, index), -1),
+                        committed_leader_epoch=self.epochs.get((group.group_id, (name, index)), -1),
                         metadata="",
                         error_code=0,
                     )

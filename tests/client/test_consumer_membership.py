@@ -69,6 +69,31 @@ def test_what_is_committed_has_the_epoch_of_the_last_record(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
+def test_who_goes_on_behind_what_is_gone_from_the_log_hears_of_it(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """1. Somebody reads up to 20, and commits that. 2. A leader is elected that has not more than
+    10, and is written to. 3. Who went on at 20 would leave out the records between."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_all(reader, 20)
+        log.truncate(10)
+        world.cluster.move("t", 0, 2)
+        fill(log, 20)
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            assert await read_all(reader, 20) == {0: list(range(10, 30))}
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 20)
+        world.run_client(main)
+    assert "truncated" in caplog.text
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_a_rebalance_can_be_asked_for_where_members_decide(kind: str) -> None:
     async def main(runtime: Runtime) -> tuple[bool, int]:
         async with member(runtime, kind) as reader:

@@ -11,6 +11,7 @@ import pytest
 
 from moldau.client import Consumer, TopicPartition
 from moldau.errors import CorruptRecord
+from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.runtime import Runtime
 from tests.client.group.test_simulated_groups import OPTIONS
@@ -257,6 +258,34 @@ def test_who_seeks_with_an_epoch_hears_that_the_log_is_another_one(
         fill(log, 20)
         assert world.run_client(main) == {0: list(range(10, 30))}
     assert "truncated" in caplog.text
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
+def test_a_leader_that_has_not_heard_of_a_later_one_is_not_asked_about_its_epoch(
+    reset: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """1. Somebody reads up to 25 from a new leader, and commits that. 2. Who takes the partition
+    over has older metadata. 3. The old leader has not heard of its end, and knows no such epoch."""
+
+    async def main(runtime: Runtime) -> dict[int, list[int]]:
+        async with consumer(runtime, auto_offset_reset=reset) as reader:
+            reader.assign([T0])
+            reader.seek("t", 0, 25, leader_epoch=1)
+            assert await reader.poll(0.5) == []
+            assert reader.troubles()[T0].code is ErrorCode.UNKNOWN_LEADER_EPOCH
+            return await read_all(reader, 15)
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 10)
+
+        def hears_of_it() -> None:
+            world.cluster.move("t", 0, 2)
+            fill(log, 30)
+
+        world.after(1.0, hears_of_it)
+        assert world.run_client(main) == {0: list(range(25, 40))}
+    assert "truncated" not in caplog.text
 
 
 @pytest.mark.parametrize("checks", [True, False])

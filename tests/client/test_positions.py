@@ -107,6 +107,24 @@ def test_a_new_leader_is_asked_before_it_is_read() -> None:
     assert made.to_fetch(0.0, metadata), "once is enough"
 
 
+def test_metadata_as_new_as_a_position_are_waited_for_but_not_for_ever() -> None:
+    """Its epoch may be made up, or be of another cluster."""
+    made, metadata = positions(), cluster(epoch=5)
+    position = made.require(T0)
+    position.seek(7, 6)
+    made.leaders_changed(metadata)
+    now, tries = 0.0, 0
+    while made.awaits_epochs(metadata, now):
+        assert made.waiting(State.VALIDATING, now) == []
+        assert position.not_before > now
+        now, tries = position.not_before, tries + 1
+    assert made.waiting(State.VALIDATING, now) == [position]
+    assert (30 <= now < 32, tries < 400) == (True, True)
+    position.seek(7, 5)
+    made.leaders_changed(metadata)
+    assert not made.awaits_epochs(metadata, now)
+
+
 def test_what_was_fetched_and_truncated_is_dropped_and_fetched_again() -> None:
     made = positions()
     position = reading(made, cluster())

@@ -392,14 +392,18 @@ class ConsumerGroup:
             reported=False,
         )
         self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
-        task.add_done_callback(self._ended)
+        self._reader.commit_begins(offsets)
+        task.add_done_callback(partial(self._ended, offsets))
         self._all_committed = _both(self._all_committed, task)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], task: asyncio.Task[None]
+    ) -> None:
         del self._under_way[task]
+        if not task.cancelled() and task.exception() is not None:
+            self._reader.commit_failed(offsets)  # who is cut off may have been stored
         self._reader.may_look_up()
-        _look_at(task)
 
     async def _commit(
         self,
@@ -670,8 +674,3 @@ def _both(before: asyncio.Future[None] | None, task: asyncio.Task[None]) -> asyn
     before.add_done_callback(look)
     task.add_done_callback(look)
     return ended
-
-
-def _look_at(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()

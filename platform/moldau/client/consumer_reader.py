@@ -20,6 +20,8 @@ class GroupsReader:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._given_last: object = None
+        self._covered: dict[TopicPartition, tuple[int, int]] = {}
+        """By commits that were begun and have not failed: on which course, and up to where."""
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says, unless the user has assigned partitions
@@ -56,10 +58,33 @@ class GroupsReader:
     def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
         """The same, without what the user may still work on: all that he was given while a poll
         waits, all before the record or part at hand while he goes through them, else nobody knows
-        (None)."""
+        (None). Nor what would undo a commit: 1. the user commits the part at hand too, and keeps it
+        for long, 2. he dies, 3. what he has committed is read again."""
         out, is_polling = self._consumer._out, self._consumer._poller is not None
         left = out.to_commit(is_shared=True) if is_polling else out.done()
-        return None if left is None else self._consumer._ahead_of(left)
+        if left is None:
+            return None
+        ahead = self._consumer._ahead_of(left)
+        return {where: each for where, each in ahead.items() if each.offset >= self._end_of(where)}
+
+    def _end_of(self, where: TopicPartition) -> int:
+        """Of what was committed of it since it was assigned or sought."""
+        course, end = self._covered.get(where, (-1, -1))
+        position = self._consumer._positions.get(where)
+        return end if position is not None and position.course == course else -1
+
+    def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These are to be stored."""
+        for where, each in offsets.items():
+            position = self._consumer._positions.get(where)
+            if position is not None:
+                self._covered[where] = (position.course, each.offset)
+
+    def commit_failed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Not all of these are stored."""
+        for where, each in offsets.items():
+            if self._covered.get(where, (-1, -1))[1] == each.offset:
+                del self._covered[where]
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """Of which topics these are."""

@@ -295,6 +295,8 @@ class Fetcher:
         self._look_at_leaders(
             State.UNKNOWN, unknown, lambda leader: partial(self._look_offsets_up, leader, wanted)
         )
+        if self._positions.awaits_epochs(self._cluster.metadata, now):
+            self._cluster.request_refresh()
         waiting = self._positions.waiting(State.VALIDATING, now)
         self._look_at_leaders(
             State.VALIDATING, waiting, lambda leader: partial(self._validate, leader)

@@ -61,8 +61,10 @@ class Position:
 
     __slots__ = (
         "_generations",
+        "behind_since",
         "buffered",
         "buffered_bytes",
+        "course",
         "epoch",
         "error",
         "failed_in",
@@ -106,7 +108,8 @@ class Position:
         self.epoch = NO_EPOCH
         self.fetch_epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
-        self.generation = next(generations)
+        self.generation = self.course = next(generations)
+        """`course` is the generation in which it was put where it has gone on from since."""
         self._generations = generations
         self.look_up = look_up
         self.is_paused = False
@@ -124,6 +127,8 @@ class Position:
         """None when its user knows already."""
         self.missing_since: float | None = None
         """Since when it is known that there is no such topic or partition."""
+        self.behind_since: float | None = None
+        """Since when metadata are known to be older than what was read up to here."""
         self.waits_for_leader = False
         """Whether it was put off for no more than that, so that it need not wait for longer."""
         self.error: KafkaError | BadData | None = None
@@ -214,12 +219,13 @@ class Position:
 
     def _drop(self) -> None:
         self.make_void()
+        self.course = self.generation
         self.buffered.clear()
         self.buffered_bytes = 0
         self.error = None
         self.failures = 0
         self.not_before = 0.0
-        self.was = None
+        self.was = self.behind_since = None
 
     @property
     def is_in_doubt(self) -> bool:
@@ -244,6 +250,11 @@ class Position:
         else:
             self.state = State.READING if self.position >= 0 else State.UNKNOWN
         return error
+
+    def is_ahead_of(self, metadata: Metadata) -> bool:
+        """Whether what was read up to here is of a later epoch than the leader known there."""
+        known = metadata.partition(self.where)
+        return known is not None and NO_EPOCH < known.leader_epoch < self.fetch_epoch
 
     def source(self, metadata: Metadata, now: float) -> int:
         """The broker to fetch from; -1 while there is none."""

@@ -37,6 +37,8 @@ _LONG_S: Final = 10.0
 """After this long a partition that cannot be read is told of."""
 _MISSING_S: Final = 5.0
 """After this long a user hears of a topic or partition that there is not; it is looked for on."""
+_BEHIND_S: Final = 30.0
+"""So long metadata as new as the epoch of a position are waited for: it may be made up."""
 _LOOKED_UP: Final = (State.COMMITTED, State.UNKNOWN, State.VALIDATING)
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -74,6 +76,27 @@ class Positions(Assigned):
             reason = "the topic of that name is not the one that the group has given"
             facts = {"topic": each.where.topic, "partition": each.where.partition}
             each.in_trouble(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, reason, **facts), now)
+            self.put_off(each, now)
+        return bool(waiting)
+
+    def awaits_epochs(self, metadata: Metadata, now: float) -> bool:
+        """Whether metadata are to be asked for, as they are older than a position that somebody has
+        committed, or sought. Whoever they say leads has perhaps not heard of that epoch. It would
+        seem as if its log was truncated (KIP-320)."""
+        behind = [
+            each for each in self.waiting(State.VALIDATING, now) if each.is_ahead_of(metadata)
+        ]
+        for each in behind:
+            if each.behind_since is None:
+                each.behind_since = now
+        waiting = [each for each in behind if now - (each.behind_since or 0.0) < _BEHIND_S]
+        for each in waiting:
+            reason = "metadata are older than the epoch of the position"
+            facts = {"topic": each.where.topic, "partition": each.where.partition}
+            error = KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH, reason, **facts, epoch=each.fetch_epoch
+            )
+            each.in_trouble(error, now)
             self.put_off(each, now)
         return bool(waiting)
 

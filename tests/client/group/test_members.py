@@ -263,6 +263,39 @@ def test_what_a_member_owns_it_claims_as_of_the_generation_that_gave_it() -> Non
     assert member.identity.epoch == 4
 
 
+def test_what_was_lost_is_lost_though_the_next_generation_gives_it_back() -> None:
+    """1. It missed one, and somebody else has t-0, and reads on, and commits. 2. He goes, before
+    the user of this one has heard of his loss. 3. Who kept t-0 then would read all of that again,
+    and take the commits back."""
+    member = cooperative()
+    before = member.tenure(T0)
+    shared_again(member, generation=3)
+    shared_again(member, generation=4, now=3.0, share=(T0, T1))
+    assert member.identity.epoch == 1
+    assert change(member, 3.1) == (Kind.LOST, (T0,))
+    assert change(member, 3.1) == (Kind.ASSIGNED, (T0,))
+    assert member.tenure(T0) not in (None, before)
+    assert member.identity.epoch == 4
+
+
+def test_who_asks_a_coordinator_that_has_moved_for_its_share_joins_again() -> None:
+    """The next one knows nothing of that generation: who asked it would be thrown out, and lose
+    what it has."""
+    member = cooperative()
+    member.on_poll(1.5)
+    asked(member, 1.5)
+    member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 1.5)
+    asked(member, 1.5)
+    member.on_answer(joined(2, protocol="cooperative-sticky"), 1.5)
+    member.on_topics({"t": [frozenset()] * 2}, 1.5)
+    asked(member, 1.5)
+    moved = SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR, assignment=b"")
+    member.on_answer(moved, 1.5)
+    request = asked(member, 3.0)
+    assert isinstance(request, JoinGroupRequest)
+    assert (request.member_id, member.owned) == ("m", (T0, T1))
+
+
 def test_a_member_without_any_share_yet_commits_nothing() -> None:
     member = classic()
     asked(member, 0.0)

@@ -33,6 +33,7 @@ from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.consumer import Consumer
 from moldau.client.consumer_groups import ConsumerGroup
 from moldau.client.consumer_positions import ConsumerPositions
+from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
@@ -78,6 +79,19 @@ def commits_what_was_fetched() -> Mutation:
         }
 
     return patch.object(Consumer, "consumed", consumed)
+
+
+@contextmanager
+def takes_back_what_it_has_committed() -> Iterator[None]:
+    """As time passes: some records less than the poll before."""
+    original = GroupsReader.done
+
+    def done(self: GroupsReader) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        found = original(self) or {}
+        return {where: each._replace(offset=each.offset // 2) for where, each in found.items()}
+
+    with patch.object(GroupsReader, "done", done):
+        yield
 
 
 def believes_old_answers() -> Mutation:
@@ -271,6 +285,7 @@ run_restless_members = partial(
 MUTANTS: dict[Mutant, Hunt] = {
     begins_at_the_beginning: Hunt(range(160), {Promise.NOTHING_REPEATED}),
     commits_what_was_fetched: Hunt(range(160), {Promise.ONLY_WORKED_ON}),
+    takes_back_what_it_has_committed: Hunt(range(160), {Promise.COMMITTED_GROWS}),
     believes_old_answers: Hunt(
         range(320), {Promise.NOTHING_LEFT_OUT, Promise.NO_GAP}, run_restless_members
     ),

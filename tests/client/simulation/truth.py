@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from moldau.client import TopicPartition
 from tests.broker.simulation.promises import demand
@@ -36,6 +37,14 @@ class Done:
                 self.end += 1
 
 
+class Attempt(NamedTuple):
+    """A request to commit."""
+
+    offset: int
+    goes_back: bool
+    """Whether more was stored already when it was made."""
+
+
 @dataclass
 class Group:
     """What is true of one group."""
@@ -53,7 +62,7 @@ class Group:
     """What was stored, one after the other."""
     is_free: bool = False
     """Its offsets are set by an administrator, anywhere."""
-    unanswered: dict[TopicPartition, Counter[int]] = field(
+    unanswered: dict[TopicPartition, Counter[Attempt]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
     """Commits that are under way, or whose answers were lost: they may still come."""
@@ -79,6 +88,16 @@ class Group:
         if not is_mortal(where):
             self.done[where].add(offset)
 
+    def tries(self, where: TopicPartition, offset: int) -> Attempt:
+        """A client sends that."""
+        attempt = Attempt(offset, offset < (self.stored(where) or 0))
+        self.unanswered[where][attempt] += 1
+        return attempt
+
+    def is_answered(self, where: TopicPartition, attempt: Attempt) -> None:
+        """It was stored, or will never be."""
+        self.unanswered[where][attempt] -= 1
+
     def on_stored(
         self, where: TopicPartition, offset: int | None, *, may_go_back: bool = False
     ) -> None:
@@ -96,7 +115,10 @@ class Group:
             done=self.done[where].end,
         )
         demand(
-            may_go_back or before is None or offset >= before or offset in self.unanswered[where],
+            may_go_back
+            or before is None
+            or offset >= before
+            or self.unanswered[where][Attempt(offset, goes_back=False)] > 0,
             Promise.COMMITTED_GROWS,
             group=self.name,
             at=where,

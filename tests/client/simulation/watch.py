@@ -41,7 +41,7 @@ from moldau.runtime.simulated.simulation import Simulation
 from tests.broker.simulation.promises import demand
 from tests.client.simulation.promises import Promise
 from tests.client.simulation.reading import Reading
-from tests.client.simulation.truth import Truth
+from tests.client.simulation.truth import Attempt, Truth
 
 GHOST: Final = "ghost"
 REFUSED: Final = frozenset(
@@ -255,16 +255,14 @@ class Watch:
             offsets: GroupOffsets, left: dict[TopicPartition, Any], *grounds: Any
         ) -> None:
             group = self.truth.groups[offsets._coordinator.group_id]
-            tried = {where: each.offset for where, each in left.items()}
+            tried = {where: group.tries(where, each.offset) for where, each in left.items()}
             since = {where: group.now(where) for where in tried}
-            for where, offset in tried.items():
-                group.unanswered[where][offset] += 1
             try:
                 await original(offsets, left, *grounds)
             except KafkaError as error:
                 if error.code in REFUSED:
                     for where in left:
-                        group.unanswered[where][tried[where]] -= 1
+                        group.is_answered(where, tried[where])
                 raise
             finally:
                 with self.looking():
@@ -273,9 +271,9 @@ class Watch:
 
         return seen
 
-    def _committed(self, name: str, where: TopicPartition, offset: int, since: int) -> None:
+    def _committed(self, name: str, where: TopicPartition, tried: Attempt, since: int) -> None:
         """A client has heard that this is stored."""
-        group = self.truth.groups[name]
+        group, offset = self.truth.groups[name], tried.offset
         self.truth.counts["commits"] += 1
         demand(
             offset in group.history[where][since:],
@@ -285,7 +283,7 @@ class Watch:
             offset=offset,
             stored=group.history[where][since:][-5:],
         )
-        group.unanswered[where][offset] -= 1
+        group.is_answered(where, tried)
         for shard in self._shards.values():
             meaning = shard.meaning
             known = None if meaning is None else meaning.offsets.get(name, *where)

@@ -26,7 +26,6 @@ so it asks once who has what, and has all join again if something is nobody's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -115,6 +114,8 @@ class ClassicMember(Membership):
         """The one in which it has a share."""
         self._has_missed = False
         """Whether there was a generation since in which the others shared without it."""
+        self._taken = frozenset[TopicPartition]()
+        """What it lost by that, and its user has not heard of: others may have read on."""
         self._assignors = {each.name: each for each in assignors}
         self._is_cooperative = all(Rebalance.COOPERATIVE in each.rebalances for each in assignors)
         self._protocol = ""
@@ -495,24 +496,35 @@ class ClassicMember(Membership):
             if not self._has_missed:
                 self._settle()
             return
-        giving_up, taking = reassigned(self._owned_soon(), target)
-        if giving_up is None:
+        giving_up, taking = self._on_the_way_to(target)
+        if giving_up is None or not self._has_missed:
             self._settle()
+        if giving_up is None:
             self._plan(taking)
         else:
             self._must_join_again = True
-            if self._has_missed:
-                giving_up = replace(giving_up, kind=Kind.LOST)
-            else:
-                self._settle()
             self._plan(giving_up, taking)
         if self.wanted.topics != self._joined_with:
             self._join_again("the subscription has changed")
+
+    def _on_the_way_to(self, target: Sequence[TopicPartition]) -> tuple[Change | None, Change]:
+        """What is given up first, if anything, and what is taken then. What a generation that was
+        missed has cost is lost, also where this one gives it back before the user has heard."""
+        owned = self._owned_soon()
+        known = tuple(each for each in owned if each not in self._taken)
+        giving_up, taking = reassigned(known, target)
+        kept = known if giving_up is None else giving_up.owned
+        if self._has_missed and kept != owned:
+            lost = tuple(each for each in owned if each not in kept)
+            self._taken = frozenset(lost)
+            giving_up = Change(Kind.LOST, lost, kept)
+        return giving_up, taking
 
     def _settle(self) -> None:
         """From here on it commits as a member of this generation."""
         self._settled_generation = self.generation
         self._has_missed = False
+        self._taken = frozenset()
 
     def _changed(self, now: float) -> None:
         self._depart_if_free()
@@ -582,6 +594,7 @@ class ClassicMember(Membership):
         self.member_id = ""
         self.generation = self._settled_generation = NO_GENERATION
         self._has_missed = self.is_leader = False
+        self._taken = frozenset()
         self._members = {}
         self._shares = {}
         self._shared = {}

@@ -1,0 +1,109 @@
+"""What is committed as time passes, while the user goes through records: never less than before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.runtime import Runtime
+from tests.client.test_consumer import fill
+from tests.client.test_consumer_membership import PROTOCOLS, member
+from tests.client.world import ClientWorld
+
+KINDS = pytest.mark.parametrize("kind", PROTOCOLS)
+T0 = TopicPartition("t", 0)
+LONG_S = 12.0
+"""Twice the interval, and more."""
+
+
+class World(ClientWorld):
+    """A topic of forty records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        fill(self.cluster.add_topic("t", [1])[0], 40)
+
+    @property
+    def stored(self) -> list[int]:
+        """One after the other."""
+        return [offset for _, _, offset in self.cluster.groups.commits]
+
+
+async def read_two_parts(reader: Consumer) -> None:
+    """Of ten records each; the second one is in hand."""
+    count = 0
+    async for _ in reader.batches(max_records=10):
+        count += 1
+        if count == 2:
+            return
+
+
+@KINDS
+def test_what_the_user_has_committed_stays(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_two_parts(reader)
+            await reader.commit()
+            await asyncio.sleep(LONG_S)
+            assert set(world.stored) == {20}
+
+    with World() as world:
+        world.run_client(main)
+
+
+class Slow(RebalanceListener):
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await asyncio.sleep(LONG_S)
+
+
+@KINDS
+def test_what_goes_was_committed_before_its_listener_hears_and_stays_so(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t", listener=Slow())
+            await read_two_parts(reader)
+            await reader.unsubscribe()
+        assert set(world.stored) == {20}
+
+    with World() as world:
+        world.run_client(main)
+
+
+@KINDS
+def test_who_seeks_back_wants_less_committed(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_two_parts(reader)
+            await reader.commit()
+            reader.seek(*T0, 0)
+            await read_two_parts(reader)
+            await asyncio.sleep(LONG_S)
+            assert world.stored[0] == 20
+            assert world.stored[-1] == 10, "the part before the one in hand"
+
+    with World() as world:
+        world.run_client(main)
+
+
+@KINDS
+def test_what_could_not_be_committed_does_not_count(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_two_parts(reader)
+            world.cluster.silence.add(OffsetCommitRequest)
+            with pytest.raises(KafkaError):
+                await reader.commit(timeout_s=1.0)
+            world.cluster.silence.clear()
+            await asyncio.sleep(LONG_S)
+            assert set(world.stored) == {10}
+
+    with World() as world:
+        world.run_client(main)
