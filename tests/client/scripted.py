@@ -302,8 +302,15 @@ class _Connection(asyncio.BufferedProtocol):
         if isinstance(response, float):  # a fetch that waits
             loop = asyncio.get_running_loop()
             loop.call_later(response, self._answer_fetch, arrival, request)
-        elif response is None:
+        elif isinstance(request, ProduceRequest) and not request.acks:
+            assert isinstance(response, ProduceResponse)
             self._write(self._protocol.answer_nothing(arrival))
+            if any(
+                each.error_code
+                for topic in response.responses
+                for each in topic.partition_responses
+            ):
+                self._transport.close()  # as brokers do, for they have no other way to tell
         else:
             self._reply(arrival, request, response)
 
@@ -430,7 +437,7 @@ def _produce(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
             )
         )
-    return ProduceResponse(responses=answers) if request.acks else None
+    return ProduceResponse(responses=answers)
 
 
 @dataclass

@@ -88,8 +88,8 @@ def test_only_a_record_that_cannot_be_read_hides_what_the_others_are() -> None:
             reader.assign([("t", 0)])
             await reader.seek_to_beginning()
             (part,) = await reader.poll(5.0)
-            found: list[Any] = part.records
-            return found
+            found: Any = part.records
+            return list(found)
 
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])

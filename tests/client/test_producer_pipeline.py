@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from moldau.client import Producer, Sent
-from moldau.client.delivery import Delivery
+from moldau.client.delivery import Deliveries, Delivery
 from moldau.client.metadata import Topic
 from moldau.client.pipeline import load_interceptors
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
@@ -139,6 +139,65 @@ def test_who_awaits_one_record_does_not_answer_for_the_others_of_its_batch() -> 
         world.cluster.add_topic("t", [1])
         world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         assert world.run_client(main).context["failed_records"] == 3
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_who_awaits_a_record_when_its_batch_has_failed_has_heard_of_it(many: bool) -> None:
+    """As who goes through what `send` gave, one after the other. To ask again for what he has heard
+    of answers for no other record."""
+
+    async def failures(sender: Producer, count: int) -> list[Delivery | Deliveries]:
+        sent: list[Delivery | Deliveries] = []
+        for _ in range(count):
+            if many:
+                sent.append(await sender.send_many("t", [b"v"], partition=0))
+            else:
+                sent.append(await sender.send("t", b"v", partition=0))
+        return sent
+
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            for each in await failures(sender, 4):
+                with pytest.raises(KafkaError):
+                    await each
+            await sender.flush()
+            world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            first, second, *_ = await failures(sender, 4)
+            for each in (first, second, first, second):
+                with pytest.raises(KafkaError):
+                    await each
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert world.run_client(main).context["failed_records"] == 2
+
+
+def test_who_asks_for_a_part_of_a_split_batch_has_heard_of_that_part() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            sent = [await sender.send("t", bytes(size), partition=0) for size in (400, 9, 400, 400)]
+            outcomes = [await _error_of(each) for each in sent[:3]]
+            assert [each is None for each in outcomes] == [False, True, False]
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        log.max_message_bytes = 200
+        assert world.run_client(main).context["failed_records"] == 1
+
+
+async def _error_of(delivery: Delivery) -> KafkaError | None:
+    try:
+        await delivery
+    except KafkaError as error:
+        return error
+    return None
 
 
 def test_a_callback_that_raises_is_logged_and_harms_nobody(

@@ -119,3 +119,29 @@ def test_nothing_is_looked_at_again_and_again_while_nothing_can_be_sent() -> Non
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1, -1])
         assert world.run_client(main) < 100
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_broker_that_ends_the_connection_has_refused_what_it_was_sent(
+    is_made_again: bool,
+) -> None:
+    """Nothing else tells that another one leads now, or that the topic is another one: what comes
+    later would be lost until metadata are too old."""
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, linger_ms=0) as sender:
+            await (await sender.send("t", b"first"))
+            if is_made_again:
+                world.cluster.add_topic("t", [1])
+            else:
+                world.cluster.move("t", 0, 2)
+            for number in range(100):
+                await (await sender.send("t", b"%d" % number))
+                await asyncio.sleep(0.1)
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main, within=60)
+        world.run_for(5)
+        (log,) = world.cluster.topics["t"]
+        assert log.values()[-95:] == [b"%d" % number for number in range(5, 100)]

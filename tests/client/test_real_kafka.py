@@ -15,6 +15,7 @@ from moldau.client import (
     ConfigSource,
     Consumer,
     NewTopic,
+    PolledRecord,
     Producer,
     Resource,
     ResourceType,
@@ -24,7 +25,6 @@ from moldau.client.admin_topics import TO_THE_END
 from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API
-from moldau.records import Record
 from tests.peers.either_broker import Broker
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import KafkaBroker
@@ -51,8 +51,8 @@ async def make_topic(broker: Broker, name: str, partitions: int = 1, **configs: 
         await admin.create_topic(NewTopic(name, partitions, 1, settings))
 
 
-async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[Record]:
-    records: list[Record] = []
+async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[PolledRecord]:
+    records: list[PolledRecord] = []
     async with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
         consumer.assign(await consumer.partitions(topic))
         await consumer.seek_to_beginning()
@@ -64,7 +64,7 @@ async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[R
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_goes_there_and_back(broker: Broker, codec: str) -> None:
-    async def main() -> list[Record]:
+    async def main() -> list[PolledRecord]:
         topic = f"codec-{codec}"
         await make_topic(broker, topic, 2, retention_ms="-1")  # the records are years old
         async with Producer(
@@ -237,7 +237,7 @@ def test_a_restart_of_the_broker_in_the_middle_loses_nothing(
 ) -> None:
     folder = tmp_path_factory.mktemp("restarted")
 
-    async def write(broker: KafkaBroker) -> list[Record]:
+    async def write(broker: KafkaBroker) -> list[PolledRecord]:
         await make_topic(broker, "restarted")
         producer = Producer(bootstrap_servers=broker.bootstrap_servers)
         async with producer:

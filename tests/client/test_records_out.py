@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from random import Random
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client import PartitionRecords, TopicPartition
+from moldau.client import PartitionRecords, PolledRecord, TopicPartition
 from moldau.client.records_out import RecordsOut
 from moldau.records import Record
 
@@ -151,15 +151,15 @@ def test_what_was_sought_elsewhere_is_not_read_on() -> None:
     assert [(each.partition, each.offset) for each in records] == [(1, 7), (1, 8)]
 
 
-class Looked(list[Record]):
+class Looked(list[PolledRecord]):
     """Somebody commits just when the reading of these begins."""
 
-    def __init__(self, records: list[Record], out: RecordsOut) -> None:
+    def __init__(self, records: Sequence[PolledRecord], out: RecordsOut) -> None:
         super().__init__(records)
         self.out = out
         self.seen: list[dict[TopicPartition, int]] = []
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[PolledRecord]:
         self.seen.append(self.out.consumed())
         return super().__iter__()
 

@@ -365,9 +365,7 @@ def test_a_request_that_cannot_be_made_fails_its_batches_and_no_others(
                 assert isinstance(error.__cause__, MemoryError)
             assert len(lost) == 2, "the batches of one request"
             assert sender._accumulator.is_idle
-            with pytest.raises(KafkaError, match="a bug of the client") as caught:
-                await sender.flush()  # they had failed before anybody awaited them
-            assert caught.value.context["failed_records"] == 2
+            await sender.flush()  # all that has failed was heard of, though it had failed before
         assert [type(each) for each in told] == [MemoryError]
 
     with ClientWorld() as world:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from moldau.client.consumer_groups import GroupMetadata
     from moldau.client.consumer_interceptors import ConsumerInterceptor
     from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
-    from moldau.client.fetched import PartitionRecords, TimestampType
+    from moldau.client.fetched import PartitionRecords, PolledRecord, TimestampType
     from moldau.client.group.descriptions import GroupDescription, GroupMember, ListedGroup
     from moldau.client.group.listener import RebalanceListener
     from moldau.client.group.offset_requests import OffsetAndMetadata
@@ -106,6 +106,7 @@ _HOMES = {
     "Partition": "metadata",
     "PartitionProgress": "admin_progress",
     "PartitionRecords": "fetched",
+    "PolledRecord": "fetched",
     "Producer": "producer",
     "ProducerInterceptor": "producer_record",
     "ProducerOptions": "options.producer",
@@ -169,6 +170,7 @@ __all__ = [
     "Partition",
     "PartitionProgress",
     "PartitionRecords",
+    "PolledRecord",
     "Producer",
     "ProducerInterceptor",
     "ProducerOptions",

@@ -67,6 +67,7 @@ class Batch:
         "created",
         "data",
         "error",
+        "heard",
         "is_done",
         "is_unanswered",
         "is_unsure",
@@ -116,6 +117,8 @@ class Batch:
         self.on_done: list[Callable[[], None]] | None = None
         self.told = 0
         """How many of its records somebody waits for, who will hear of their failure."""
+        self.heard: set[int] | None = None
+        """Those that have failed and of which somebody has heard so, by index."""
         self.parts: list[Batch] | None = None
         """What it was split into, in order. It ends with the last of them."""
         self.was_tried = False
@@ -181,7 +184,8 @@ class Batch:
         """How many records have failed, or may, and nobody waits for them. Of parts some of which
         have failed it is not known which records are waited for: rather too many than too few."""
         failed = self.count if self.parts is None else self._failed
-        return max(0, failed - max(0, self.told - (self.count - failed)))
+        heard = 0 if self.heard is None else len(self.heard)
+        return max(0, failed - heard - max(0, self.told - (self.count - failed)))
 
     @property
     def _failed(self) -> int:
@@ -210,6 +214,15 @@ class Batch:
                 first -= part.count
             if not count:
                 return
+
+    def hear(self, first: int, count: int = 1) -> None:
+        """Somebody hears what became of these records, now that it is done. However often he asks,
+        he answers for none but those that have failed of them."""
+        for part, _, here in self.pieces(first, count):
+            if part.error is not None:
+                self.heard = self.heard or set()
+                self.heard.update(range(first, first + here))
+            first += here
 
     def when_done(self, tell: Callable[[], None], records: int) -> None:
         """Calls `tell` at its end, for somebody who so hears of this many of its records."""

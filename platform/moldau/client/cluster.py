@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from moldau.client import settings as rows
@@ -117,6 +118,10 @@ class Cluster:
         self._refresh_timer: asyncio.TimerHandle | None = None
         self.blind_for: KafkaError | None = None
         """Why the last refresh brought nothing; None when it did."""
+        self.may_be_misled = False
+        """Whether a connection has ended on which something was sent that gets no answer, and no
+        metadata have come since: a broker ends it to say that it has refused something, as who does
+        not lead a partition any more."""
 
     @property
     def is_closed(self) -> bool:
@@ -228,7 +233,7 @@ class Cluster:
             self._check_open()
         link.failures = 0
         link.connection = connection
-        connection.on_close = lambda _: self._lost(link)
+        connection.on_close = partial(self._lost, link)
         return connection
 
     def _failed(self, link: _Link) -> None:
@@ -236,10 +241,13 @@ class Cluster:
         wait_s = self._reconnect.wait_s(link.failures, self.runtime.random)
         link.not_before = self.runtime.clock.monotonic() + wait_s
 
-    def _lost(self, link: _Link) -> None:
+    def _lost(self, link: _Link, connection: Connection) -> None:
         """The connection ended: whoever needs it makes the next one, after the backoff."""
         link.connection = None
         self._failed(link)
+        if connection.has_told and not self.is_closed:
+            self.may_be_misled = True
+            self.request_refresh()
 
     # Metadata
 
@@ -313,6 +321,7 @@ class Cluster:
             _settle(state.asked, error)
             if error is None:
                 state.failures = 0
+                self.may_be_misled &= state.again
                 continue
             state.failures += 1
             state.again = bool(self._topics) or bool(state.waiting)

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 from moldau.client.arguments import check_numbers, check_timestamp, check_timestamps, told
 from moldau.client.runs import InBuffers, Rows, Run, Values
 from moldau.errors import ConfigError
-from moldau.records import Headers, Row, Spans
+from moldau.records import Headers, HeadersGiven, Row, Spans
 
 _KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")
 _OF_ALL: Final = ("timestamps_ms", "partition")
@@ -66,7 +66,7 @@ class Columns(NamedTuple):
 
     values: Any
     keys: Any = None
-    headers: Sequence[Headers] | None = None
+    headers: Sequence[HeadersGiven] | None = None
     timestamps_ms: int | Sequence[int | None] | None = None
     partition: int | Sequence[int | None] | None = None
 

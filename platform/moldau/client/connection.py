@@ -95,6 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = False
         self.last_used = runtime.clock.monotonic()
         self.on_close: Callable[[Connection], None] | None = None
+        self.has_told = False
+        """Whether something was sent on it that gets no answer."""
         self._clock = runtime.clock
         self._buffer = shared_buffer() if buffer is None else buffer
         self._frames = FrameReader(self._buffer, options.frame_bytes_max, growth=GROWTH_OF_TRUSTED)
@@ -234,6 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         KafkaError when the connection is closed or the broker lacks the API.
         """
         self._told.append((self._encode(request, version, None), on_written))
+        self.has_told = True
         self._hand_over()
 
     def _hand_over(self) -> None:

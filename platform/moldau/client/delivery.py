@@ -2,13 +2,14 @@
 
 A record costs no future: the batch it is in has one outcome for all, and a future is made only for
 who awaits it. A failure that nobody awaits is not lost: the producer's next `flush` raises it.
-That is counted by records: who awaits one of a batch does not answer for the others.
+That is counted by records: who awaits one of a batch does not answer for the others, and who awaits
+it when the batch has failed already has heard of it all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +50,7 @@ async def decided(batch: Batch, records: int = 0) -> None:
         try:
             await future
         finally:
-            _forget([(batch, records)])
+            batch.told -= records
 
 
 def error_of(batch: Batch, first: int, count: int = 1) -> KafkaError | None:
@@ -95,6 +96,7 @@ class AwaitedBatch(Batch):
         """Where a record is, as soon as that is decided; KafkaError when it has failed."""
         await decided(self, 1)
         if self.error is not None:
+            self.hear(index)
             error = error_of(self, index)
             if error is not None:
                 raise again(error)
@@ -140,15 +142,23 @@ class Deliveries:
 
     async def _settled(self) -> list[SentRange]:
         ranges: list[SentRange] = []
-        undecided = [(batch, count) for batch, _, count in self.parts if not batch.is_done]
-        for batch, count in undecided:
-            batch.told += count
-        for batch, first, count in self.parts:
+        undecided = {part for part in self.parts if not part[0].is_done}
+        for part in self.parts:
+            batch, first, count = part
+            if part in undecided:
+                batch.told += count
+            else:
+                batch.hear(first, count)
+        for part in self.parts:
+            batch, first, count = part
             try:
                 await decided(batch)
             finally:
                 if not batch.is_done:
                     _forget(undecided)
+            if part in undecided:
+                batch.told -= count
+                batch.hear(first, count)
             error = error_of(batch, first, count)
             if error is not None:
                 raise again(error)
@@ -156,8 +166,8 @@ class Deliveries:
         return ranges
 
 
-def _forget(undecided: list[tuple[Batch, int]]) -> None:
-    """Who waited for so many records of these gave up, and will not hear of a failure."""
-    for batch, records in undecided:
+def _forget(undecided: Iterable[tuple[Batch, int, int]]) -> None:
+    """Who waited for these records gave up, and will not hear of a failure."""
+    for batch, _, count in undecided:
         if not batch.is_done:
-            batch.told -= records
+            batch.told -= count

@@ -15,11 +15,11 @@ begins first may end last, so they are put in the order in which they begin.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.client.metadata import NO_EPOCH, TopicPartition
 from moldau.errors import CorruptRecord
@@ -28,6 +28,7 @@ from moldau.records import (
     Batch,
     Buffer,
     ControlType,
+    Headers,
     Record,
     control_records,
     find_last,
@@ -62,6 +63,31 @@ class Origin(NamedTuple):
 UNKNOWN: Final = Origin()
 
 
+class PolledRecord(Protocol):
+    """A record that a poll gave. Key and value are bytes, None where there is none, or what the
+    consumer's deserializers made of them."""
+
+    @property
+    def offset(self) -> int:
+        """Its place in the partition."""
+
+    @property
+    def timestamp(self) -> int:
+        """In milliseconds; -1 where it has none."""
+
+    @property
+    def key(self) -> Any:
+        """By which the partition was chosen, as a rule."""
+
+    @property
+    def value(self) -> Any:
+        """None is a tombstone."""
+
+    @property
+    def headers(self) -> Headers:
+        """Pairs of a name and bytes, in their order."""
+
+
 class PartitionRecords(NamedTuple):
     """Records of one partition and one `origin` that follow one another; never empty.
 
@@ -70,7 +96,7 @@ class PartitionRecords(NamedTuple):
 
     topic: str
     partition: int
-    records: list[Record]
+    records: Sequence[PolledRecord]
     next_offset: int
     high_watermark: int
     origin: Origin = UNKNOWN

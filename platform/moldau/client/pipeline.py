@@ -28,7 +28,7 @@ from moldau.client.serdes.contract import (
 )
 from moldau.errors import ConfigError, MoldauError
 from moldau.plugins import Plugins
-from moldau.records import Headers
+from moldau.records import HeadersGiven
 from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 GROUP: Final = "moldau.interceptors"
@@ -47,7 +47,7 @@ class Prepared(NamedTuple):
     on_delivery: OnDelivery | None = None
 
     @property
-    def headers(self) -> Headers:
+    def headers(self) -> HeadersGiven:
         """As they are sent."""
         return self.record.headers
 
@@ -307,6 +307,9 @@ def _leave(made: object) -> None:
 def _deliver(on_delivery: OnDelivery, delivery: Delivery) -> None:
     batch, index = delivery.batch, delivery.index
     error = error_of(batch, index)
+    if error is not None:
+        batch.told -= 1
+        batch.hear(index)
     sent = None if error else sent_of(batch, index, delivery.timestamp)
     guarded("on_delivery", on_delivery, sent, error)
 

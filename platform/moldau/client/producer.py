@@ -64,10 +64,10 @@ from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.metrics import Registry
-from moldau.records import Codec, Headers, Row
+from moldau.records import Codec, HeadersGiven, Row
 from moldau.runtime import Runtime
 
-_NO_HEADERS: Final[Headers] = ()
+_NO_HEADERS: Final[HeadersGiven] = ()
 _MIXED: Final = 500
 _IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
 """What ends a block without waiting for what was sent in it."""
@@ -207,7 +207,7 @@ class Producer(ProducerTopics):
         value: Any,
         *,
         key: Any = None,
-        headers: Headers = _NO_HEADERS,
+        headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
         **options: Unpack[SendOptions],
     ) -> Delivery:
@@ -345,7 +345,7 @@ class Producer(ProducerTopics):
         values: Any,
         *,
         keys: Any = None,
-        headers: Sequence[Headers] | None = None,
+        headers: Sequence[HeadersGiven] | None = None,
         timestamps_ms: int | Sequence[int | None] | None = None,
         partition: int | Sequence[int | None] | None = None,
     ) -> Deliveries:

@@ -11,7 +11,7 @@ from moldau.client.delivery import Sent
 from moldau.client.serdes.contract import SerializationFailed
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
-from moldau.records import Headers
+from moldau.records import HeadersGiven
 
 
 class OnDelivery(Protocol):
@@ -36,7 +36,7 @@ class ProducerRecord:
     topic: str
     value: Any
     key: Any = None
-    headers: Headers = ()
+    headers: HeadersGiven = ()
     timestamp_ms: int | None = None
     partition: int | None = None
 
@@ -51,7 +51,7 @@ def record_of(
     topic: str,
     value: Any,
     key: Any,
-    headers: Headers,
+    headers: HeadersGiven,
     partition: int | None,
     options: SendOptions,
 ) -> tuple[ProducerRecord, OnDelivery | None]:
@@ -132,8 +132,9 @@ class ProducerInterceptor:
     record. Its methods are called and not awaited.
     """
 
-    def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """A record is about to be serialized; gives the one to send instead, or the same."""
+    def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
+        """A record is about to be serialized; gives the one to send instead, or None for the
+        same."""
         return record
 
     def on_acknowledgement(self, sent: Sent, error: MoldauError | None) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.client.fetched import PolledRecord
 from moldau.client.serdes.extras import need
-from moldau.records import Record
 
 
-def to_arrow(topic: str, partition: int, records: Sequence[Record]) -> Any:
+def to_arrow(topic: str, partition: int, records: Sequence[PolledRecord]) -> Any:
     """A `pyarrow.RecordBatch`; ConfigError with what to install where there is no pyarrow."""
     pyarrow = need("pyarrow", "arrow")
     count = len(records)

@@ -37,9 +37,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary, ref
 
-from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, TimestampType
+from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, PolledRecord, TimestampType
 from moldau.client.metadata import TopicPartition
-from moldau.records import Headers, Record
+from moldau.records import Headers
 
 
 class ConsumerRecord(NamedTuple):
@@ -76,7 +76,7 @@ class _Begun:
 
     def __init__(self, part: PartitionRecords) -> None:
         self.part = part
-        self.rest: Iterator[Record] = iter(part.records)
+        self.rest: Iterator[PolledRecord] = iter(part.records)
         self.given: ConsumerRecord | None = None
 
     @property

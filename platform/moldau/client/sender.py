@@ -8,6 +8,7 @@ appending a record needs of the event loop.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
 from typing import Final, NamedTuple, cast
 
@@ -42,6 +43,8 @@ _ID_TIMEOUT_MS: Final = 2**31 - 1
 _TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
 _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
+_UNTOLD_MAX: Final = 1_000
+"""So many batches that have failed are remembered until a flush."""
 
 
 class Turn(NamedTuple):
@@ -90,6 +93,7 @@ class Sender:
         self._closers = 0
         self._failure: KafkaError | None = None
         self._failures = 0
+        self._untold: deque[Batch] = deque()
         accumulator.on_failed = metrics.failed
         accumulator.on_split = metrics.split
         accumulator.on_gap = _note_gap
@@ -272,7 +276,11 @@ class Sender:
         self._wake_senders()
 
     def _request_room(self) -> dict[int, int]:
-        """How many requests each broker takes now."""
+        """How many requests each broker takes now. What gets no answer waits while a broker may
+        have said, by ending the connection, that it is the wrong one: it would be lost there, and
+        so would the request for metadata behind it, since the connection ends again."""
+        if self._cluster.may_be_misled:
+            return {}
         limit = self._accumulator.options.in_flight_max
         return {node: max(0, limit - each.in_flight) for node, each in self._connections()}
 
@@ -363,8 +371,16 @@ class Sender:
         self._note_untold([batch for batch in untold if batch is not None])
 
     def _note_untold(self, batches: list[Batch]) -> None:
-        for batch in batches:
-            self._failures += batch.untold
+        """These have failed. Somebody may yet ask for their records and hear of it; of what nobody
+        has asked for until many others had failed, the next flush tells all the same."""
+        self._untold += batches
+        while len(self._untold) > _UNTOLD_MAX:
+            self._settle_untold(self._untold.popleft())
+
+    def _settle_untold(self, batch: Batch) -> None:
+        records = batch.untold
+        if records:
+            self._failures += records
             self._failure = self._failure or batch.error
 
     def _wake_senders(self) -> None:
@@ -429,7 +445,8 @@ class Sender:
     @property
     def unsettled(self) -> int:
         """Records that are not decided, or have failed and nobody has heard of it."""
-        return _records(self._accumulator.unfinished()) + self._failures
+        untold = sum(batch.untold for batch in self._untold)
+        return _records(self._accumulator.unfinished()) + untold + self._failures
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Returns when everything accepted before is decided; KafkaError for the first record that
@@ -495,10 +512,13 @@ class Sender:
     @property
     def failed_by(self) -> type[KafkaError] | None:
         """What `raise_failure` would raise."""
-        return None if self._failure is None else KafkaError
+        has_failed = self._failure is not None or any(batch.untold for batch in self._untold)
+        return KafkaError if has_failed else None
 
     def raise_failure(self) -> None:
         """KafkaError if a record has failed of which nobody has heard."""
+        while self._untold:
+            self._settle_untold(self._untold.popleft())
         failure, self._failure = self._failure, None
         records, self._failures = self._failures, 0
         if failure is not None:

@@ -11,6 +11,8 @@ Facts travel as key=value context, so that a log line can be searched and a mess
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MoldauError(Exception):
     """An error that names its facts: `reason` for people, `context` for people and programs."""
@@ -18,7 +20,7 @@ class MoldauError(Exception):
     def __init__(self, reason: str, /, **context: object) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.context = context
+        self.context: dict[str, Any] = context
 
     def __str__(self) -> str:
         facts = ", ".join(f"{name}={value!r}" for name, value in self.context.items())

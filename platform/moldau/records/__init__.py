@@ -47,7 +47,7 @@ from moldau.records.control import (
 from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer, read_header
 from moldau.records.kernel import KERNEL, Record, Slot, java_string_hash, murmur2
 from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
-from moldau.records.record import Columns, Entry, Headers, Row, Spans
+from moldau.records.record import Columns, Entry, Headers, HeadersGiven, Row, Spans
 from moldau.records.validation import (
     LOGGED,
     PRODUCED,
@@ -75,6 +75,7 @@ __all__ = [
     "ControlType",
     "Entry",
     "Headers",
+    "HeadersGiven",
     "InvalidRecord",
     "InvalidTimestamp",
     "OversizedRecords",

@@ -14,7 +14,9 @@ from moldau.records.header import Buffer
 BATCH_BYTES_MAX: Final = (1 << 31) - 1
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
-Row: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+HeadersGiven: TypeAlias = Sequence[tuple[str, bytes | None]]
+"""Headers of a record to be written."""
+Row: TypeAlias = tuple[int, bytes | None, bytes | None, HeadersGiven]
 """A record to be written: timestamp, key, value, headers."""
 
 

@@ -106,7 +106,8 @@ def test_a_password_may_be_a_secret() -> None:
 
 
 PROGRAM: Final = """
-from moldau.client import Admin, Consumer, Producer
+from moldau.client import Admin, Consumer, DeserializationFailed, PolledRecord, Producer
+from moldau.client import ProducerInterceptor, ProducerRecord
 from moldau.client.serdes import AvroSerializer, JsonDeserializer, JsonSerializer, SchemaRegistry
 from moldau.client.sync import Producer as Blocking
 from moldau.client.sync import SchemaRegistry as BlockingRegistry
@@ -143,6 +144,28 @@ AvroSerializer(SchemaRegistry({"schema.registry.url": "http://a:1"}))
 AvroSerializer(BlockingRegistry(None, schema_registry_url="http://a:1"))
 AvroSerializer("http://a:1")  # incompatible type "str"; expected "RegistryGiven"
 SchemaRegistry(5)  # incompatible type "int"
+
+
+class Unchanged(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
+        return None
+
+
+async def talk(producer: Producer, consumer: Consumer, blocking: Blocking) -> None:
+    await producer.send("t", b"v", headers=[("trace", b"1"), ("none", None)])
+    await producer.send_many("t", [b"v"], headers=[[("trace", b"1")], ()])
+    blocking.send("t", b"v", headers=[("trace", b"1")])
+    blocking.send_many("t", [b"v"], headers=[[("trace", b"1")]])
+    ProducerRecord("t", b"v", headers=[("trace", b"1")])
+    await producer.send("t", b"v", headers=[("trace", 1)])  # incompatible type
+    records: list[PolledRecord] = []
+    try:
+        for part in await consumer.poll():
+            records += part.records
+            orders: list[First] = [each.value for each in part.records]
+            offsets: list[str] = [each.offset for each in part.records]  # expected List[str]
+    except DeserializationFailed as error:
+        consumer.seek(error.context["topic"], 0, error.context["offset"] + 1)
 """
 
 

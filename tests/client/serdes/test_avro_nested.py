@@ -22,7 +22,7 @@ from moldau.client.serdes import (
     SerializationFailed,
 )
 from moldau.client.serdes.avro_defaults import copied
-from moldau.client.serdes.avro_nested import DEPTH_MAX, NestedReader
+from moldau.client.serdes.avro_nested import DEPTH_MAX, SIZELESS_ITEMS_MAX, NestedReader
 from moldau.client.serdes.wire import frame
 from tests.client.serdes.test_framed import now, run
 
@@ -250,5 +250,58 @@ def test_what_is_too_deep_for_a_union_of_classes_is_told() -> None:
         assert await now(read(frame(1) + b"\x02\x00", VALUE)) == {"next": {"next": None}}
         with pytest.raises(DeserializationFailed, match="nested too deeply"):
             read(frame(1) + b"\x02" * 5000 + b"\x00", VALUE)
+
+    run(main)
+
+
+EMPTY = '{"type":"record","name":"Empty","fields":[]}'
+MARKS = (
+    '{"type":"record","name":"M","fields":'
+    f'[{{"name":"marks","type":{{"type":"array","items":{EMPTY}}}}}]}}'
+)
+MORE_MARKS = MARKS[:-2] + ',{"name":"more","type":"int","default":3}]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (MARKS, {"marks": [{}, {}, {}]}),
+        (MARKS, {"marks": []}),
+        ('{"type":"array","items":"null"}', [None, None]),
+        ('{"type":"array","items":{"type":"fixed","name":"F","size":0}}', [b"", b""]),
+        (f'["int",{{"type":"array","items":{EMPTY}}}]', 7),
+    ],
+)
+def test_items_that_take_no_bytes_are_read_as_they_were_written(text: str, value: Any) -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, text)(value, VALUE))
+        return await now(AvroDeserializer(registry)(data, VALUE))
+
+    assert run(main) == value
+
+
+def test_items_that_take_no_bytes_are_fitted_to_the_schema_of_a_reader() -> None:
+    async def main(registry: SchemaRegistry) -> Any:
+        data = await now(AvroSerializer(registry, MARKS)({"marks": [{}]}, VALUE))
+        return await now(AvroDeserializer(registry, schema=MORE_MARKS)(data, VALUE))
+
+    assert run(main) == {"marks": [{}], "more": 3}
+
+
+@pytest.mark.parametrize("schema", [None, MORE_MARKS])
+def test_few_bytes_claim_no_more_items_than_are_bearable(schema: str | None) -> None:
+    def claiming(count: int) -> bytes:
+        buffer = BytesIO()
+        fastavro.schemaless_writer(buffer, "long", count)
+        return frame(1) + buffer.getvalue() + b"\x00"
+
+    async def main(registry: SchemaRegistry) -> None:
+        await registry.register("m", Schema(MARKS))
+        read = AvroDeserializer(registry, schema=schema)
+        most = await now(read(claiming(SIZELESS_ITEMS_MAX), VALUE))
+        assert len(most["marks"]) == SIZELESS_ITEMS_MAX
+        for count in (SIZELESS_ITEMS_MAX + 1, 1 << 40):
+            with pytest.raises(DeserializationFailed, match="without a size"):
+                await now(read(claiming(count), VALUE))
 
     run(main)

@@ -315,22 +315,12 @@ def test_a_schema_that_is_none_is_told_before_it_is_registered(text: str) -> Non
     run(main)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('{"type":"array","items":"null"}', "without a size"),
-        (
-            '{"type":"array","items":{"type":"record","name":"E","fields":'
-            '[{"name":"f","type":{"type":"fixed","name":"F","size":0}}]}}',
-            "without a size",
-        ),
-        ('{"type":"record","name":"N","fields":[{"name":"n","type":"N"}]}', "without an end"),
-    ],
-)
-def test_schemas_of_which_few_bytes_do_harm_are_not_read_with(text: str, told: str) -> None:
+def test_a_schema_that_needs_itself_without_an_end_is_not_read_with() -> None:
+    text = '{"type":"record","name":"N","fields":[{"name":"n","type":"N"}]}'
+
     async def main(registry: SchemaRegistry) -> None:
         await registry.register("n", Schema(text))
-        with pytest.raises(DeserializationFailed, match=told):
+        with pytest.raises(DeserializationFailed, match="without an end"):
             await now(AvroDeserializer(registry)(frame(1) + b"\x00", VALUE))
 
     run(main)

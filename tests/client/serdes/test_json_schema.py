@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_serializer
 
 from moldau.client.serdes import (
+    DeserializationFailed,
     JsonSchemaDeserializer,
     JsonSchemaSerializer,
     Place,
@@ -20,6 +21,7 @@ from moldau.client.serdes import (
 )
 from moldau.client.serdes.registry import Reference
 from moldau.client.serdes.registry.schemas import JSON
+from moldau.errors import ConfigError
 from tests.client.serdes.test_framed import now, run
 
 VALUE = Place("orders", False)
@@ -83,6 +85,44 @@ def test_a_reference_is_the_schema_that_its_address_means(schema: Any, known: An
         assert await checked(registry, schema, known, {"leaf": "x"}) == b'{"leaf":"x"}'
         with pytest.raises(SerializationFailed, match="does not fit"):
             await checked(registry, schema, known, {"leaf": 1})
+
+    run(main)
+
+
+PAIR = {"type": "array", "items": [TEXT, {"type": "number"}]}
+"""As drafts up to 2019-09 say it; draft 2020-12 has other words, and refuses these."""
+NOBODYS = "https://example.com/draft"
+LATEST = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("schema", [PAIR, {"$schema": NOBODYS, **PAIR}])
+def test_a_schema_that_names_no_known_draft_may_be_of_draft_7(schema: Any) -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        data = await checked(registry, schema, {}, ["a", 1])
+        assert data == b'["a",1]'
+        schema_id = await registry.register("orders-value", Schema(json.dumps(schema), JSON))
+        framed = b"\0" + schema_id.to_bytes(4, "big")
+        reader = JsonSchemaDeserializer(registry)
+        assert await now(reader(framed + data, VALUE)) == ["a", 1]
+        with pytest.raises(DeserializationFailed, match="does not fit"):
+            await now(reader(framed + b'["a","b"]', VALUE))
+
+    run(main)
+
+
+def test_what_its_own_draft_or_all_drafts_refuse_is_refused() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        for schema in ({"$schema": LATEST, **PAIR}, {"type": "strin"}):
+            with pytest.raises(ConfigError, match="cannot be used"):
+                JsonSchemaSerializer(registry, json.dumps(schema))
+
+    run(main)
+
+
+def test_a_schema_that_names_no_draft_is_of_the_latest_if_it_can_be() -> None:
+    async def main(registry: SchemaRegistry) -> None:
+        with pytest.raises(SerializationFailed, match="does not fit"):
+            await checked(registry, {"type": "array", "prefixItems": [TEXT]}, {}, [1])
 
     run(main)
 

@@ -598,6 +598,49 @@ def test_a_failure_that_nobody_asked_for_is_raised_by_flush(
         producer.flush()
 
 
+@pytest.mark.parametrize("ask", ["result", "exception", "callback", "many"])
+def test_who_asks_when_a_batch_has_failed_has_heard_of_his_record(
+    bootstrap: str, moldau_topic: str, ask: str
+) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(NewTopic(moldau_topic, 1, configs={"max.message.bytes": "200"}))
+    with Producer(bootstrap_servers=bootstrap, linger_ms=100) as producer:
+        whole = [_asking(producer, moldau_topic, ask) for _ in range(3)]
+        for each in whole:
+            each()
+        producer.flush()
+        whole = [_asking(producer, moldau_topic, ask) for _ in range(3)]
+        for _ in range(2):
+            whole[0]()
+        with pytest.raises(KafkaError) as caught:
+            producer.flush()
+        assert caught.value.context["failed_records"] == 2
+
+
+def _asking(producer: Producer, topic: str, ask: str) -> Callable[[], None]:
+    """Sends what is too large, and gives what asks for its end."""
+    if ask == "many":
+        many = producer.send_many(topic, [bytes(400)])
+        return lambda: _raises(many.result)
+    sent = producer.send(topic, bytes(400))
+    if ask == "result":
+        return lambda: _raises(sent.result)
+
+    def look() -> None:
+        if ask == "callback":
+            ended = threading.Event()
+            sent.add_done_callback(lambda _: ended.set())
+            assert ended.wait(30)
+        assert sent.exception(30) is not None
+
+    return look
+
+
+def _raises(result: Callable[[float], object]) -> None:
+    with pytest.raises(KafkaError):
+        result(30)
+
+
 def interrupted(wait: Callable[[], object]) -> None:
     """Has Ctrl-C come while, or just before, this waits."""
     threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()

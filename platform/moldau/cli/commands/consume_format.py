@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from moldau.client import PartitionRecords
-    from moldau.records import Record
+    from moldau.client import PartitionRecords, PolledRecord
 
 Lines = Callable[["PartitionRecords"], Iterable[str]]
 
@@ -54,7 +53,7 @@ def _json_lines(part: PartitionRecords) -> Iterable[str]:
         yield dumps(_document(part, each)) + "\n"
 
 
-def _document(part: PartitionRecords, record: Record) -> dict[str, Any]:
+def _document(part: PartitionRecords, record: PolledRecord) -> dict[str, Any]:
     return {
         "topic": part.topic,
         "partition": part.partition,

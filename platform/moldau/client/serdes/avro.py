@@ -185,7 +185,7 @@ class AvroDeserializer(SchemaDeserializer):
         def read(data: bytes, at: int) -> Any:
             buffer = BytesIO(data)
             buffer.seek(at)
-            if shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX:
+            if shape.has_empty_items or (shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX):
                 nested = NestedReader(named, buffer, names_records=names_records)
                 value = nested.read(writers)
                 if readers is not None:

@@ -1,8 +1,11 @@
-"""Reads Avro that is nested as deeply as it likes, on a stack of its own.
+"""Reads Avro that is nested as deeply as it likes, on a stack of its own, and counts what takes no
+bytes.
 
 fastavro's compiled reader takes some 2 KiB of the thread's stack a level and ends the process where
 that is used up; its reader in Python ends at Python's limit, with a hundred and some records in one
 another. So what may be nested deeply is read here, and how deep it was is known afterwards.
+Items of arrays that take no bytes (null, a record without fields) are bounded too: a few bytes may
+claim billions of them.
 
 Invariant: the value is that of fastavro's reader, for the schema that it was written with.
 """
@@ -19,6 +22,9 @@ from moldau.client.serdes.extras import need
 
 # More than fastavro can read in a thread of the usual 8 MiB of stack.
 DEPTH_MAX: Final = 10_000
+
+SIZELESS_ITEMS_MAX: Final = 100_000
+"""In all arrays of one value: that many cost about a tenth of a second."""
 
 _WHOLE_MAX: Final = 1 << 63
 
@@ -46,6 +52,8 @@ class NestedReader:
         """`names_records` gives a record of a union with others as a tuple of its name and it."""
         self._named = named
         self._names_records = names_records
+        self._position = buffer.tell
+        self._sizeless_items = 0
         self._decoder = need("fastavro.io.binary_decoder", "avro").BinaryDecoder(buffer)
         self._logical = need("fastavro.read", "avro").LOGICAL_READERS
         self.deepest = 0
@@ -120,8 +128,18 @@ class NestedReader:
         items = []
         while count := self._count():
             for _ in range(count):
+                begins_at = self._position()
                 items.append((yield schema["items"]))
+                if self._position() == begins_at:
+                    self._count_sizeless_item()
         return self._made(schema, items)
+
+    def _count_sizeless_item(self) -> None:
+        self._sizeless_items += 1
+        if self._sizeless_items > SIZELESS_ITEMS_MAX:
+            raise DeserializationFailed(
+                "its arrays have too many items without a size", items_max=SIZELESS_ITEMS_MAX
+            )
 
     def _map(self, schema: Any) -> _Inside:
         entries = {}

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from moldau.client.fetched import PartitionRecords
+from moldau.client.fetched import PartitionRecords, PolledRecord
 from moldau.client.metadata import TopicPartition
 from moldau.client.records_out import ConsumerRecord
 from moldau.client.serdes import settings as rows
@@ -30,7 +30,6 @@ from moldau.client.serdes.contract import (
     told,
 )
 from moldau.errors import MoldauError
-from moldau.records import Record
 from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class Decoding:
             repeat(part.origin),
             strict=False,
         )
-        return _with(part, list(map(_new, repeat(ConsumerRecord), columns)))
+        return part._replace(records=list(map(_new, repeat(ConsumerRecord), columns)))
 
     async def _one_by_one(
         self, part: PartitionRecords, where: TopicPartition
@@ -193,7 +192,7 @@ class Decoding:
                     bad = Undecoded(where, record.offset, _failure(error, place, where, record))
                     if not good:
                         return [], bad
-                    return [_with(part, good)._replace(next_offset=record.offset)], bad
+                    return [part._replace(records=good, next_offset=record.offset)], bad
                 row.append(decoded)
             good.append(
                 ConsumerRecord(
@@ -206,7 +205,7 @@ class Decoding:
                     part.origin,
                 )
             )
-        return [_with(part, good)], None
+        return [part._replace(records=good)], None
 
     def _sides(self, topic: str) -> tuple[tuple[_Side | None, Place], tuple[_Side | None, Place]]:
         key_place, value_place = self._places_of(topic)
@@ -231,11 +230,6 @@ async def _attempt(
         return None, error
 
 
-def _with(part: PartitionRecords, records: list[ConsumerRecord]) -> PartitionRecords:
-    """A part's records are typed as what the broker sent; these have the same fields."""
-    return part._replace(records=cast("list[Record]", records))
-
-
 class _Headers(Exception):
     """A column cannot be decoded at once: each record has to come with its headers."""
 
@@ -245,7 +239,9 @@ def _refuse_headers(side: _Side, has_headers: bool) -> None:
         raise _Headers
 
 
-async def _decode(side: _Side | None, data: bytes | None, record: Record, place: Place) -> Any:
+async def _decode(
+    side: _Side | None, data: bytes | None, record: PolledRecord, place: Place
+) -> Any:
     if side is None or data is None:
         return data
     if side.wants_headers and record.headers:
@@ -254,7 +250,7 @@ async def _decode(side: _Side | None, data: bytes | None, record: Record, place:
 
 
 def _failure(
-    error: BaseException, place: Place, where: TopicPartition, record: Record
+    error: BaseException, place: Place, where: TopicPartition, record: PolledRecord
 ) -> DeserializationFailed:
     """Names the record, and what can be done."""
     facts = error.context if isinstance(error, MoldauError) else {}

@@ -36,6 +36,8 @@ Check = Callable[[Any], None]
 
 _DEPTH_MAX: Final = 32
 _BASE: Final = "json-schema:///"
+_DRAFTS: Final = ("http://json-schema.org/draft", "https://json-schema.org/draft")
+_DRAFT_7: Final = "http://json-schema.org/draft-07/schema#"
 _OF_ADDRESSES: Final = ":/?#[]@!$&'()*+,;=%~"
 
 
@@ -165,6 +167,25 @@ async def checker(
 
 
 def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
+    """Checks values. A schema that names no draft is of the latest one; if it cannot be, or names
+    one that nobody knows, of draft 7, as which Confluent's registry has taken it."""
+    rs = need("jsonschema_rs", "json-schema")
+    unusable = (rs.ValidationError, rs.ReferencingError, ValueError)
+    top = _loaded(schema)
+    try:
+        try:
+            return _validator_of(top, known)
+        except unusable:
+            if not isinstance(top, dict) or str(top.get("$schema")).startswith(_DRAFTS):
+                raise
+            return _validator_of({**top, "$schema": _DRAFT_7}, known)
+    except unusable as error:
+        raise ConfigError(
+            f"the JSON Schema cannot be used: {error}", schema=schema.text[:80]
+        ) from error
+
+
+def _validator_of(top: Any, known: Mapping[str, Any]) -> Any:
     """Refers to what is known, and never to addresses: a schema does not choose what is fetched."""
     rs = need("jsonschema_rs", "json-schema")
 
@@ -174,14 +195,8 @@ def _validator(schema: Schema, known: Mapping[str, Any]) -> Any:
             raise LookupError(f"the schema refers to {uri}, which is none of its references")
         return known[name]
 
-    try:
-        top = _loaded(schema)
-        registry = rs.Registry(_at_hand(top, known), retriever=retrieve)
-        return rs.validator_for(top, registry=registry, base_uri=_BASE, validate_formats=False)
-    except (rs.ValidationError, rs.ReferencingError, ValueError) as error:
-        raise ConfigError(
-            f"the JSON Schema cannot be used: {error}", schema=schema.text[:80]
-        ) from error
+    registry = rs.Registry(_at_hand(top, known), retriever=retrieve)
+    return rs.validator_for(top, registry=registry, base_uri=_BASE, validate_formats=False)
 
 
 def _at_hand(top: Any, known: Mapping[str, Any]) -> list[tuple[str, Any]]:

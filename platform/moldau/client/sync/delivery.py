@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from moldau.client.arguments import seconds
 from moldau.client.batches import Batch
@@ -46,15 +46,20 @@ class Delivery:
 
     def exception(self, timeout_s: float | None = None) -> KafkaError | None:
         """What it failed with; None when the cluster has it."""
-        batch = self.place.batch
+        batch, index = self.place.batch, self.place.index
         if not batch.is_done:
             _wait(self.producer, [(batch, 1)], timeout_s)
-        return error_of(batch, self.place.index)
+        if batch.error is not None:
+            self.producer._on_loop(partial(batch.hear, index))
+        return error_of(batch, index)
 
     def add_done_callback(self, tell: Callable[[Delivery], object]) -> None:
         """Calls `tell(delivery)` when it is decided, on the loop's thread, where it must not wait.
         Whoever is told so has been told of a failure."""
-        if not self.producer._on_loop(partial(_attach, self.place.batch, partial(tell, self), 1)):
+        told = partial(tell, self)
+        if not self.producer._on_loop(
+            partial(_tell_at_end, self.place.batch, self.place.index, told)
+        ):
             tell(self)
 
     def __repr__(self) -> str:
@@ -84,6 +89,9 @@ class Deliveries:
         unsettled = [(batch, count) for batch, _, count in self._parts if not batch.is_done]
         if unsettled:
             _wait(self._producer, unsettled, timeout_s)
+        for batch, first, count in self._parts:
+            if batch.error is not None:
+                self._producer._on_loop(partial(batch.hear, first, count))
         for part in self._parts:
             error = error_of(*part)
             if error is not None:
@@ -101,18 +109,17 @@ def _wait(
     """
     producer._check_may_wait()
     deadline = Deadline(None if timeout_s is None else seconds(timeout_s, "timeout_s"))
-    waiters = []
-    for batch, records in batches:
-        waiters.append(waiter := Waiter())
-        if not producer._on_loop(partial(_attach, batch, waiter.wake, records)):
-            waiter.wake()
+    waits = [_Wait(batch, records) for batch, records in batches]
+    for each in waits:
+        if not producer._on_loop(each.begin):
+            each.waiter.wake()
     is_told = False
     try:
-        is_told = all(waiter.wait(deadline.left_s(), producer._is_served) for waiter in waiters)
+        is_told = all(each.waiter.wait(deadline.left_s(), producer._is_served) for each in waits)
     finally:
-        if not is_told:
-            for batch, records in batches:
-                producer._on_loop(partial(_forget, batch, records))
+        if not is_told or any(batch.error is not None for batch, _ in batches):
+            for each in waits:
+                producer._on_loop(each.end)
     undecided = sorted({str(batch.where) for batch, _ in batches if not batch.is_done})
     if undecided and not producer._is_served():
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer's thread has ended")
@@ -120,13 +127,42 @@ def _wait(
         raise TimeoutError(f"not decided within {timeout_s} s: {', '.join(undecided)}")
 
 
-def _attach(batch: Batch, tell: Callable[[], object], records: int) -> None:
-    if batch.is_done:
+class _Wait:
+    """For the end of a batch, by somebody who will hear of so many of its records. What it does to
+    the batch is done on the loop."""
+
+    __slots__ = ("_batch", "_is_counted", "_records", "waiter")
+
+    def __init__(self, batch: Batch, records: int) -> None:
+        self._batch = batch
+        self._records = records
+        self._is_counted = False
+        self.waiter = Waiter()
+
+    def begin(self) -> None:
+        if self._batch.is_done:
+            self.waiter.wake()
+        else:
+            self._is_counted = True
+            self._batch.when_done(self.waiter.wake, self._records)
+
+    def end(self) -> None:
+        """He gave up, or says by `Batch.hear` what he has heard."""
+        if self._is_counted:
+            self._is_counted = False
+            self._batch.told -= self._records
+
+
+def _tell_at_end(batch: Batch, index: int, tell: Callable[[], object]) -> None:
+    def told() -> None:
+        batch.hear(index)
         tell()
+
+    def waited() -> None:
+        batch.told -= 1
+        told()
+
+    if batch.is_done:
+        told()
     else:
-        batch.when_done(cast("Callable[[], None]", tell), records)
-
-
-def _forget(batch: Batch, records: int) -> None:
-    if not batch.is_done:
-        batch.told -= records
+        batch.when_done(waited, 1)

@@ -29,12 +29,12 @@ from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.client.world import ClientClosed
-from moldau.records import Headers
+from moldau.records import HeadersGiven
 from moldau.runtime import Runtime
 
-Append = Callable[[str, Any, Any, Headers], Place | None]
+Append = Callable[[str, Any, Any, HeadersGiven], Place | None]
 
-_NO_HEADERS: Final[Headers] = ()
+_NO_HEADERS: Final[HeadersGiven] = ()
 
 
 class Producer(ProducerCalls):
@@ -121,7 +121,7 @@ class Producer(ProducerCalls):
         value: Any,
         *,
         key: Any = None,
-        headers: Headers = _NO_HEADERS,
+        headers: HeadersGiven = _NO_HEADERS,
         partition: int | None = None,
         **options: Unpack[SendOptions],
     ) -> Delivery:
@@ -152,7 +152,7 @@ class Producer(ProducerCalls):
         values: Any,
         *,
         keys: Any = None,
-        headers: Sequence[Headers] | None = None,
+        headers: Sequence[HeadersGiven] | None = None,
         timestamps_ms: int | Sequence[int | None] | None = None,
         partition: int | Sequence[int | None] | None = None,
     ) -> Deliveries:
@@ -175,5 +175,5 @@ class Producer(ProducerCalls):
         return Deliveries(sent, self)
 
 
-def _nothing(topic: str, value: Any, key: Any, headers: Headers) -> None:
+def _nothing(topic: str, value: Any, key: Any, headers: HeadersGiven) -> None:
     """While it is not open, nothing is appended."""

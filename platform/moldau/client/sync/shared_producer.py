@@ -32,7 +32,7 @@ from moldau.client.producer_metrics import ProducerMetrics
 from moldau.client.producer_record import NO_RECORD, OnDelivery, ProducerRecord
 from moldau.client.sender import Sender, Turn
 from moldau.config import Settings
-from moldau.records import Headers
+from moldau.records import HeadersGiven
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import new_shared_lock
 
@@ -168,7 +168,7 @@ class SharedProducer(Producer):
     def _lock(self) -> AbstractContextManager[object]:
         return self._accumulator.lock
 
-    def append(self, topic: str, value: Any, key: Any, headers: Headers) -> Delivery | None:
+    def append(self, topic: str, value: Any, key: Any, headers: HeadersGiven) -> Delivery | None:
         """Puts the usual record into the batch that is open, and does nothing else; None if that
         is not all that is to be done."""
         try:
