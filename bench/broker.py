@@ -258,18 +258,24 @@ def _consume() -> Iterator[Table]:
             count = scaled(n) // PARTITIONS * PARTITIONS
             return rdkafka_consume(at.brokers[name], topic, count, size, TIMES[size])
 
-        def java(name: str, size: int = size_bytes, n: int = count) -> float:
-            at = bench()
-            topic = at.filled(name, size)
-            return perf_consume(at.brokers[name], topic, scaled(n) // PARTITIONS * PARTITIONS, size)
-
         yield from _two(f"consume {NAMES[size_bytes]}, librdkafka", _each(work), 1.0, 0.8)
-        yield Table(
-            f"consume {NAMES[size_bytes]}, Java in a group: throughput",
-            "bytes of values a second",
-            [Case(name, partial(java, name)) for name in (THEIRS, OURS)],
-            [Goal(OURS, THEIRS, ratio_at_least=1.0)],
-        )
+        yield java_in_a_group(size_bytes)
+
+
+def java_in_a_group(size_bytes: int) -> Table:
+    """Its perf tool reads records of that size from the page cache."""
+
+    def work(name: str) -> float:
+        at = bench()
+        count = scaled(COUNTS[size_bytes]) // PARTITIONS * PARTITIONS
+        return perf_consume(at.brokers[name], at.filled(name, size_bytes), count, size_bytes)
+
+    return Table(
+        f"consume {NAMES[size_bytes]}, Java in a group: throughput",
+        "bytes of values a second",
+        [Case(name, partial(work, name)) for name in (THEIRS, OURS)],
+        [Goal(OURS, THEIRS, ratio_at_least=1.0)],
+    )
 
 
 def _latency() -> Iterator[Table]:

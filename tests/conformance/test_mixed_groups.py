@@ -139,13 +139,14 @@ def test_a_group_goes_to_the_new_protocol_and_back_while_it_works(
         told.end()
 
 
-def test_all_outlive_a_broker_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
+def test_all_outlive_a_broker_that_is_killed(strategy: str, tmp_path: Path) -> None:
     """It comes again with its files; members join or go on, each as its client does."""
     settings = [word for each in QUICK.items() for word in ("--set", "=".join(each))]
-    clients = [*others("range", tmp_path), "moldau"]
+    clients = [*others(strategy, tmp_path), "moldau"]
     with (
         MoldauBroker(tmp_path / "broker", *settings) as broker,
-        story(broker, "range", "killed", 12, tmp_path) as told,
+        story(broker, strategy, "killed", 12, tmp_path) as told,
     ):
         members = [told.members.start(client) for client in clients]
         told.shared_by(*members)
