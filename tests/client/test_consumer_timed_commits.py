@@ -107,3 +107,71 @@ def test_what_could_not_be_committed_does_not_count(kind: str) -> None:
 
     with World() as world:
         world.run_client(main)
+
+
+@KINDS
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_one_task_has_committed_another_one_does_not_take_back(
+    kind: str, leaves: bool
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            has_committed, may_end = asyncio.Event(), asyncio.Event()
+
+            async def commits_and_keeps() -> None:
+                await read_two_parts(reader)
+                await reader.commit()
+                has_committed.set()
+                await may_end.wait()
+
+            async def reads_too() -> None:
+                async for _ in reader.batches(max_records=10):
+                    break
+                for _ in range(3):
+                    await reader.poll(0.5, max_records=1)
+                    await asyncio.sleep(LONG_S / 4)
+                if leaves:
+                    await reader.unsubscribe()
+
+            keeping = asyncio.create_task(commits_and_keeps())
+            await has_committed.wait()
+            await asyncio.create_task(reads_too())
+            assert min(world.stored) == 20
+            may_end.set()
+            await keeping
+
+    with World() as world:
+        world.run_client(main)
+
+
+@KINDS
+def test_a_commit_that_fails_takes_back_none_before_it(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_two_parts(reader)
+            await reader.commit()
+            world.cluster.silence.add(OffsetCommitRequest)
+            with pytest.raises(KafkaError):
+                await reader.commit(timeout_s=1.0)
+            world.cluster.silence.clear()
+            await asyncio.sleep(LONG_S)
+            assert set(world.stored) == {20}
+
+    with World() as world:
+        world.run_client(main)
+
+
+@KINDS
+def test_a_commit_of_what_was_never_given_keeps_none_from_being_made(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            await read_two_parts(reader)
+            await reader.commit({T0: 10**6})
+            await asyncio.sleep(LONG_S)
+            assert world.stored[-1] == 10
+
+    with World() as world:
+        world.run_client(main)

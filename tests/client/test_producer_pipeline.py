@@ -176,6 +176,27 @@ def test_who_awaits_a_record_when_its_batch_has_failed_has_heard_of_it(many: boo
         assert world.run_client(main).context["failed_records"] == 2
 
 
+def test_who_asks_twice_for_many_answers_for_no_other_record() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime, linger_ms=100) as sender:
+            many = await sender.send_many("t", [b"v"] * 4, partition=[0, 0, 1, 1])
+            for _ in range(2):
+                await sender.send("t", b"nobody asks", partition=1)
+            for _ in range(2):
+                with pytest.raises(KafkaError):
+                    await many
+                await asyncio.sleep(1.0)
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 1])
+        for _ in range(2):
+            world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert world.run_client(main).context["failed_records"] == 2
+
+
 def test_who_asks_for_a_part_of_a_split_batch_has_heard_of_that_part() -> None:
     async def main(runtime: Runtime) -> KafkaError:
         async with producer(runtime) as sender:

@@ -11,6 +11,7 @@ import pytest
 from moldau.client import Producer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
+from moldau.runtime.simulated import LinkOptions, Options
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 MUCH = [bytes(1000)] * 2000
@@ -145,3 +146,28 @@ def test_a_broker_that_ends_the_connection_has_refused_what_it_was_sent(
         world.run_for(5)
         (log,) = world.cluster.topics["t"]
         assert log.values()[-95:] == [b"%d" % number for number in range(5, 100)]
+
+
+def test_partitions_without_leader_keep_no_other_waiting_behind_a_connection_that_ended() -> None:
+    """They ask for metadata again and again; what is waited for is what was asked for since."""
+    count = 200
+
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime, linger_ms=0) as sender:
+            await (await sender.send("t", b"first", partition=0))
+            for number in range(count):
+                await sender.send("t", b"waits", partition=1 + number)
+            await asyncio.sleep(3.0)
+            connection = sender._cluster.ready_connection(1)
+            assert connection is not None
+            connection.close()
+            async with asyncio.timeout(5.0):
+                await (await sender.send("t", b"second", partition=0))
+            await sender.aclose(abort=True)
+
+    slow = Options(link=LinkOptions(latency_min_ns=25_000_000))
+    with ClientWorld(options=slow) as world:
+        log, *_ = world.cluster.add_topic("t", [1] + [-1] * count)
+        world.run_client(main)
+        world.run_for(1)
+        assert log.values() == [b"first", b"second"]

@@ -84,7 +84,9 @@ class Progress(AbstractContextManager["Progress"]):
             self._context.err.flush()
             return
         for line in lines:
-            self._bar.console.print(shown(line), markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(
+                shown(line), markup=False, emoji=False, highlight=False, soft_wrap=True
+            )
 
     @property
     def seconds(self) -> float:

@@ -118,6 +118,8 @@ class Cluster:
         self._refresh_timer: asyncio.TimerHandle | None = None
         self.blind_for: KafkaError | None = None
         """Why the last refresh brought nothing; None when it did."""
+        self._losses = 0
+        """How many connections have ended so."""
         self.may_be_misled = False
         """Whether a connection has ended on which something was sent that gets no answer, and no
         metadata have come since: a broker ends it to say that it has refused something, as who does
@@ -247,6 +249,7 @@ class Cluster:
         self._failed(link)
         if connection.has_told and not self.is_closed:
             self.may_be_misled = True
+            self._losses += 1
             self.request_refresh()
 
     # Metadata
@@ -317,11 +320,12 @@ class Cluster:
         while state.again and not self.is_closed:
             state.again = False
             state.asked, state.waiting = state.waiting, []
+            losses = self._losses
             error = self.blind_for = await self._ask_metadata()
             _settle(state.asked, error)
             if error is None:
                 state.failures = 0
-                self.may_be_misled &= state.again
+                self.may_be_misled &= self._losses != losses
                 continue
             state.failures += 1
             state.again = bool(self._topics) or bool(state.waiting)

@@ -315,7 +315,7 @@ class ConsumerGroup:
         user's own that are under way have as long as an answer may take: who gave up first would
         have them refused."""
         gone = set(change.partitions)
-        consumed = self._reader.consumed() if self._commits_by_itself else {}
+        consumed = self._reader.consumed_further() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
         return self._commit_going(change, self._without_the_gone(going))
 
@@ -470,7 +470,7 @@ class ConsumerGroup:
         if not self._commits_by_itself:
             return
         if self._auto.is_due(now):
-            self._commit_done(self._reader.consumed())
+            self._commit_done(self._reader.consumed_further())
         if self._timer is None:
             self._commit_later(now)
 
@@ -478,7 +478,7 @@ class ConsumerGroup:
         """The user is done with these: commits what he was given of them, if that is to be done by
         itself."""
         if self._commits_by_itself:
-            consumed = self._reader.consumed()
+            consumed = self._reader.consumed_further()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
     def _commit_later(self, now: float) -> None:

@@ -22,6 +22,8 @@ class GroupsReader:
         self._given_last: object = None
         self._covered: dict[TopicPartition, tuple[int, int]] = {}
         """By commits that were begun and have not failed: on which course, and up to where."""
+        self._stored: dict[TopicPartition, tuple[int, int]] = {}
+        """The same of those that are known to be stored."""
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says, unless the user has assigned partitions
@@ -55,6 +57,10 @@ class GroupsReader:
         """What `commit` would store now."""
         return self._consumer.consumed()
 
+    def consumed_further(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The same, without what would undo a commit: of what another task has in hand."""
+        return self._further(self._consumer.consumed())
+
     def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
         """The same, without what the user may still work on: all that he was given while a poll
         waits, all before the record or part at hand while he goes through them, else nobody knows
@@ -64,14 +70,22 @@ class GroupsReader:
         left = out.to_commit(is_shared=True) if is_polling else out.done()
         if left is None:
             return None
-        ahead = self._consumer._ahead_of(left)
-        return {where: each for where, each in ahead.items() if each.offset >= self._end_of(where)}
+        return self._further(self._consumer._ahead_of(left))
+
+    def _further(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            where: each for where, each in offsets.items() if each.offset >= self._end_of(where)
+        }
 
     def _end_of(self, where: TopicPartition) -> int:
-        """Of what was committed of it since it was assigned or sought."""
+        """Of what was committed of it since it was assigned or sought, if it was given so far."""
         course, end = self._covered.get(where, (-1, -1))
         position = self._consumer._positions.get(where)
-        return end if position is not None and position.course == course else -1
+        if position is None or position.course != course or end > position.position:
+            return -1
+        return end
 
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These are to be stored."""
@@ -84,7 +98,7 @@ class GroupsReader:
         """Not all of these are stored."""
         for where, each in offsets.items():
             if self._covered.get(where, (-1, -1))[1] == each.offset:
-                del self._covered[where]
+                self._covered[where] = self._stored.get(where, (-1, -1))
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """Of which topics these are."""
@@ -99,6 +113,10 @@ class GroupsReader:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
     ) -> None:
         """These were stored, in that time."""
+        for where, each in offsets.items():
+            covered = self._covered.get(where)
+            if covered is not None and covered[1] == each.offset:
+                self._stored[where] = covered
         self._consumer._metrics.committed(seconds)
         self._consumer._interceptors.committed(offsets)
 

@@ -149,7 +149,7 @@ class Deliveries:
                 batch.told += count
             else:
                 batch.hear(first, count)
-        for part in self.parts:
+        for at, part in enumerate(self.parts):
             batch, first, count = part
             try:
                 await decided(batch)
@@ -161,6 +161,9 @@ class Deliveries:
                 batch.hear(first, count)
             error = error_of(batch, first, count)
             if error is not None:
+                for later in self.parts[at + 1 :]:
+                    if later in undecided:
+                        _hear_at_end(*later)
                 raise again(error)
             ranges += ranges_of(batch, first, count)
         return ranges
@@ -171,3 +174,16 @@ def _forget(undecided: Iterable[tuple[Batch, int, int]]) -> None:
     for batch, _, count in undecided:
         if not batch.is_done:
             batch.told -= count
+
+
+def _hear_at_end(batch: Batch, first: int, count: int) -> None:
+    """Who waited for these too has heard of the first failure, and so of theirs."""
+
+    def hear() -> None:
+        batch.told -= count
+        batch.hear(first, count)
+
+    if batch.is_done:
+        hear()
+    else:
+        batch.when_done(hear, 0)

@@ -31,7 +31,7 @@ class LogThread(logging.Filter):
         self._logged: SimpleQueue[logging.LogRecord | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         for name in LOGGERS:
-            logging.getLogger(name).addFilter(self)
+            logging.getLogger(name).filters.insert(0, self)  # others may wait too
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is handled where it was logged."""

@@ -470,6 +470,7 @@ class _Process:
         """In the child. The loop is not closed: its descriptors are the parent's as well."""
         self.lock = threading.Lock()
         self.tenants = {}
+        self.shared_locks = {}
         thread, self.thread = self.thread, None
         if thread is not None:
             thread.log.forget()

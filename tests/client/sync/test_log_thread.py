@@ -90,6 +90,23 @@ def test_filters_of_the_program_have_their_say(kept: Kept, logger: logging.Logge
     assert kept.told == ["the loop says that"]
 
 
+def test_a_filter_sees_each_record_once(kept: Kept, logger: logging.Logger) -> None:
+    """Else one that lets each message through once would let none."""
+    seen: list[str] = []
+
+    def once(record: logging.LogRecord) -> bool:
+        seen.append(record.getMessage())
+        return seen.count(seen[-1]) == 1
+
+    logger.addFilter(once)
+    try:
+        with entered() as loop:
+            loop.call(log(logger, "this"))
+    finally:
+        logger.removeFilter(once)
+    assert kept.told == seen == ["the loop says this"]
+
+
 def test_a_filter_that_fails_is_told_and_the_next_record_is_handled(
     kept: Kept, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

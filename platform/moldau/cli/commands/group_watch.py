@@ -133,7 +133,9 @@ def _shows(arguments: Namespace, context: Context) -> Iterator[tuple[Show, Say]]
 
             def say_above(line: str) -> None:
                 """What is written into a screen that renews itself tears it."""
-                live.console.print(shown(line), markup=False, highlight=False, soft_wrap=True)
+                live.console.print(
+                    shown(line), markup=False, emoji=False, highlight=False, soft_wrap=True
+                )
 
             yield (
                 lambda _, found: live.update(screen(found), refresh=True),
