@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 import pytest
 
@@ -34,6 +34,22 @@ class World(ClientWorld):
         return [offset for _, _, offset in self.cluster.groups.commits]
 
 
+Story = Callable[[Consumer, World], Coroutine[None, None, None]]
+
+
+def play(kind: str, story: Story, listener: RebalanceListener | None = None) -> list[int]:
+    """By a member that reads them all; what was stored when it has left."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t", listener=listener)
+            await story(reader, world)
+
+    with World() as world:
+        world.run_client(main)
+        return world.stored
+
+
 async def read_two_parts(reader: Consumer) -> None:
     """Of ten records each; the second one is in hand."""
     count = 0
@@ -45,16 +61,13 @@ async def read_two_parts(reader: Consumer) -> None:
 
 @KINDS
 def test_what_the_user_has_committed_stays(kind: str) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t")
-            await read_two_parts(reader)
-            await reader.commit()
-            await asyncio.sleep(LONG_S)
-            assert set(world.stored) == {20}
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        await reader.commit()
+        await asyncio.sleep(LONG_S)
+        assert set(world.stored) == {20}
 
-    with World() as world:
-        world.run_client(main)
+    play(kind, story)
 
 
 class Slow(RebalanceListener):
@@ -64,114 +77,99 @@ class Slow(RebalanceListener):
 
 @KINDS
 def test_what_goes_was_committed_before_its_listener_hears_and_stays_so(kind: str) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t", listener=Slow())
-            await read_two_parts(reader)
-            await reader.unsubscribe()
-        assert set(world.stored) == {20}
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        await reader.unsubscribe()
 
-    with World() as world:
-        world.run_client(main)
+    assert set(play(kind, story, listener=Slow())) == {20}
 
 
 @KINDS
 def test_who_seeks_back_wants_less_committed(kind: str) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t")
-            await read_two_parts(reader)
-            await reader.commit()
-            reader.seek(*T0, 0)
-            await read_two_parts(reader)
-            await asyncio.sleep(LONG_S)
-            assert world.stored[0] == 20
-            assert world.stored[-1] == 10, "the part before the one in hand"
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        await reader.commit()
+        reader.seek(*T0, 0)
+        await read_two_parts(reader)
+        await asyncio.sleep(LONG_S)
+        assert world.stored[0] == 20
+        assert world.stored[-1] == 10, "the part before the one in hand"
 
-    with World() as world:
-        world.run_client(main)
+    play(kind, story)
 
 
 @KINDS
 def test_what_could_not_be_committed_does_not_count(kind: str) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t")
-            await read_two_parts(reader)
-            world.cluster.silence.add(OffsetCommitRequest)
-            with pytest.raises(KafkaError):
-                await reader.commit(timeout_s=1.0)
-            world.cluster.silence.clear()
-            await asyncio.sleep(LONG_S)
-            assert set(world.stored) == {10}
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        world.cluster.silence.add(OffsetCommitRequest)
+        with pytest.raises(KafkaError):
+            await reader.commit(timeout_s=1.0)
+        world.cluster.silence.clear()
+        await asyncio.sleep(LONG_S)
+        assert set(world.stored) == {10}
 
-    with World() as world:
-        world.run_client(main)
+    play(kind, story)
 
 
 @KINDS
-@pytest.mark.parametrize("leaves", [True, False])
-def test_what_one_task_has_committed_another_one_does_not_take_back(
-    kind: str, leaves: bool
-) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t")
-            has_committed, may_end = asyncio.Event(), asyncio.Event()
+@pytest.mark.parametrize("last", ["poll", "unsubscribe", "assign"])
+def test_what_one_task_has_committed_another_one_does_not_take_back(kind: str, last: str) -> None:
+    async def story(reader: Consumer, world: World) -> None:
+        if last == "assign":
+            await reader.unsubscribe()
+            reader.assign([T0])
+        has_committed, may_end = asyncio.Event(), asyncio.Event()
 
-            async def commits_and_keeps() -> None:
-                await read_two_parts(reader)
-                await reader.commit()
-                has_committed.set()
-                await may_end.wait()
+        async def commits_and_keeps() -> None:
+            parts = reader.batches(max_records=10)
+            await anext(parts)
+            await anext(parts)
+            await reader.commit()
+            has_committed.set()
+            await may_end.wait()
 
-            async def reads_too() -> None:
-                async for _ in reader.batches(max_records=10):
-                    break
-                for _ in range(3):
-                    await reader.poll(0.5, max_records=1)
-                    await asyncio.sleep(LONG_S / 4)
-                if leaves:
-                    await reader.unsubscribe()
+        async def reads_too() -> None:
+            async for _ in reader.batches(max_records=10):
+                break
+            for _ in range(3):
+                await reader.poll(0.5, max_records=1)
+                await asyncio.sleep(LONG_S / 4)
+            if last == "unsubscribe":
+                await reader.unsubscribe()
+            if last == "assign":
+                reader.assign([])
 
-            keeping = asyncio.create_task(commits_and_keeps())
-            await has_committed.wait()
-            await asyncio.create_task(reads_too())
-            assert min(world.stored) == 20
-            may_end.set()
-            await keeping
+        keeping = asyncio.create_task(commits_and_keeps())
+        await has_committed.wait()
+        await asyncio.create_task(reads_too())
+        may_end.set()
+        await keeping
 
-    with World() as world:
-        world.run_client(main)
+    assert min(play(kind, story)) == 20
 
 
 @KINDS
 def test_a_commit_that_fails_takes_back_none_before_it(kind: str) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t")
-            await read_two_parts(reader)
-            await reader.commit()
-            world.cluster.silence.add(OffsetCommitRequest)
-            with pytest.raises(KafkaError):
-                await reader.commit(timeout_s=1.0)
-            world.cluster.silence.clear()
-            await asyncio.sleep(LONG_S)
-            assert set(world.stored) == {20}
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        await reader.commit()
+        world.cluster.silence.add(OffsetCommitRequest)
+        with pytest.raises(KafkaError):
+            await reader.commit(timeout_s=1.0)
+        world.cluster.silence.clear()
+        await asyncio.sleep(LONG_S)
+        assert set(world.stored) == {20}
 
-    with World() as world:
-        world.run_client(main)
+    play(kind, story)
 
 
 @KINDS
 def test_a_commit_of_what_was_never_given_keeps_none_from_being_made(kind: str) -> None:
-    async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
-            await reader.subscribe("t")
-            await read_two_parts(reader)
-            await reader.commit({T0: 10**6})
-            await asyncio.sleep(LONG_S)
-            assert world.stored[-1] == 10
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        await reader.commit({T0: 10**6})
+        await asyncio.sleep(LONG_S)
+        assert world.stored[-1] == 10
 
-    with World() as world:
-        world.run_client(main)
+    play(kind, story)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _GAP = "  "
 _FRAME = 3  # of each column that is drawn: a blank on both sides, and a line
@@ -23,6 +26,11 @@ def shown(text: str) -> str:
 def write_lines(out: TextIO, lines: Iterable[str]) -> None:
     """Each in a line of its own."""
     out.writelines(f"{shown(line)}\n" for line in lines)
+
+
+def write_above(console: Console, line: str) -> None:
+    """A line above what rich draws anew there: written between, it would be torn or tear that."""
+    console.print(shown(line), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def write_table(out: TextIO, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from moldau.cli.output import shown, write_lines
+from moldau.cli.output import write_above, write_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -84,9 +84,7 @@ class Progress(AbstractContextManager["Progress"]):
             self._context.err.flush()
             return
         for line in lines:
-            self._bar.console.print(
-                shown(line), markup=False, emoji=False, highlight=False, soft_wrap=True
-            )
+            write_above(self._bar.console, line)
 
     @property
     def seconds(self) -> float:

@@ -224,6 +224,11 @@ class Batch:
                 self.heard.update(range(first, first + here))
             first += here
 
+    def waiter_hears(self, first: int, count: int = 1) -> None:
+        """As `hear`, by somebody who was counted in `told` until now."""
+        self.told -= count
+        self.hear(first, count)
+
     def when_done(self, tell: Callable[[], None], records: int) -> None:
         """Calls `tell` at its end, for somebody who so hears of this many of its records."""
         self.told += records

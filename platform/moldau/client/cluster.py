@@ -118,12 +118,16 @@ class Cluster:
         self._refresh_timer: asyncio.TimerHandle | None = None
         self.blind_for: KafkaError | None = None
         """Why the last refresh brought nothing; None when it did."""
-        self._losses = 0
-        """How many connections have ended so."""
-        self.may_be_misled = False
-        """Whether a connection has ended on which something was sent that gets no answer, and no
-        metadata have come since: a broker ends it to say that it has refused something, as who does
-        not lead a partition any more."""
+        self._hints = 0
+        """How many connections have ended on which something was sent that gets no answer. A broker
+        ends one to say that it has refused something, as who does not lead a partition any more."""
+        self._hints_taken = 0
+        """How many of them metadata have been asked for since, and have come."""
+
+    @property
+    def may_be_misled(self) -> bool:
+        """Whether a broker may have said, by ending a connection, that metadata are out of date."""
+        return self._hints > self._hints_taken
 
     @property
     def is_closed(self) -> bool:
@@ -248,8 +252,7 @@ class Cluster:
         link.connection = None
         self._failed(link)
         if connection.has_told and not self.is_closed:
-            self.may_be_misled = True
-            self._losses += 1
+            self._hints += 1
             self.request_refresh()
 
     # Metadata
@@ -320,12 +323,12 @@ class Cluster:
         while state.again and not self.is_closed:
             state.again = False
             state.asked, state.waiting = state.waiting, []
-            losses = self._losses
+            hints = self._hints
             error = self.blind_for = await self._ask_metadata()
             _settle(state.asked, error)
             if error is None:
                 state.failures = 0
-                self.may_be_misled &= self._losses != losses
+                self._hints_taken = hints
                 continue
             state.failures += 1
             state.again = bool(self._topics) or bool(state.waiting)

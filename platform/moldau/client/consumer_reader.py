@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.group.member import Change
 from moldau.client.group.offset_requests import OffsetAndMetadata
@@ -14,16 +14,26 @@ if TYPE_CHECKING:
     from moldau.client.consumer import Consumer
 
 
+class _Reach(NamedTuple):
+    """How far a commit goes, and in which course of its partition's position."""
+
+    course: int
+    end: int
+
+
+_NOWHERE: Final = _Reach(-1, -1)
+
+
 class GroupsReader:
     """One consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._given_last: object = None
-        self._covered: dict[TopicPartition, tuple[int, int]] = {}
-        """By commits that were begun and have not failed: on which course, and up to where."""
-        self._stored: dict[TopicPartition, tuple[int, int]] = {}
-        """The same of those that are known to be stored."""
+        self._begun: dict[TopicPartition, _Reach] = {}
+        """Of the last commit that was begun and has not failed."""
+        self._stored: dict[TopicPartition, _Reach] = {}
+        """Of the last that is known to be stored."""
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says, unless the user has assigned partitions
@@ -81,24 +91,24 @@ class GroupsReader:
 
     def _end_of(self, where: TopicPartition) -> int:
         """Of what was committed of it since it was assigned or sought, if it was given so far."""
-        course, end = self._covered.get(where, (-1, -1))
+        begun = self._begun.get(where, _NOWHERE)
         position = self._consumer._positions.get(where)
-        if position is None or position.course != course or end > position.position:
-            return -1
-        return end
+        if position is None or position.course != begun.course or position.position < begun.end:
+            return _NOWHERE.end
+        return begun.end
 
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These are to be stored."""
         for where, each in offsets.items():
             position = self._consumer._positions.get(where)
             if position is not None:
-                self._covered[where] = (position.course, each.offset)
+                self._begun[where] = _Reach(position.course, each.offset)
 
     def commit_failed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Not all of these are stored."""
         for where, each in offsets.items():
-            if self._covered.get(where, (-1, -1))[1] == each.offset:
-                self._covered[where] = self._stored.get(where, (-1, -1))
+            if self._begun.get(where, _NOWHERE).end == each.offset:
+                self._begun[where] = self._stored.get(where, _NOWHERE)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """Of which topics these are."""
@@ -114,9 +124,9 @@ class GroupsReader:
     ) -> None:
         """These were stored, in that time."""
         for where, each in offsets.items():
-            covered = self._covered.get(where)
-            if covered is not None and covered[1] == each.offset:
-                self._stored[where] = covered
+            begun = self._begun.get(where, _NOWHERE)
+            if begun.end == each.offset:
+                self._stored[where] = begun
         self._consumer._metrics.committed(seconds)
         self._consumer._interceptors.committed(offsets)
 

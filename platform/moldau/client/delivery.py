@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable, Iterator
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
@@ -157,8 +158,7 @@ class Deliveries:
                 if not batch.is_done:
                     _forget(undecided)
             if part in undecided:
-                batch.told -= count
-                batch.hear(first, count)
+                batch.waiter_hears(first, count)
             error = error_of(batch, first, count)
             if error is not None:
                 for later in self.parts[at + 1 :]:
@@ -178,11 +178,7 @@ def _forget(undecided: Iterable[tuple[Batch, int, int]]) -> None:
 
 def _hear_at_end(batch: Batch, first: int, count: int) -> None:
     """Who waited for these too has heard of the first failure, and so of theirs."""
-
-    def hear() -> None:
-        batch.told -= count
-        batch.hear(first, count)
-
+    hear = partial(batch.waiter_hears, first, count)
     if batch.is_done:
         hear()
     else:

@@ -101,8 +101,8 @@ class Fetcher:
             task.cancel()
 
     async def wait(self, timeout_s: float) -> None:
-        """For news, or until the time is over. Not by asyncio.timeout: up to Python 3.11.2 that
-        cancels a task for good in which a TaskGroup has failed before."""
+        """For news, or until the time is over, which counts as news: a time-out would cost more,
+        and each record that comes by itself is waited for here."""
         self._is_awaited = True
         timer = asyncio.get_running_loop().call_later(timeout_s, self.news.set)
         try:

@@ -53,15 +53,17 @@ class HandedOver:
 
     def left(self) -> Indices:
         """Which are not on their way."""
-        return Indices(sorted(self._in_turn()[self.accepted :]))
+        return Indices(sorted(self._left_in_turn()))
 
     def facts(self) -> dict[str, object]:
         """For an error that ends it here: how many are on their way, at which it ended, and which
         are left."""
         facts: dict[str, object] = {"accepted": self.accepted, "records": self._count}
-        if self.accepted == self._count:
-            return facts
-        return {**facts, "at": self._in_turn()[self.accepted], "left": self.left()}
+        left = self._left_in_turn()
+        return {**facts, "at": left[0], "left": Indices(sorted(left))} if left else facts
+
+    def _left_in_turn(self) -> list[int]:
+        return self._in_turn()[self.accepted :]
 
     def _in_turn(self) -> list[int]:
         """All, in the order in which they go, as far as that is known."""

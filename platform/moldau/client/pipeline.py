@@ -308,8 +308,7 @@ def _deliver(on_delivery: OnDelivery, delivery: Delivery) -> None:
     batch, index = delivery.batch, delivery.index
     error = error_of(batch, index)
     if error is not None:
-        batch.told -= 1
-        batch.hear(index)
+        batch.waiter_hears(index)
     sent = None if error else sent_of(batch, index, delivery.timestamp)
     guarded("on_delivery", on_delivery, sent, error)
 

@@ -251,10 +251,15 @@ class Position:
             self.state = State.READING if self.position >= 0 else State.UNKNOWN
         return error
 
-    def is_ahead_of(self, metadata: Metadata) -> bool:
-        """Whether what was read up to here is of a later epoch than the leader known there."""
+    def waits_for_newer(self, metadata: Metadata, now: float, longest_s: float) -> bool:
+        """Whether what was read up to here is of a later epoch than the leader known there, and has
+        not been so for longer than that."""
         known = metadata.partition(self.where)
-        return known is not None and NO_EPOCH < known.leader_epoch < self.fetch_epoch
+        if known is None or not NO_EPOCH < known.leader_epoch < self.fetch_epoch:
+            return False
+        if self.behind_since is None:
+            self.behind_since = now
+        return now - self.behind_since < longest_s
 
     def source(self, metadata: Metadata, now: float) -> int:
         """The broker to fetch from; -1 while there is none."""

@@ -83,22 +83,17 @@ class Positions(Assigned):
         """Whether metadata are to be asked for, as they are older than a position that somebody has
         committed, or sought. Whoever they say leads has perhaps not heard of that epoch. It would
         seem as if its log was truncated (KIP-320)."""
-        behind = [
-            each for each in self.waiting(State.VALIDATING, now) if each.is_ahead_of(metadata)
-        ]
-        for each in behind:
-            if each.behind_since is None:
-                each.behind_since = now
-        waiting = [each for each in behind if now - (each.behind_since or 0.0) < _BEHIND_S]
-        for each in waiting:
+        is_awaited = False
+        for each in self.waiting(State.VALIDATING, now):
+            if not each.waits_for_newer(metadata, now, _BEHIND_S):
+                continue
+            is_awaited = True
             reason = "metadata are older than the epoch of the position"
             facts = {"topic": each.where.topic, "partition": each.where.partition}
-            error = KafkaError(
-                ErrorCode.UNKNOWN_LEADER_EPOCH, reason, **facts, epoch=each.fetch_epoch
-            )
-            each.in_trouble(error, now)
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH
+            each.in_trouble(KafkaError(code, reason, **facts, epoch=each.fetch_epoch), now)
             self.put_off(each, now)
-        return bool(waiting)
+        return is_awaited
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """What keeps partitions from being read at present."""

@@ -55,7 +55,7 @@ class LogThread(logging.Filter):
 
     def drain(self) -> None:
         """Returns when what was logged until now is handled, or that takes long."""
-        if self._is_elsewhere(self._thread):
+        if self._other is not None:
             all_handled = threading.Event()
             self._logged.put(all_handled)
             all_handled.wait(_PATIENCE_S)
@@ -64,14 +64,16 @@ class LogThread(logging.Filter):
         """The thread that logged is no more."""
         self.forget()
         self._logged.put(None)
-        if self._thread is not None and self._is_elsewhere(self._thread):
-            self._thread.join(_PATIENCE_S)
+        other = self._other
+        if other is not None:
+            other.join(_PATIENCE_S)
 
     def forget(self) -> None:
         """It is not here: after a fork another one may have its number."""
         for name in LOGGERS:
             logging.getLogger(name).removeFilter(self)
 
-    @staticmethod
-    def _is_elsewhere(thread: threading.Thread | None) -> bool:
-        return thread not in (None, threading.current_thread())
+    @property
+    def _other(self) -> threading.Thread | None:
+        """The thread that handles, if there is one and it is not the one that asks."""
+        return None if self._thread is threading.current_thread() else self._thread

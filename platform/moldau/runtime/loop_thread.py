@@ -499,9 +499,9 @@ def enter(tenant: Tenant) -> LoopThread:
 
 def leave(tenant: Tenant) -> None:
     """It is not needed any more; a second call does nothing."""
-    thread = _PROCESS.thread
-    if thread is not None:
-        thread.log.drain()
+    current = _PROCESS.thread
+    if current is not None:
+        current.log.drain()
     thread = None
     with _PROCESS.lock:
         was_in = tenant in _PROCESS.tenants

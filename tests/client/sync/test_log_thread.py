@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -46,6 +47,17 @@ def kept() -> Iterator[Kept]:
     logging.getLogger().removeHandler(handler)
 
 
+@contextmanager
+def filtered(
+    logger: logging.Logger, lets_through: Callable[[logging.LogRecord], bool]
+) -> Iterator[None]:
+    logger.addFilter(lets_through)
+    try:
+        yield
+    finally:
+        logger.removeFilter(lets_through)
+
+
 async def log(logger: logging.Logger, *words: str) -> None:
     for word in words:
         logger.warning("the loop says %s", word)
@@ -80,13 +92,9 @@ def test_filters_of_the_program_have_their_say(kept: Kept, logger: logging.Logge
     def not_this(record: logging.LogRecord) -> bool:
         return "this" not in record.getMessage()
 
-    with entered() as loop:
-        logger.addFilter(not_this)
-        try:
-            loop.call(log(logger, "this", "that"))
-            loop.log.drain()
-        finally:
-            logger.removeFilter(not_this)
+    with entered() as loop, filtered(logger, not_this):
+        loop.call(log(logger, "this", "that"))
+        loop.log.drain()
     assert kept.told == ["the loop says that"]
 
 
@@ -98,12 +106,8 @@ def test_a_filter_sees_each_record_once(kept: Kept, logger: logging.Logger) -> N
         seen.append(record.getMessage())
         return seen.count(seen[-1]) == 1
 
-    logger.addFilter(once)
-    try:
-        with entered() as loop:
-            loop.call(log(logger, "this"))
-    finally:
-        logger.removeFilter(once)
+    with filtered(logger, once), entered() as loop:
+        loop.call(log(logger, "this"))
     assert kept.told == seen == ["the loop says this"]
 
 
@@ -117,13 +121,9 @@ def test_a_filter_that_fails_is_told_and_the_next_record_is_handled(
 
     failures: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", lambda told: failures.append(told.exc_value))
-    with entered() as loop:
-        logger.addFilter(fails)
-        try:
-            loop.call(log(logger, "this", "that"))
-            loop.log.drain()
-        finally:
-            logger.removeFilter(fails)
+    with entered() as loop, filtered(logger, fails):
+        loop.call(log(logger, "this", "that"))
+        loop.log.drain()
     assert kept.told == ["the loop says that"]
     assert [str(each) for each in failures] == ["so it is"]
 

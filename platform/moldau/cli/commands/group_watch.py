@@ -10,13 +10,14 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import Opened
 from moldau.cli.commands.group_plan import number
 from moldau.cli.commands.group_report import facts_of, headline
-from moldau.cli.output import shown, write_lines
+from moldau.cli.output import shown, write_above, write_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,16 +131,9 @@ def _shows(arguments: Namespace, context: Context) -> Iterator[tuple[Show, Say]]
         from rich.live import Live
 
         with Live(console=Console(file=context.out), auto_refresh=False) as live:
-
-            def say_above(line: str) -> None:
-                """What is written into a screen that renews itself tears it."""
-                live.console.print(
-                    shown(line), markup=False, emoji=False, highlight=False, soft_wrap=True
-                )
-
             yield (
                 lambda _, found: live.update(screen(found), refresh=True),
-                say_above if context.err.isatty() else say,
+                partial(write_above, live.console) if context.err.isatty() else say,
             )
 
 

@@ -154,15 +154,13 @@ class _Wait:
 
 
 def _tell_at_end(batch: Batch, index: int, tell: Callable[[], object]) -> None:
-    def told() -> None:
+    if batch.is_done:
         batch.hear(index)
         tell()
+        return
 
-    def waited() -> None:
-        batch.told -= 1
-        told()
+    def at_end() -> None:
+        batch.waiter_hears(index)
+        tell()
 
-    if batch.is_done:
-        told()
-    else:
-        batch.when_done(waited, 1)
+    batch.when_done(at_end, 1)
