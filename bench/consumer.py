@@ -4,12 +4,6 @@ Each reader is a process of its own (`bench.reading`), which takes all partition
 as fast as it can; one after the other, so that it shares the cores with the broker alone. First on
 moldau's broker, then on Apache Kafka. "pure" is our client without the compiled kernel.
 
-Latency: one process has a producer and a consumer of one client, and sends a record a millisecond;
-the time runs from the call that takes the record to the consumer that gives it out. Once with no
-setting given, where ours and confluent-kafka let a record wait 5 ms for company (aiokafka does
-not, and is left out), and once with `linger.ms` 0. "uvloop" is our client on that event loop, which
-comes with it.
-
 `BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
 """
 
@@ -19,15 +13,13 @@ import atexit
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from bench.broker import Twofold
-from bench.broker_load import create_topic, p50_and_p99, rdkafka_produce
+from bench.broker_load import create_topic, rdkafka_produce
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import PARTITIONS, BrokerProcess, KafkaPeer, MoldauBroker
 from bench.reading import WITHOUT_KERNEL
@@ -39,8 +31,6 @@ TOPIC: Final = "read"
 SINGLE_TOPIC: Final = "single"
 RECORDS: Final = 3_000_000
 SINGLE_RECORDS: Final = 300_000
-PER_SECOND: Final = 1_000
-ON_THEIR_WAY: Final = 10_000
 # Batches as large as Java's producer makes them by default.
 AS_JAVA: Final = {"linger.ms": 20, "batch.size": 16_384}
 SINGLE: Final = {"linger.ms": 0, "batch.num.messages": 1}
@@ -48,7 +38,6 @@ _ROOT: Final = Path(__file__).parent.parent
 
 OURS: Final = "moldau"
 PURE: Final = "moldau, pure"
-ON_UVLOOP: Final = "moldau, uvloop"
 AIOKAFKA: Final = "aiokafka"
 CONFLUENT: Final = "confluent-kafka"
 TUNED: Final = "confluent-kafka, tuned"
@@ -130,8 +119,6 @@ def tables() -> Iterator[Table]:
                 Goal(PURE, AIOKAFKA, ratio_at_least=1.0),
             ],
         )
-        yield from _latency(broker, "default settings", [CONFLUENT, OURS, ON_UVLOOP])
-        yield from _latency(broker, "linger.ms=0", [CONFLUENT, AIOKAFKA, OURS, ON_UVLOOP], 0)
     yield _memory()
 
 
@@ -141,30 +128,6 @@ def _reading(title: str, broker: str, readers: Readers, goals: list[Goal]) -> Ta
         for name, (reader, count) in readers.items()
     ]
     return Table(title, f"records of {SIZE_BYTES} B a second", cases, goals)
-
-
-def _latency(
-    broker: str, settings: str, clients: Sequence[str], *linger_ms: int
-) -> Iterator[Table]:
-    """p50 and p99 of the same runs."""
-
-    def work(name: str) -> tuple[float, float]:
-        topic = f"through-{time.monotonic_ns()}"
-        create_topic(brokers()[broker], topic, 1)
-        count = scaled(ON_THEIR_WAY)
-        load = (brokers()[broker].port, topic, PER_SECOND, count, *linger_ms)
-        return p50_and_p99(sorted(map(float, program("bench.through", name, *load))))
-
-    found = {name: Twofold(partial(work, name)) for name in clients}
-    for share, take in (("p50", Twofold.first), ("p99", Twofold.second)):
-        yield Table(
-            f"from `send` to the consumer at {PER_SECOND:,} a second, {settings}, by {broker}: "
-            f"{share}",
-            "seconds",
-            [Case(name, partial(take, each)) for name, each in found.items()],
-            [Goal(OURS, CONFLUENT, ratio_at_most=1.0)] if share == "p99" else [],
-            higher_is_better=False,
-        )
 
 
 def _memory() -> Table:

@@ -53,6 +53,8 @@ _put_offset: Final = struct.Struct(">q").pack_into
 _put_epoch: Final = struct.Struct(">i").pack_into
 _TABLE: Final = 1 << 13
 _DELTAS: Final = 1 << 20  # what three bytes can tell
+_unpack_beginning: Final = struct.Struct("x5B").unpack_from  # the attributes mean nothing
+_NO_KEY: Final = 1  # -1 as a varint
 _BLANK_HEADER: Final = bytes(HEADER_BYTES)
 
 
@@ -512,56 +514,56 @@ def _plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[R
     """The records where all varints have one or two bytes, as nearly always; offsets, of which a
     large batch has many, may have three. Refuses whatever is in doubt with IndexError or
     ValueError: a third byte leads behind the end of `_UNZIGZAG`, and a length that leads out of the
-    record ends elsewhere. Tuples that lie in between would cost collections of garbage."""
+    record ends elsewhere. Tuples that lie in between would cost collections of garbage.
+
+    Of what stands behind a record's length five bytes are read at once, as many as the shortest has
+    behind its attributes. `number` begins the key's length, `after` is the byte behind."""
     room = check_count(len(data), header, objects_max)
     base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
     if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _DELTAS:
         raise ValueError
-    two_bytes = len(unzigzag)
-    new, record = (
-        tuple.__new__,
-        Record,
-    )
+    two_bytes, beginning = len(unzigzag), _unpack_beginning
     records: list[Record] = []
+    new, record, put = tuple.__new__, Record, records.append
     position, previous = 0, -1
-    for _ in range(header.record_count):
+    for _ in repeat(None, header.record_count):
         if (number := data[position]) > 0x7F:
             position += 1
             number += data[position] << 7
         position += 1
         end = position + unzigzag[number]
-        position += 1
-        if (number := data[position]) > 0x7F:
+        stamp, first, second, number, after = beginning(data, position)
+        if stamp > 0x7F:
             position += 1
-            number += data[position] << 7
-        position += 1
-        timestamp = base_timestamp + unzigzag[number]
-        if (number := data[position]) > 0x7F:
-            position += 1
-            number += data[position] << 7
-        if number < two_bytes:
-            delta = unzigzag[number]
+            stamp += first << 7
+            first, second, number, after = second, number, after, data[position + 5]
+        if first < 0x80:
+            delta, number, after = unzigzag[first], second, number
+            position += 4
+        elif (first := first + (second << 7)) < two_bytes:
+            delta = unzigzag[first]
+            position += 5
         else:
-            position += 1
-            delta = _long_delta(number, data[position])
+            delta = _long_delta(first, number)
+            number, after = after, data[position + 6]
+            position += 6
         if delta <= previous:
             raise ValueError
         previous = delta
-        position += 1
-        if (number := data[position]) > 0x7F:
-            position += 1
-            number += data[position] << 7
-        position += 1
         key = value = None
-        if (length := unzigzag[number]) >= 0:
+        if number != _NO_KEY:
+            if number > 0x7F:
+                number += after << 7
+                position += 1
+            if (length := unzigzag[number]) < 0:
+                raise ValueError
             key = data[position : (position := position + length)]
-        elif length != -1:
-            raise ValueError
-        if (number := data[position]) > 0x7F:
-            position += 1
-            number += data[position] << 7
+            after = data[position]
         position += 1
-        if (length := unzigzag[number]) >= 0:
+        if after > 0x7F:
+            after += data[position] << 7
+            position += 1
+        if (length := unzigzag[after]) >= 0:
             value = data[position : (position := position + length)]
         elif length != -1:
             raise ValueError
@@ -574,7 +576,7 @@ def _plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[R
             position += 1
         if position != end:
             raise ValueError
-        records.append(new(record, (base + delta, timestamp, key, value, headers)))
+        put(new(record, (base + delta, base_timestamp + unzigzag[stamp], key, value, headers)))
     if position != len(data) or previous > header.last_offset_delta:
         raise ValueError
     return records
@@ -607,7 +609,9 @@ def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) 
     """The records of an uncompressed section; they and their headers are at most `objects_max`."""
     data = _bytes(buffer)
     records = None
-    with suppress(IndexError, ValueError):  # and so let go of what the attempt has made
+    with suppress(
+        IndexError, ValueError, struct.error
+    ):  # and so let go of what the attempt has made
         records = _plain_records(data, header, objects_max)
     if records is None:
         records = _careful_records(data, header, objects_max)
