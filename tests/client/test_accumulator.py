@@ -557,8 +557,9 @@ def test_who_awaits_a_batch_is_told_and_then_nobody_else() -> None:
     batch = sender.send()
     batch.when_done(lambda: told.append("done"), 1)
     sender.sent()
-    assert sender.refuse(batch, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is None
+    assert sender.refuse(batch, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is batch
     assert told == ["done"]
+    assert batch.untold == 0
 
 
 def test_without_idempotence_nothing_is_numbered() -> None:

@@ -141,6 +141,46 @@ def test_who_awaits_one_record_does_not_answer_for_the_others_of_its_batch() -> 
         assert world.run_client(main).context["failed_records"] == 3
 
 
+async def wait_for(delivery: Delivery) -> None:
+    await delivery
+
+
+async def fail_together(delivery: Delivery) -> None:
+    """Two tasks wait for one record."""
+    both = asyncio.gather(*(wait_for(delivery) for _ in range(2)), return_exceptions=True)
+    assert [type(each) for each in await both] == [KafkaError] * 2
+
+
+async def fail_unseen(delivery: Delivery) -> None:
+    """Who waits is cancelled in the very turn in which the batch fails."""
+
+    def cancel() -> None:
+        waiting.cancel()
+
+    waiting = asyncio.create_task(wait_for(delivery))
+    delivery.batch.when_done(cancel, 0)
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+
+
+@pytest.mark.parametrize(("fail", "forgotten"), [(fail_together, 1), (fail_unseen, 0)])
+def test_those_who_wait_hide_no_failure_that_nobody_hears_of(fail: Any, forgotten: int) -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime, linger_ms=100) as sender:
+            delivery = await sender.send("t", b"awaited", partition=0)
+            for _ in range(forgotten):
+                await sender.send("t", b"forgotten", partition=0)
+            await fail(delivery)
+            with pytest.raises(KafkaError) as caught:
+                await sender.flush()
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert world.run_client(main).context["failed_records"] == 1
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_who_awaits_a_record_when_its_batch_has_failed_has_heard_of_it(many: bool) -> None:
     """As who goes through what `send` gave, one after the other. To ask again for what he has heard

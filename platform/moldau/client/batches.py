@@ -158,7 +158,8 @@ class Batch:
         self, base_offset: int, timestamp: int = NO_TIMESTAMP, error: KafkaError | None = None
     ) -> Batch | None:
         """It is acknowledged, or has failed for good. What has ended with it is returned if there
-        are records of it that have failed and that nobody waits for: it, or what it is part of."""
+        are records of it that have failed and that nobody has heard of: it, or what it is part of.
+        Who waits for some of them may yet be cancelled, or wait for the same one as another."""
         assert not self.is_done, "a batch ends once"
         self.is_done = True
         self.base_offset = base_offset
@@ -169,7 +170,7 @@ class Batch:
             _tell_each(iter(callbacks))
         if self.whole is not None:
             return self.whole._part_ended()
-        return self if error is not None and self.untold else None
+        return self if error is not None and self._unheard else None
 
     def _part_ended(self) -> Batch | None:
         assert self.parts is not None
@@ -183,9 +184,14 @@ class Batch:
     def untold(self) -> int:
         """How many records have failed, or may, and nobody waits for them. Of parts some of which
         have failed it is not known which records are waited for: rather too many than too few."""
+        sound = 0 if self.parts is None else self.count - self._failed
+        return max(0, self._unheard - max(0, self.told - sound))
+
+    @property
+    def _unheard(self) -> int:
+        """How many have failed, or may, and nobody has heard of it, those who wait not counted."""
         failed = self.count if self.parts is None else self._failed
-        heard = 0 if self.heard is None else len(self.heard)
-        return max(0, failed - heard - max(0, self.told - (self.count - failed)))
+        return failed - (0 if self.heard is None else len(self.heard))
 
     @property
     def _failed(self) -> int:
