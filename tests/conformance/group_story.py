@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from moldau.client import Admin, NewTopic, Producer
+from moldau.client import Admin, NewTopic, Producer, Resource, ResourceType
 from tests.conformance.group_log import GroupLog, read_group_log
-from tests.conformance.member_kinds import Read, Wish, check_owned
+from tests.conformance.member_kinds import SESSION_MS, Read, Wish, check_owned
 from tests.conformance.members import Member, Members
 from tests.peers.either_broker import Broker
 from tests.peers.eventually import eventually
@@ -196,17 +196,25 @@ class Story:
 
 @contextmanager
 def story(
-    broker: Broker, strategy: str, topic: str, partitions: int, folder: Path
+    broker: Broker,
+    strategy: str,
+    topic: str,
+    partitions: int,
+    folder: Path,
+    session_ms: int = SESSION_MS,
 ) -> Iterator[Story]:
     """A topic, a group of the same name, and somebody who writes."""
-    bootstrap = broker.bootstrap_servers
+    wanted = Wish(broker.bootstrap_servers, topic, topic, strategy, session_ms=session_ms)
 
-    async def make_topic() -> None:
-        async with Admin(bootstrap_servers=bootstrap) as admin:
+    async def prepare() -> None:
+        async with Admin(bootstrap_servers=wanted.bootstrap) as admin:
             await admin.create_topic(NewTopic(topic, partitions, 1))
+            group = Resource(ResourceType.GROUP, topic)
+            session = {"consumer.session.timeout.ms": str(wanted.session_ms)}
+            await admin.alter_configs(group, set_to=session)
 
-    asyncio.run(make_topic())
-    with Members(Wish(bootstrap, topic, topic, strategy), folder) as members:
+    asyncio.run(prepare())
+    with Members(wanted, folder) as members:
         told = Story(members, partitions)
         try:
             yield told

@@ -42,6 +42,11 @@ CAN: Final[Mapping[str, Sequence[str]]] = {
     "franz-go": (*CLASSIC, "consumer"),
     "moldau": (*CLASSIC, "consumer"),
 }
+STATIC: Final = ("aiokafka", "confluent", "franz-go", "java", "kafka-python", "moldau", "sarama")
+"""Whose members can be static ones. In KIP-848 franz-go's does not say that it ends: nobody takes
+its place, not even itself, until its session is over."""
+BOTH_WAYS: Final = ("franz-go", "java", "moldau", "sarama")
+"""Who takes an eager and a cooperative assignor at once; librdkafka and kafka-python do not."""
 _JAVAS: Final = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -61,6 +66,7 @@ class Wish:
     name: str = ""
     session_ms: int = SESSION_MS
     heartbeat_ms: int = _HEARTBEAT_MS
+    instance: str = ""
 
     def settings(self, assignor: str) -> dict[str, str]:
         """Kafka's names and values of what the programs in Java and C are to be given; `assignor`
@@ -69,6 +75,8 @@ class Wish:
             "client.id": self.name,
             "auto.commit.interval.ms": str(_COMMIT_INTERVAL_MS),
         }
+        if self.instance:
+            settings["group.instance.id"] = self.instance
         if self.strategy == "consumer":
             return {**settings, "group.protocol": "consumer"}
         return {
@@ -169,8 +177,9 @@ def _kafkajs(wish: Wish, _: Path) -> Command:
 
 
 def _java_settings(wish: Wish) -> Mapping[str, str]:
-    assignor = f"org.apache.kafka.clients.consumer.{_JAVAS.get(wish.strategy)}"
-    return {**wish.settings(assignor), "fetch.max.wait.ms": _FETCH_WAIT_MS}
+    names = [_JAVAS.get(each) for each in wish.strategy.split(",")]
+    assignors = ",".join(f"org.apache.kafka.clients.consumer.{each}" for each in names)
+    return {**wish.settings(assignors), "fetch.max.wait.ms": _FETCH_WAIT_MS}
 
 
 def _verifiable(wish: Wish, folder: Path) -> Command:
@@ -183,6 +192,8 @@ def _verifiable(wish: Wish, folder: Path) -> Command:
     command += ["org.apache.kafka.tools.VerifiableConsumer", "--verbose", "--enable-autocommit"]
     command += ["--bootstrap-server", wish.bootstrap, "--topic", wish.topic]
     command += ["--group-id", wish.group, "--command-config", str(file)]
+    if wish.instance:
+        command += ["--group-instance-id", wish.instance]
     if wish.strategy == "consumer":
         return [*command, "--group-protocol", "consumer"]
     command += ["--assignment-strategy", settings["partition.assignment.strategy"]]

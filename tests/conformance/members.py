@@ -146,12 +146,14 @@ class Members:
     def running(self) -> list[Member]:
         return [each for each in self.all if each.is_running]
 
-    def start(self, client: str, strategy: str = "") -> Member:
-        """One more, with another strategy where one is given. Skips the test where this machine
-        does not have that client."""
+    def start(self, client: str, strategy: str = "", *, is_static: bool = False) -> Member:
+        """One more, with another strategy where one is given. A static one comes again as the same
+        member of the group. Skips the test where this machine does not have that client."""
         kind = KINDS[client]
-        name = f"{client}.{len(self.all)}"
-        wish = replace(self.wish, name=name, strategy=strategy or self.wish.strategy)
+        name = f"{client}.static" if is_static else f"{client}.{len(self.all)}"
+        strategy = strategy or self.wish.strategy
+        instance = name if is_static else ""
+        wish = replace(self.wish, name=name, strategy=strategy, instance=instance)
         member = Member(wish.name, kind, kind.command(wish, self.folder))
         self.all.append(member)
         return member

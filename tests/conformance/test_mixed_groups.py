@@ -3,6 +3,7 @@ coming and going costs a record."""
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.group_log import GroupLog
 from tests.conformance.group_story import story
-from tests.conformance.member_kinds import CAN, CLASSIC, KINDS, Wish
+from tests.conformance.member_kinds import BOTH_WAYS, CAN, CLASSIC, KINDS, STATIC, Wish
 from tests.conformance.quick_brokers import QUICK
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.real
 OURS = [("quick_moldau", strategy) for strategy in (*CLASSIC, "consumer")]
 # Our members among others where the coordinator is Apache Kafka's.
 THEIRS = [("quick_kafka", strategy) for strategy in ("range", "cooperative-sticky", "consumer")]
+
+LONG_SESSION_MS = 45_000  # in which any client can come again
 
 
 @pytest.fixture
@@ -115,6 +118,50 @@ def test_all_in_one_group_are_restarted_one_by_one(
             members[place] = told.members.start(clients[place])
         told.shared_by(*members)
         told.end()
+
+
+@pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
+def test_static_members_come_again_to_what_they_had(
+    broker: Broker, strategy: str, tmp_path: Path
+) -> None:
+    """Every other one is killed instead of ended; not in the protocol of KIP-848, which keeps the
+    place of one that is killed from everybody until its session is over."""
+    can = set(STATIC) - ({"franz-go"} if strategy == "consumer" else set())
+    clients = [each for each in (*others(strategy, tmp_path), "moldau") if each in can]
+    name = f"static-{strategy}"
+    with story(broker, strategy, name, 12, tmp_path, session_ms=LONG_SESSION_MS) as told:
+        members = [told.members.start(each, is_static=True) for each in clients]
+        told.shared_by(*members)
+        shares = [each.owned for each in members]
+        for place, client in enumerate(clients):
+            if place % 2 and strategy != "consumer":
+                members[place].kill()
+            else:
+                members[place].leave()
+            members[place] = told.members.start(client, is_static=True)
+            told.shared_by(*members)
+            assert [each.owned for each in members] == shares
+        told.end()
+
+
+@pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)
+def test_a_group_becomes_cooperative_in_two_rounds_of_restarts(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """As Kafka's manual says: first all learn the new strategy, then all forget the old one."""
+    old, new = "range", "cooperative-sticky"
+    clients = [each for each in (*others(new, tmp_path), "moldau") if each in BOTH_WAYS]
+    with story(broker, old, "upgraded", 10, tmp_path) as told:
+        members = [told.members.start(client) for client in clients]
+        told.shared_by(*members)
+        for strategy in (f"{new},{old}", new):
+            for place, client in enumerate(clients):
+                members[place].leave()
+                members[place] = told.members.start(client, strategy)
+                told.shared_by(*members)
+        log = told.end()
+    assert [each for each, _ in groupby(each.strategy for each in log.rounds)] == [old, new]
 
 
 @pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)

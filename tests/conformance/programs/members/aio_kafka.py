@@ -42,11 +42,12 @@ async def main() -> None:
         bootstrap_servers=wish.bootstrap,
         client_id=wish.name,
         group_id=wish.group,
+        group_instance_id=wish.instance or None,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=COMMIT_INTERVAL_MS,
         session_timeout_ms=wish.session_ms,
         heartbeat_interval_ms=wish.heartbeat_ms,
-        partition_assignment_strategy=[STRATEGIES[wish.strategy]],
+        partition_assignment_strategy=[STRATEGIES[each] for each in wish.strategy.split(",")],
     )
     await consumer.start()
     consumer.subscribe([wish.topic], listener=Listener(telling))

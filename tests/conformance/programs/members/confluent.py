@@ -24,6 +24,8 @@ def main() -> None:
         "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
         "enable.auto.offset.store": False,  # else it commits what was not told yet
     }
+    if wish.instance:
+        settings["group.instance.id"] = wish.instance
     if wish.strategy == "consumer":
         settings["group.protocol"] = "consumer"
     else:

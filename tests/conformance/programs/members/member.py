@@ -23,7 +23,9 @@ COMMIT_INTERVAL_MS = 300
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which member to be. `strategy` is an assignor, or `consumer` for the protocol of KIP-848."""
+    """Which member to be. `strategy` is an assignor, or some in the order of their preference with
+    commas between them, or `consumer` for the protocol of KIP-848. `instance` makes it a static
+    member."""
 
     bootstrap: str
     topic: str
@@ -32,6 +34,7 @@ class Wish:
     strategy: str
     session_ms: int
     heartbeat_ms: int
+    instance: str
 
     @classmethod
     def told(cls) -> Self:

@@ -34,6 +34,8 @@ async def main() -> None:
         "auto.offset.reset": "earliest",
         "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
     }
+    if wish.instance:
+        settings["group.instance.id"] = wish.instance
     if wish.strategy == "consumer":
         settings["group.protocol"] = "consumer"
     else:

@@ -19,13 +19,17 @@ var balancers = map[string]kgo.GroupBalancer{
 }
 
 func join(wish jobs.Wish, telling *jobs.Telling, over <-chan struct{}) error {
+	wanted := []kgo.GroupBalancer{}
+	for _, each := range wish.Strategies() {
+		wanted = append(wanted, balancers[each])
+	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(wish.Bootstrap),
 		kgo.ClientID(wish.Name),
 		kgo.ConsumerGroup(wish.Group),
 		kgo.ConsumeTopics(wish.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.Balancers(balancers[wish.Strategy]),
+		kgo.Balancers(wanted...),
 		kgo.SessionTimeout(wish.Session()),
 		kgo.HeartbeatInterval(wish.Heartbeat()),
 		kgo.AutoCommitMarks(),
@@ -41,6 +45,9 @@ func join(wish jobs.Wish, telling *jobs.Telling, over <-chan struct{}) error {
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, went map[string][]int32) {
 			telling.Went(went[wish.Topic])
 		}),
+	}
+	if wish.Instance != "" {
+		options = append(options, kgo.InstanceID(wish.Instance))
 	}
 	if wish.Strategy == "consumer" {
 		options = append(options, kgo.ServerSideBalancer())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,10 +23,14 @@ type Wish struct {
 	Strategy    string `json:"strategy"`
 	SessionMs   int64  `json:"session_ms"`
 	HeartbeatMs int64  `json:"heartbeat_ms"`
+	Instance    string `json:"instance"`
 }
 
 // Session is the time after which a member that is not heard of is taken for dead.
 func (w Wish) Session() time.Duration { return time.Duration(w.SessionMs) * time.Millisecond }
+
+// Strategies are the assignors, the one that is wanted most first.
+func (w Wish) Strategies() []string { return strings.Split(w.Strategy, ",") }
 
 // Heartbeat is the time between two heartbeats.
 func (w Wish) Heartbeat() time.Duration { return time.Duration(w.HeartbeatMs) * time.Millisecond }

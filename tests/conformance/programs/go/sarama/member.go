@@ -21,7 +21,12 @@ func join(wish jobs.Wish, telling *jobs.Telling, over <-chan struct{}) error {
 	config := settings()
 	config.ClientID = wish.Name
 	group := &config.Consumer.Group
-	group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategies[wish.Strategy]()}
+	group.InstanceId = wish.Instance
+	group.Rebalance.GroupStrategies = nil
+	for _, each := range wish.Strategies() {
+		group.Rebalance.GroupStrategies = append(
+			group.Rebalance.GroupStrategies, strategies[each]())
+	}
 	group.Session.Timeout = wish.Session()
 	group.Heartbeat.Interval = wish.Heartbeat()
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
