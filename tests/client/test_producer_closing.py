@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from inspect import getmembers
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
-from moldau.client import Admin, ClientNotStarted, Producer, Sent
+from moldau.client import Admin, ClientNotStarted, Consumer, Producer, Sent
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
@@ -50,6 +52,15 @@ def test_a_client_that_is_not_started_says_so() -> None:
         await admin.aclose()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("client", [Admin, Consumer, Producer])
+def test_a_client_can_be_looked_into_and_mocked(client: type[Any]) -> None:
+    """Which asks the class for all that it has."""
+    assert "aclose" in dict(getmembers(client))
+    double = create_autospec(client, instance=True)
+    with pytest.raises(AttributeError):
+        double.no_such_method()
 
 
 # How long it may take

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Self
 
 from moldau.client.foreign import LOG
 from moldau.client.notices import not_hiding
@@ -55,7 +55,10 @@ class _NotThereYet:
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def __get__(self, client: object, owner: type[object]) -> NoReturn:
+    def __get__(self, client: object, owner: type[object]) -> Self:
+        """Asked of the class, as mocks and introspection do, it is itself."""
+        if client is None:
+            return self
         raise not_started(self._kind, is_blocking=False)
 
 

@@ -35,13 +35,22 @@ class LogThread(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is handled where it was logged."""
-        if threading.get_ident() != self._of:
+        if threading.get_ident() != self._of or not self._has_begun():
             return True
         self._logged.put(record)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._handle, name="moldau-log", daemon=True)
-            self._thread.start()
         return False
+
+    def _has_begun(self) -> bool:
+        """Whether another thread handles. Where none may begin any more, as at the end of a program
+        (Python 3.12.1), this one does it: it may have to wait, but nothing is lost."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._handle, name="moldau-log", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+        return True
 
     def _handle(self) -> None:
         while (logged := self._logged.get()) is not None:

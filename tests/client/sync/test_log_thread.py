@@ -136,6 +136,23 @@ def test_what_other_threads_log_is_handled_where_it_is_logged(
         assert (kept.told, kept.threads) == (["said here"], {threading.get_ident()})
 
 
+def test_when_no_thread_may_begin_any_more_the_loop_handles_what_it_logs(
+    kept: Kept, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at the end of a program (Python 3.12)."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with entered() as loop:
+        with monkeypatch.context() as at_the_end:
+            at_the_end.setattr(threading.Thread, "start", refuse)
+            loop.call(log(logger, "this", "that"))
+            assert kept.threads == {loop.call(ident())}
+        loop.call(log(logger, "more"))
+    assert kept.told == [f"the loop says {word}" for word in ("this", "that", "more")]
+
+
 def test_once_it_is_forgotten_a_thread_of_the_same_number_logs_for_itself(
     kept: Kept, logger: logging.Logger
 ) -> None:
