@@ -417,6 +417,42 @@ def test_each_who_asks_gets_an_error_of_its_own_with_the_same_cause() -> None:
     assert max(len(traceback.extract_tb(each.__traceback__)) for each in errors) < 10
 
 
+@pytest.mark.parametrize("waits_since", ["before", "after"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_who_gives_up_waiting_for_many_hides_no_failure_that_he_has_not_heard(
+    waits_since: str, is_late: bool
+) -> None:
+    """1. Records of two partitions are sent, 2. those of the second one fail, 3. who waits for all
+    gives up as he waits for the first, or in the very turn in which that is decided."""
+
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime) as sender:
+            await (await sender.send_many("t", [b"0", b"1"], partition=[0, 1]))
+            world.nodes["b1"].pause()
+            world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            many = await sender.send_many("t", [b"slow", b"1", b"2"], partition=[0, 1, 1])
+            await asyncio.sleep(1.0 if waits_since == "after" else 0.0)
+            waiting = asyncio.ensure_future(many)
+
+            def cancel() -> None:
+                waiting.cancel()
+
+            await asyncio.sleep(1.0)
+            if is_late:
+                many.parts[0][0].when_done(cancel, 0)
+            else:
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            world.nodes["b1"].resume()
+            await asyncio.wait([waiting])
+            assert waiting.cancelled()
+            return await failure(sender.flush())
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 2])
+        assert world.run_client(main).context["failed_records"] == 2
+
+
 def test_a_partitioner_is_asked_though_metadata_has_lost_the_topic_for_a_while() -> None:
     async def main(runtime: Runtime) -> int:
         async with producer(runtime, partitioner_class="round-robin") as sender:

@@ -9,7 +9,8 @@ it when the batch has failed already has heard of it all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Container, Generator, Iterator
+from contextlib import ExitStack
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.errors.codes import KafkaError
 from moldau.records import Slot
+
+_Part = tuple[Batch, int, int]
 
 
 class Sent(NamedTuple):
@@ -133,7 +136,7 @@ class Deliveries:
 
     __slots__ = ("count", "parts")
 
-    def __init__(self, parts: list[tuple[Batch, int, int]]) -> None:
+    def __init__(self, parts: list[_Part]) -> None:
         """`parts`: a batch, the index of the first of its records, how many of them."""
         self.parts = parts
         self.count = sum(part[2] for part in parts)
@@ -144,41 +147,34 @@ class Deliveries:
     async def _settled(self) -> list[SentRange]:
         ranges: list[SentRange] = []
         undecided = {part for part in self.parts if not part[0].is_done}
-        for part in self.parts:
-            batch, first, count = part
-            if part in undecided:
-                batch.told += count
-            else:
-                batch.hear(first, count)
+        for batch, _, count in undecided:
+            batch.told += count
         for at, part in enumerate(self.parts):
             batch, first, count = part
-            try:
+            with ExitStack() as gives_up:
+                gives_up.callback(self._forget, undecided, at)
                 await decided(batch)
-            finally:
-                if not batch.is_done:
-                    _forget(undecided)
-            if part in undecided:
-                batch.waiter_hears(first, count)
+                gives_up.pop_all()
             error = error_of(batch, first, count)
+            # With the first failure he has heard of those behind it, whenever they come.
+            for each in (part,) if error is None else self.parts[at:]:
+                _hear_at_end(*each, was_told=each in undecided)
             if error is not None:
-                for later in self.parts[at + 1 :]:
-                    if later in undecided:
-                        _hear_at_end(*later)
                 raise again(error)
             ranges += ranges_of(batch, first, count)
         return ranges
 
+    def _forget(self, undecided: Container[_Part], at: int) -> None:
+        """Who waited for these gave up at that one, and will not hear of a failure, though some may
+        have failed by now."""
+        for part in self.parts[at:]:
+            if part in undecided:
+                part[0].told -= part[2]
 
-def _forget(undecided: Iterable[tuple[Batch, int, int]]) -> None:
-    """Who waited for these records gave up, and will not hear of a failure."""
-    for batch, _, count in undecided:
-        if not batch.is_done:
-            batch.told -= count
 
-
-def _hear_at_end(batch: Batch, first: int, count: int) -> None:
-    """Who waited for these too has heard of the first failure, and so of theirs."""
-    hear = partial(batch.waiter_hears, first, count)
+def _hear_at_end(batch: Batch, first: int, count: int, *, was_told: bool) -> None:
+    """Somebody hears what becomes of these; `was_told`: he was counted there until now."""
+    hear = partial(batch.waiter_hears if was_told else batch.hear, first, count)
     if batch.is_done:
         hear()
     else:
