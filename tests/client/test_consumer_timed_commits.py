@@ -113,7 +113,7 @@ def test_what_could_not_be_committed_does_not_count(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("last", ["poll", "unsubscribe", "assign"])
+@pytest.mark.parametrize("last", ["poll", "unsubscribe", "assign", "commit", "close"])
 def test_what_one_task_has_committed_another_one_does_not_take_back(kind: str, last: str) -> None:
     async def story(reader: Consumer, world: World) -> None:
         if last == "assign":
@@ -139,6 +139,10 @@ def test_what_one_task_has_committed_another_one_does_not_take_back(kind: str, l
                 await reader.unsubscribe()
             if last == "assign":
                 reader.assign([])
+            if last == "commit":
+                await reader.commit()
+            if last == "close":
+                await reader.aclose()
 
         keeping = asyncio.create_task(commits_and_keeps())
         await has_committed.wait()
@@ -150,6 +154,32 @@ def test_what_one_task_has_committed_another_one_does_not_take_back(kind: str, l
 
 
 @KINDS
+def test_what_another_task_commits_as_its_partition_goes_is_not_taken_back(kind: str) -> None:
+    """1. What goes is about to be committed, without what another task has in hand. 2. That one is
+    done with it now, and commits it."""
+
+    async def story(reader: Consumer, world: World) -> None:
+        is_in_hand, is_done = asyncio.Event(), asyncio.Event()
+
+        async def commits() -> None:
+            parts = reader.batches(max_records=10)
+            await anext(parts)
+            await anext(parts)
+            is_in_hand.set()
+            await is_done.wait()
+            await reader.commit()
+
+        committing = asyncio.create_task(commits())
+        await is_in_hand.wait()
+        await reader.poll(0.5, max_records=1)
+        is_done.set()
+        await reader.unsubscribe()
+        await committing
+
+    assert play(kind, story)[-1] >= 20
+
+
+@KINDS
 def test_a_commit_that_fails_takes_back_none_before_it(kind: str) -> None:
     async def story(reader: Consumer, world: World) -> None:
         await read_two_parts(reader)
@@ -158,6 +188,38 @@ def test_a_commit_that_fails_takes_back_none_before_it(kind: str) -> None:
         with pytest.raises(KafkaError):
             await reader.commit(timeout_s=1.0)
         world.cluster.silence.clear()
+        await asyncio.sleep(LONG_S)
+        assert set(world.stored) == {20}
+
+    play(kind, story)
+
+
+@KINDS
+def test_what_was_stored_while_the_next_commit_waited_stays_when_that_fails(kind: str) -> None:
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        first = asyncio.ensure_future(reader.commit({T0: 20}))
+        second = asyncio.ensure_future(reader.commit({T0: 15}, timeout_s=1.0))
+        await first
+        world.cluster.silence.add(OffsetCommitRequest)
+        with pytest.raises(KafkaError):
+            await second
+        world.cluster.silence.clear()
+        await asyncio.sleep(LONG_S)
+        assert set(world.stored) == {20}
+
+    play(kind, story)
+
+
+@KINDS
+def test_what_was_stored_stays_though_others_of_that_commit_were_refused(kind: str) -> None:
+    async def story(reader: Consumer, world: World) -> None:
+        await read_two_parts(reader)
+        world.cluster.add_topic("u", [1])
+        await reader.partitions("u")
+        world.cluster.add_topic("u", [1])  # another one of that name
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_ID"):
+            await reader.commit({T0: 20, ("u", 0): 1}, timeout_s=1.0)
         await asyncio.sleep(LONG_S)
         assert set(world.stored) == {20}
 

@@ -601,6 +601,10 @@ class Consumer(ConsumerPositions):
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now."""
+        return self._consumed() if self._group is None else self._group.consumed()
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The same, whatever is committed."""
         is_shared = self._poller is not None or self._present_task() in self._readers
         return self._ahead_of(self._out.to_commit(is_shared=is_shared))
 

@@ -309,32 +309,37 @@ class ConsumerGroup:
         self._reader.rebalanced(seconds, has_failed=has_failed)
 
     def commit_before(self, change: Change) -> Coroutine[Any, Any, None]:
-        """Partitions go: what commits what was given out of them, if that is to be done by itself.
-        That is told now, in the task of who lets them go: another one may have records in hand.
-        Commits that are begun meanwhile come behind it. It has as long as a rebalance may take. The
-        user's own that are under way have as long as an answer may take: who gave up first would
-        have them refused."""
+        """Partitions go: what ends when that is committed which was given out of them, if that is
+        to be done by itself. It is told and begun now, in the task of who lets them go: another one
+        may have records in hand, and what he commits meanwhile comes behind it. It has as long as a
+        rebalance may take. The user's own that are under way have as long as an answer may take:
+        who gave up first would have them refused."""
         gone = set(change.partitions)
-        consumed = self._reader.consumed_further() if self._commits_by_itself else {}
+        consumed = self._reader.consumed() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
-        return self._commit_going(change, self._without_the_gone(going))
-
-    async def _commit_going(
-        self, change: Change, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> None:
+        offsets = self._without_the_gone(going)
         if not offsets:
-            await self.commits_ended(change)
-            return
+            return self.commits_ended(change)
+        return self._commit_by_itself(offsets, self._rebalance_s)
+
+    def _commit_by_itself(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
+    ) -> Coroutine[Any, Any, None]:
+        """Begins that now; what it gives ends with it, whatever comes of it."""
         ids = self._reader.topic_ids(offsets)
-        task = self._spawn(offsets, ids, self._rebalance_s)
-        try:
-            await task
-        except KafkaError as error:
-            self._note_failure(error, ids)
-        except asyncio.CancelledError:
-            task.cancel()
-            _tell_uncommitted(offsets)
-            raise
+        task = self._spawn(offsets, ids, timeout_s)
+
+        async def ended() -> None:
+            try:
+                await task
+            except KafkaError as error:
+                self._note_failure(error, ids)
+            except asyncio.CancelledError:
+                task.cancel()
+                _tell_uncommitted(offsets)
+                raise
+
+        return ended()
 
     async def commits_ended(self, change: Change, until: float = math.inf) -> None:
         """Waits for what is being committed of these partitions, each as long as an answer may
@@ -449,8 +454,12 @@ class ConsumerGroup:
             left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
         if offsets:
             began = self._clock.monotonic()
-            storing = self._offsets.commit(offsets, ids, is_given_up, timeout_s=left_s)
-            await self._told_of(storing, offsets)
+            left = dict(offsets)
+            storing = self._offsets.commit(left, ids, is_given_up, timeout_s=left_s)
+            try:
+                await self._told_of(storing, offsets)
+            finally:  # some of it, where others were refused
+                self._reader.are_stored({each: offsets[each] for each in offsets.keys() - left})
             self._reader.committed_now(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
@@ -459,9 +468,11 @@ class ConsumerGroup:
         return lambda where: now[where] not in (None, self._member.tenure(where))
 
     def _given(self, offsets: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return self._reader.consumed()
-        return offsets_to_store(offsets)
+        return self.consumed() if offsets is None else offsets_to_store(offsets)
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit would store now."""
+        return self._reader.consumed()
 
     def commit_if_due(self, now: float) -> None:
         """The user is done with what the last poll gave: commits that, when it is time to; and from
@@ -470,7 +481,7 @@ class ConsumerGroup:
         if not self._commits_by_itself:
             return
         if self._auto.is_due(now):
-            self._commit_done(self._reader.consumed_further())
+            self._commit_done(self._reader.consumed())
         if self._timer is None:
             self._commit_later(now)
 
@@ -478,7 +489,7 @@ class ConsumerGroup:
         """The user is done with these: commits what he was given of them, if that is to be done by
         itself."""
         if self._commits_by_itself:
-            consumed = self._reader.consumed_further()
+            consumed = self._reader.consumed()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
     def _commit_later(self, now: float) -> None:
@@ -623,16 +634,8 @@ class ConsumerGroup:
 
     async def _commit_at_last(self, timeout_s: float) -> None:
         offsets = self._without_the_gone(self._reader.consumed())
-        ids = self._reader.topic_ids(offsets)
-        try:
-            await self._commit(
-                offsets, ids, self._given_up(offsets), self._all_committed, timeout_s
-            )
-        except KafkaError as error:
-            self._note_failure(error, ids)
-        except asyncio.CancelledError:
-            _tell_uncommitted(offsets)
-            raise
+        if offsets:
+            await self._commit_by_itself(offsets, timeout_s)
 
 
 def _member(runtime: Runtime, settings: Settings) -> Member:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
+from moldau.client.group.commit_reach import CommitReach
 from moldau.client.group.member import Change
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.metadata import TopicPartition
@@ -14,26 +15,13 @@ if TYPE_CHECKING:
     from moldau.client.consumer import Consumer
 
 
-class _Reach(NamedTuple):
-    """How far a commit goes, and in which course of its partition's position."""
-
-    course: int
-    end: int
-
-
-_NOWHERE: Final = _Reach(-1, -1)
-
-
 class GroupsReader:
     """One consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._given_last: object = None
-        self._begun: dict[TopicPartition, _Reach] = {}
-        """Of the last commit that was begun and has not failed."""
-        self._stored: dict[TopicPartition, _Reach] = {}
-        """Of the last that is known to be stored."""
+        self._reach = CommitReach()
 
     def take_over(self, change: Change) -> None:
         """From now on it reads what the change says, unless the user has assigned partitions
@@ -64,18 +52,16 @@ class GroupsReader:
         self._consumer._fetcher.may_look_up()
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit` would store now."""
-        return self._consumer.consumed()
-
-    def consumed_further(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The same, without what would undo a commit: of what another task has in hand."""
-        return self._further(self._consumer.consumed())
+        """What `commit` would store now, and what goes by itself: without what another task has in
+        hand, and without partitions of which that one has committed more. Else 1. a task commits
+        the part at hand too, and keeps it for long, 2. less is stored, 3. the task dies, 4. what it
+        has committed is read again."""
+        return self._further(self._consumer._consumed())
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
         """The same, without what the user may still work on: all that he was given while a poll
         waits, all before the record or part at hand while he goes through them, else nobody knows
-        (None). Nor what would undo a commit: 1. the user commits the part at hand too, and keeps it
-        for long, 2. he dies, 3. what he has committed is read again."""
+        (None)."""
         out, is_polling = self._consumer._out, self._consumer._poller is not None
         left = out.to_commit(is_shared=True) if is_polling else out.done()
         if left is None:
@@ -91,24 +77,21 @@ class GroupsReader:
 
     def _end_of(self, where: TopicPartition) -> int:
         """Of what was committed of it since it was assigned or sought, if it was given so far."""
-        begun = self._begun.get(where, _NOWHERE)
         position = self._consumer._positions.get(where)
-        if position is None or position.course != begun.course or position.position < begun.end:
-            return _NOWHERE.end
-        return begun.end
+        end = -1 if position is None else self._reach.end(where, position.course)
+        return -1 if position is None or position.position < end else end
 
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These are to be stored."""
         for where, each in offsets.items():
             position = self._consumer._positions.get(where)
             if position is not None:
-                self._begun[where] = _Reach(position.course, each.offset)
+                self._reach.begins(where, position.course, each.offset)
 
     def commit_failed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Not all of these are stored."""
+        """Those of these that are not known to be stored are not."""
         for where, each in offsets.items():
-            if self._begun.get(where, _NOWHERE).end == each.offset:
-                self._begun[where] = self._stored.get(where, _NOWHERE)
+            self._reach.has_failed(where, each.offset)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """Of which topics these are."""
@@ -119,14 +102,15 @@ class GroupsReader:
         wanted = list(partitions)
         return {**self.topic_ids(wanted), **self._consumer._positions.given_ids(wanted)}
 
+    def are_stored(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """These, whatever becomes of others that were to be stored with them."""
+        for where, each in offsets.items():
+            self._reach.is_stored(where, each.offset)
+
     def committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
     ) -> None:
-        """These were stored, in that time."""
-        for where, each in offsets.items():
-            begun = self._begun.get(where, _NOWHERE)
-            if begun.end == each.offset:
-                self._stored[where] = begun
+        """All of a commit is stored, and has taken that time."""
         self._consumer._metrics.committed(seconds)
         self._consumer._interceptors.committed(offsets)
 

@@ -1,13 +1,14 @@
 """Whole consumers and a whole broker in one hand: what users, listeners and the network do is drawn
 from a seed. Above all what waits for what when a membership ends.
 
-Each user has one consumer after the other. He polls, commits, seeks, unsubscribes, subscribes and
-closes, cuts calls short, and lets other tasks do the same beside his polls; his listener commits,
-takes its time, raises, unsubscribes and closes. In a calm world answers are late at most; in a
-rough one connections break too. At the end somebody new reads what is left.
+Each user has one consumer after the other. He polls, and goes through records and parts one by one,
+which he leaves in the middle and takes up again (`consumer_reading`); he commits, seeks, pauses,
+unsubscribes, subscribes and closes, cuts calls short, and lets other tasks do the same beside; his
+listener commits, takes its time, raises, unsubscribes and closes. In a calm world answers are late
+at most; in a rough one connections break too. At the end somebody new reads what is left.
 
-`python -m tests.client.group.consumer_games --seeds 2000` plays many, `--seed N` one again. A
-failure tells the moves in order.
+`python -m tests.client.group.consumer_games --seeds 2000` plays many, `--seed N` one again,
+`--mutants` looks for planted bugs. A failure tells the moves in order.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
-from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup as ConsumerProtocolGroup
 from moldau.broker.coordinator.shell import ShardShell
 from moldau.broker.log.shell import rest
 from moldau.broker.server import Broker
@@ -30,6 +31,8 @@ from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.server.storage import format_if_empty
 from moldau.broker.settings import broker_settings
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
+from moldau.client.consumer_groups import ConsumerGroup
+from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Identity, Membership
@@ -43,7 +46,7 @@ from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.simulation import Options, Simulation
 from tests.broker.simulation.scenario import Outcome
 from tests.broker.simulation.search import Subject, command
-from tests.client.group.consumer_lives import (
+from tests.client.group.consumer_book import (
     API_S,
     GONE_S,
     PARTITIONS,
@@ -52,11 +55,13 @@ from tests.client.group.consumer_lives import (
     REQUEST_S,
     SESSION_S,
     Book,
-    Life,
     Promise,
     everything,
     weighted,
 )
+from tests.client.group.consumer_lives import Life
+from tests.client.group.consumer_mutants import MUTANTS
+from tests.client.group.consumer_reading import Reading, Schemas
 
 HOST: Final = "broker"
 GROUP: Final = "g"
@@ -109,6 +114,9 @@ class Player:
         self.options["auto_commit_interval_ms"] = self.random.choice((100, 1000, 5000))
         if self.random.random() < 0.25:
             self.options["group_instance_id"] = name
+        if self.random.random() < 0.3:
+            self.options["value_deserializer"] = Schemas(self.random)
+        self.reading: Reading
 
     async def run(self, runtime: Runtime) -> None:
         await rest(self.random.uniform(0.0, 1.0))
@@ -123,6 +131,7 @@ class Player:
                 continue
             self.game.lives.append(life)
             await life.subscribe()
+            self.reading = Reading(life)
             await self._play(life)
             await self._end(life)
             self.game.lives.remove(life)
@@ -155,13 +164,23 @@ class Player:
 
     async def _move(self, life: Life) -> None:
         random = self.random
-        moves = {"poll": 24, "commit": 3, "commit soon": 2, "pause": 1, "seek": 1, "rest": 2}
+        moves = {
+            "read": 14,
+            "poll": 10,
+            "commit": 3,
+            "commit soon": 2,
+            "pause": 1,
+            "seek": 1,
+            "rest": 2,
+        }
         moves |= {"unsubscribe": 2, "close": 1, "subscribe": 1, "silence": 1}
         moves["beside"] = 4
         if not life.is_subscribed:
             moves |= {"subscribe": 15, "silence": 8, "poll": 6}
         cut_after_s = _draw_cut(random, 0.15)
         match weighted(random, moves):
+            case "read":
+                await self.reading.go_on(random.randint(1, 8))
             case "poll":
                 await life.poll(random.choice((0.0, 0.1, 0.3, 1.0)), cut_after_s)
             case "commit":
@@ -169,7 +188,10 @@ class Player:
             case "commit soon":
                 await life.commit_soon()
             case "pause":
-                await self._pause(life)
+                life.pause(0.5)
+                await life.poll(0.1)
+                if life.closing is None:
+                    life.resume()
             case "seek":
                 for where in sorted(life.told)[:1]:
                     life.seek(where)
@@ -185,14 +207,6 @@ class Player:
                 await self._be_silent(life)
             case "beside":
                 life.helpers.append(life.runtime.spawn(self._help(life), name="user helper"))
-
-    async def _pause(self, life: Life) -> None:
-        chosen = [where for where in life.consumer.assignment if self.random.random() < 0.5]
-        life.book.note(life.name, "pauses")
-        life.consumer.pause(chosen)
-        await life.poll(0.1)
-        if life.closing is None:
-            life.consumer.resume()
 
     async def _be_silent(self, life: Life) -> None:
         """For so long that nobody can take it for alive."""
@@ -213,13 +227,15 @@ class Player:
         if life.closing is not None:
             return
         cut_after_s = _draw_cut(random, 0.2)
-        match weighted(random, {"unsubscribe": 3, "close": 2, "commit": 2}):
+        match weighted(random, {"unsubscribe": 3, "close": 2, "commit": 2, "read": 3}):
             case "unsubscribe":
                 await life.unsubscribe(cut_after_s)
             case "close":
                 await life.close(random.choice((0.0, 0.3, 6.0)), cut_after_s)
             case "commit":
                 await life.commit(cut_after_s)
+            case "read":
+                await Reading(life).go_on(random.randint(1, 6))
 
 
 class Game:
@@ -285,13 +301,13 @@ class Game:
 
     # The coordinator.
 
-    def group(self) -> ClassicGroup | ConsumerGroup | None:
+    def group(self) -> ClassicGroup | ConsumerProtocolGroup | None:
         """As it is now."""
         if self.broker is None:
             return None
         for _, groups in self.broker.node.groups.loaded():
             found = groups.get(GROUP)
-            if isinstance(found, ClassicGroup | ConsumerGroup):
+            if isinstance(found, ClassicGroup | ConsumerProtocolGroup):
                 return found
         return None
 
@@ -341,7 +357,34 @@ class Game:
                 (ConsumerMember, "on_answer"),
             ):
                 stack.enter_context(patch.object(owner, name, then(getattr(owner, name))))
+            for name in ("consumed", "done"):
+                hears = self._hearing_what_is_chosen(name, getattr(GroupsReader, name))
+                stack.enter_context(patch.object(GroupsReader, name, hears))
+            for of, name in ((GroupsReader, "change_begins"), (ConsumerGroup, "_say_goodbye")):
+                hears = self._hearing_goodbyes(getattr(of, name))
+                stack.enter_context(patch.object(of, name, hears))
             yield
+
+    def _hearing_what_is_chosen(
+        self, name: str, original: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        def heard(reader: GroupsReader) -> Any:
+            chosen = original(reader)
+            for life in self.lives:
+                if life.consumer is reader._consumer and chosen is not None:
+                    life.on_chosen(chosen, name)
+            return chosen
+
+        return heard
+
+    def _hearing_goodbyes(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(of: GroupsReader | ConsumerGroup, *arguments: Any) -> Any:
+            for life in self.lives:
+                if of in (life.consumer._group, life.reader):
+                    life.on_goodbye()
+            return original(of, *arguments)
+
+        return heard
 
     def _on_appended(self, records: Iterable[Any]) -> None:
         for each in records:
@@ -383,7 +426,7 @@ class Game:
 
 
 def _valid(
-    group: ClassicGroup | ConsumerGroup, identity: Identity, owned: Iterable[TopicPartition]
+    group: ClassicGroup | ConsumerProtocolGroup, identity: Identity, owned: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
     """What it could commit now."""
     member_id, epoch, instance_id = identity
@@ -468,5 +511,5 @@ def _hearing(book: Book) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    subject = Subject(play, {})
+    subject = Subject(play, MUTANTS)
     sys.exit(command(subject, "python -m tests.client.group.consumer_games", __doc__))

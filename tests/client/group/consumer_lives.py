@@ -1,201 +1,93 @@
-"""The life of one consumer in a game: what its user calls, what its listener hears and does, and
-what is promised of both.
+"""The life of one consumer in a game: what its user calls, what its listener hears and does, what
+it commits, and what is promised of all that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.log.shell import rest
 from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.client.group.member import NOBODY, Identity
+from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.world import ClientClosed
-from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.runtime.simulated.simulation import Simulation
-from tests.broker.simulation.promises import BrokenPromise, demand
+from moldau.errors.codes import KafkaError
+from tests.client.group.consumer_book import (
+    API_S,
+    COMMIT_S,
+    DOCUMENTED,
+    GONE_S,
+    OF_TWINS,
+    RECORDS,
+    SLACK_S,
+    UNSUBSCRIBE_S,
+    Ended,
+    Promise,
+    Refused,
+    Tenure,
+    short,
+    weighted,
+)
+from tests.client.group.consumer_calls import Caller
+from tests.client.group.consumer_hands import Hands
 
 if TYPE_CHECKING:
     from tests.client.group.consumer_games import Game
 
-PARTITIONS: Final = {"t": 3, "u": 2}
-RECORDS: Final = 24
-"""Of each partition."""
-API_S, REQUEST_S, POLL_INTERVAL_S, SESSION_S = 3.0, 1.0, 3.0, 2.0
-GONE_S: Final = POLL_INTERVAL_S + SESSION_S + API_S
-"""After this long nobody takes a member that does nothing for a member any more."""
-SLACK_S: Final = 0.7
-"""What a call may take beside what it was given: the way to the broker, and goodbyes."""
-UNSUBSCRIBE_S: Final = 2 * (API_S + REQUEST_S)
-COMMIT_S: Final = 4 * API_S
-"""Those before it, too."""
-DOCUMENTED: Final = (
-    "nothing is chosen to be read",
-    "another task polls this consumer",
-    "a rebalance listener cannot poll",
-)
-OF_TWINS: Final = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID)
-
-
-class Promise(StrEnum):
-    """What a consumer has promised."""
-
-    HEARD_IN_ORDER = "listeners hear of each partition in order"
-    """Assigned, then once revoked or lost, before it is assigned again."""
-    HEARD_ALONE = "a listener is told of one thing at a time"
-    HEARD_TO_THE_END = "a listener hears of the end of all that it was told"
-    """Before close or unsubscribe returns."""
-    HEARD_BEFORE_CLOSED = "a listener hears nothing once close has returned"
-    READS_WHAT_IT_HEARD = "what is assigned is what the listener was told"
-    ONLY_ASSIGNED = "a poll gives only what is assigned"
-    NO_GAP = "records follow one another"
-    BEGINS_AT_COMMITTED = "who takes a partition over begins where the group has committed"
-    NOTHING_REPEATED = "what was given up in order is not given again"
-    COMMITTED_AT_THE_END = "who ends in order has committed what was given to him"
-    ONLY_GIVEN_COMMITTED = "a commit covers only what was given"
-    ONE_OWNER = "a partition has one owner"
-    ENDS_IN_TIME = "a call ends in its time"
-    LEAVES = "who is closed, unsubscribed or silent is no member any more"
-    STAYS = "a static member stays in its group when it is closed"
-    NOTHING_RUNS_ON = "nothing of a consumer runs after it was closed"
-    DOCUMENTED_ERRORS = "a user hears of documented errors only"
-    CANCELLED_BY_USER = "only who is cancelled hears CancelledError, and he does"
-    SAYS_NOTHING_CHOSEN = "who polls and has chosen nothing is told so"
-    CLOSED_IS_CLOSED = "who is closed gives nothing any more"
-    GROUP_GOES_ON = "who comes last has everything in time"
-
-
-class Refused(Exception):
-    """What listeners raise."""
-
-
-@dataclass(eq=False)
-class Tenure:
-    """A partition in the hands of one consumer, from told to told."""
-
-    since: int
-    """How many offsets had been stored then."""
-    is_clean: bool
-    """Whether all that it was given is to be committed at its end, by itself."""
-    next: int | None = None
-    is_sought: bool = False
-
-
-class Ended(NamedTuple):
-    """How a call went."""
-
-    error: BaseException | None
-    seconds: float
-    was_cut: bool
-    result: Any = None
-
-
-class Book:
-    """What has happened, and what is true of the group."""
-
-    def __init__(self, world: Simulation) -> None:
-        self.history: list[str] = []
-        self.counts: Counter[str] = Counter()
-        self.stored: dict[TopicPartition, list[int]] = defaultdict(lambda: [0])
-        self.given: dict[TopicPartition, dict[int, Tenure]] = defaultdict(dict)
-        self.skipped: dict[TopicPartition, set[int]] = defaultdict(set)
-        self._covered: Counter[TopicPartition] = Counter()
-        self._world = world
-
-    def note(self, who: str, what: str) -> None:
-        self.history.append(f"{self._world.now:9.4f} {who:10} {what}")
-
-    def demand(self, is_so: bool, promise: Promise, **facts: object) -> None:
-        """Ends the run if it is not so, whoever called."""
-        try:
-            demand(is_so, promise, **facts)
-        except BrokenPromise as error:
-            self._world.fail(f"{error}", error)
-            raise
-
-    def on_stored(self, where: TopicPartition, offset: int) -> None:
-        """The coordinator has written it."""
-        self.note("broker", f"stored {short(where)} {offset}")
-        self.stored[where].append(offset)
-        known, skipped = self.given[where], self.skipped[where]
-        while (end := self._covered[where]) in known or end in skipped:
-            self._covered[where] += 1
-        self.demand(offset <= end, Promise.ONLY_GIVEN_COMMITTED, at=where, offset=offset, given=end)
-
-    def on_given(self, who: str, where: TopicPartition, offset: int, tenure: Tenure) -> None:
-        """To the user."""
-        if tenure.next is not None:
-            self.demand(
-                offset == tenure.next,
-                Promise.NO_GAP,
-                who=who,
-                at=where,
-                expected=tenure.next,
-                found=offset,
-            )
-        elif not tenure.is_sought:
-            stored = self.stored[where][tenure.since :]
-            self.demand(
-                offset in stored,
-                Promise.BEGINS_AT_COMMITTED,
-                who=who,
-                at=where,
-                found=offset,
-                stored=stored,
-            )
-        before = self.given[where].get(offset)
-        self.demand(
-            before is None or before is tenure or tenure.is_sought or not before.is_clean,
-            Promise.NOTHING_REPEATED,
-            who=who,
-            at=where,
-            offset=offset,
-        )
-        self.given[where][offset] = tenure
-        tenure.next = offset + 1
-
-
+READS: Final = ("polls", "takes")
 _TOLD: Final[ContextVar[object]] = ContextVar("who is told", default=None)
 
 
-class Life(RebalanceListener):
+class Owed(NamedTuple):
+    """What a consumer should commit by itself, and who it is."""
+
+    identity: Identity
+    calls: int
+    offsets: Mapping[TopicPartition, tuple[Tenure, int]]
+
+
+class Life(Caller, RebalanceListener):
     """One consumer, its user's calls, and its listener."""
 
     def __init__(self, game: Game, name: str, runtime: Any, random: Random, options: Any) -> None:
-        self.game, self.book, self.name, self.runtime = game, game.book, name, runtime
+        super().__init__(game.world, game.book, name, runtime)
+        self.game = game
         self.random = random
         self.instance: str | None = options.get("group_instance_id")
         self.commits_by_itself = options["enable_auto_commit"]
+        self.interval_s = options.get("auto_commit_interval_ms", 5000) / 1000
         self.consumer = Consumer(runtime=runtime, client_id=name, **options)
         self.told: dict[TopicPartition, Tenure] = {}
         self.giving_up: dict[TopicPartition, Tenure] = {}
+        self.hands = Hands()
         self.closing: tuple[float, float] | None = None
         self.is_closed = self.is_soiled = self.was_cut = False
         self.is_subscribed = self.has_unsubscribed = False
         self.subscribed_times = 0
-        self.calls = self.lost = self.under_way = 0
+        self.lost = 0
         self.helpers: list[asyncio.Task[None]] = []
         self._telling = 0
         self._listened_s = self._telling_since = 0.0
 
     @property
-    def now(self) -> float:
-        return self.game.world.now
-
-    def demand(self, is_so: bool, promise: Promise, **facts: object) -> None:
-        self.book.demand(is_so, promise, who=self.name, **facts)
+    def is_listener(self) -> bool:
+        return _TOLD.get() is self
 
     @property
     def identity(self) -> Identity:
         group = self.consumer._group
         return NOBODY if group is None else group._member.identity
+
+    @property
+    def reader(self) -> object:
+        """What tells its group how far it is."""
+        group = self.consumer._group
+        return None if group is None else group._reader
 
     def soil(self) -> None:
         """What it was given may be given to others once more."""
@@ -224,6 +116,8 @@ class Life(RebalanceListener):
         with self._hears("revoked", partitions):
             gone = {where: self.told.pop(where) for where in partitions}
             self.giving_up |= gone
+            for where in gone:
+                self.hands.forget(where)
             try:
                 await self._react("revoked", partitions)
             finally:
@@ -235,6 +129,7 @@ class Life(RebalanceListener):
             self.lost += 1
             for where in partitions:
                 self.told.pop(where).is_clean = False
+                self.hands.forget(where)
             await self._react("lost", partitions)
 
     @contextmanager
@@ -243,7 +138,7 @@ class Life(RebalanceListener):
         self.book.note(self.name, f"hears {what} [{told}]")
         self.book.counts[what] += 1
         self.demand(not self.is_closed, Promise.HEARD_BEFORE_CLOSED, heard=what, at=told)
-        is_nested = _TOLD.get() is self
+        is_nested = self.is_listener
         self.demand(
             not self._telling or is_nested or self._may_overlap(),
             Promise.HEARD_ALONE,
@@ -315,103 +210,90 @@ class Life(RebalanceListener):
 
     # What its user calls.
 
-    async def call(
-        self,
-        what: str,
-        make: Callable[[], Awaitable[Any]],
-        bound_s: float,
-        cut_after_s: float | None = None,
-    ) -> Ended:
-        """In a task of its own, that is cancelled after a while, perhaps."""
-
-        async def made() -> Any:
-            return await make()
-
-        self.calls += 1
-        number = self.calls
-        self.under_way += 1
-        inside = " in listener" if _TOLD.get() is self else ""
-        self.book.note(self.name, f"#{number} {what}{inside}")
-        began, listened_s = self.now, self.listened_s()
-        task = self.runtime.spawn(made(), name=f"user {what}", reported=False)
-        is_cut = False
-        try:
-            if cut_after_s is not None:
-                await asyncio.wait([task], timeout=cut_after_s)
-                is_cut = task.cancel()
-                self.book.note(self.name, f"#{number} is cut off: {is_cut}")
-            while not task.done():
-                until = began + bound_s + self.listened_s() - listened_s + SLACK_S
-                self.demand(self.now < until, Promise.ENDS_IN_TIME, call=f"#{number} {what}")
-                await asyncio.wait([task], timeout=until - self.now + 0.001)
-        finally:
-            self.under_way -= 1
-            task.add_done_callback(_look_at)
-        return self._ended(f"#{number} {what}", task, self.now - began, is_cut=is_cut)
-
-    def _ended(self, what: str, task: asyncio.Task[Any], seconds: float, *, is_cut: bool) -> Ended:
-        if task.cancelled():
-            self.book.note(self.name, f"{what}: cancelled")
-            self.demand(is_cut, Promise.CANCELLED_BY_USER, call=what)
-            return Ended(asyncio.CancelledError(), seconds, is_cut)
-        error = task.exception()
-        told = "" if error is None else f" {type(error).__name__}: {error}"[:90]
-        self.book.note(self.name, f"{what}: ended{told}")
-        if error is None:
-            if is_cut:
-                self.book.counts[f"swallowed a cancel: {what.split(' ', 1)[1]}"] += 1
-            return Ended(None, seconds, is_cut, task.result())
-        self.book.counts[f"heard {_kind(error)}"] += 1
-        self.demand(
-            self._is_documented(error, what), Promise.DOCUMENTED_ERRORS, call=what, error=error
-        )
-        return Ended(error, seconds, is_cut)
-
-    def _is_documented(self, error: BaseException, what: str) -> bool:
+    def is_documented(self, error: BaseException, what: str) -> bool:
         if isinstance(error, ClientClosed):
             return self.closing is not None
         if isinstance(error, KafkaError):
             is_of_twins = self.instance is not None and error.code in OF_TWINS
-            return "polls" not in what or is_of_twins
+            return not any(each in what for each in READS) or is_of_twins
         if isinstance(error, RuntimeError):
             return str(error).startswith(DOCUMENTED)
         return isinstance(error, Refused)
 
-    async def poll(self, timeout_s: float, cut_after_s: float | None = None) -> Ended:
+    async def poll(
+        self, timeout_s: float, cut_after_s: float | None = None, *, here: bool = False
+    ) -> Ended:
         records = self.random.choice((1, 3, 10))
 
         async def poll() -> int:
-            parts = await self.consumer.poll(timeout_s, max_records=records)
+            self.hands.ask()
+            try:
+                parts = await self.consumer.poll(timeout_s, max_records=records)
+            except RuntimeError as error:
+                if str(error).startswith("another task polls"):
+                    self.hands.be_refused()
+                raise
+            self.hands.be_answered()
             for part in parts:
-                where = TopicPartition(part.topic, part.partition)
-                offsets = [each.offset for each in part.records]
-                self.book.note(self.name, f"is given {short(where)} {offsets}")
-                tenure = self.told.get(where)
-                self.demand(tenure is not None, Promise.ONLY_ASSIGNED, at=where)
-                assert tenure is not None
-                for offset in offsets:
-                    self.book.on_given(self.name, where, offset, tenure)
+                self.hands.take(TopicPartition(*part[:2]), part.records[0].offset)
+                self.be_given(part.topic, part.partition, [each.offset for each in part.records])
             return len(parts)
 
+        return await self.read(f"polls {timeout_s:.2f}", poll, timeout_s, cut_after_s, here=here)
+
+    async def read(
+        self,
+        what: str,
+        make: Callable[[], Awaitable[Any]],
+        bound_s: float,
+        cut_after_s: float | None,
+        *,
+        here: bool,
+    ) -> Ended:
+        """By whatever way: what `make` gives is None where it is told that there is no more."""
         has_nothing = self.has_unsubscribed and self._is_alone and self.closing is None
         was_closed, times = self.is_closed, self.calls
-        ended = await self.call(f"polls {timeout_s:.2f}", poll, timeout_s, cut_after_s)
+        ended = await self.call(what, make, bound_s, cut_after_s, here=here)
+        is_at_end = ended.error is None and ended.result is None and not ended.was_cut
         if was_closed and not ended.was_cut:
-            told = isinstance(ended.error, ClientClosed)
+            told = is_at_end or isinstance(ended.error, ClientClosed)
             self.demand(told, Promise.CLOSED_IS_CLOSED, told=ended.error)
+        if is_at_end:
+            self.demand(self.closing is not None, Promise.STREAMS_GO_ON, call=what)
         if has_nothing and not ended.was_cut and self.calls == times + 1:
             told = isinstance(ended.error, RuntimeError)
             self.demand(told, Promise.SAYS_NOTHING_CHOSEN, told=ended.error)
         return ended
 
-    async def commit(self, cut_after_s: float | None = None) -> None:
+    def be_given(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        """In whatever way."""
+        where = TopicPartition(topic, partition)
+        self.book.note(self.name, f"is given {short(where)} {[*offsets]}")
+        tenure = self.told.get(where)
+        self.demand(tenure is not None, Promise.ONLY_ASSIGNED, at=where)
+        assert tenure is not None
+        for offset in offsets:
+            self.book.on_given(self.name, where, offset, tenure)
+
+    async def commit(self, cut_after_s: float | None = None, *, here: bool = False) -> None:
         """All, or what is known of one partition."""
-        known = {where: each.next for where, each in self.told.items() if each.next is not None}
-        offsets = None
-        if known and self.random.random() < 0.3:
-            where = self.random.choice(sorted(known))
-            offsets = {where: known[where]}
-        await self.call("commits", lambda: self.consumer.commit(offsets), COMMIT_S, cut_after_s)
+        names_one = self.random.random() < 0.3
+
+        async def commit() -> None:
+            known = {where: each.next for where, each in self.told.items() if each.next is not None}
+            offsets = None
+            if known and names_one:
+                where = self.random.choice(sorted(known))
+                offsets = {where: self._somewhere_in_hand(where, known[where])}
+                self.told[where].chosen = max(self.told[where].chosen, offsets[where])
+            await self.consumer.commit(offsets)
+
+        await self.call("commits", commit, COMMIT_S, cut_after_s, here=here)
+
+    def _somewhere_in_hand(self, where: TopicPartition, given: int) -> int:
+        """What a user may commit by its number without going back."""
+        before = min(given, max(self.told[where].chosen, self.book.stored[where][-1]))
+        return self.random.randint(before, max(before, self.hands.end_of_commit(where, given)))
 
     async def commit_soon(self) -> None:
         self.book.note(self.name, "commits soon")
@@ -438,7 +320,90 @@ class Life(RebalanceListener):
         self.book.skipped[where].update(range(offset))
         given = self.book.given[where]
         given |= {each: tenure for each in given if each >= offset}
+        self.book.sought.add(where)
+        self.hands.forget(where)
         tenure.next, tenure.is_sought, tenure.is_clean = offset, True, False
+        tenure.chosen = 0
+
+    def pause(self, share: float) -> None:
+        """About so much of what is assigned."""
+        chosen = [where for where in self.consumer.assignment if self.random.random() < share]
+        self.book.note(self.name, f"pauses {' '.join(map(short, chosen))}")
+        try:
+            self.consumer.pause(chosen)
+        except KafkaError as error:
+            self.demand(self.closing is not None, Promise.DOCUMENTED_ERRORS, error=error)
+            return
+        for where in self.told.keys() & chosen:
+            self.told[where].is_paused = True
+
+    def resume(self) -> None:
+        """All of it."""
+        self.book.note(self.name, "resumes")
+        try:
+            self.consumer.resume()
+        except KafkaError as error:
+            self.demand(self.closing is not None, Promise.DOCUMENTED_ERRORS, error=error)
+            return
+        for tenure in self.told.values():
+            tenure.is_paused = False
+
+    # What its consumer commits.
+
+    def on_chosen(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], by: str) -> None:
+        """To be committed, in the present task, if it is about that: `by` tells what asked."""
+        for where, (offset, *_) in offsets.items():
+            tenure = self.told.get(where) or self.giving_up.get(where)
+            if tenure is None or tenure.next is None:
+                continue
+            end = max(tenure.chosen, self.hands.end_of_commit(where, tenure.next))
+            facts = {"by": by, "at": where, "offset": offset}
+            tenure.chosen = max(offset, tenure.chosen)
+            self.demand(offset <= end, Promise.NOT_IN_HAND, **facts, given=tenure.next, end=end)
+            if by == "consumed" and where in self.told:
+                sure = self.hands.sure_of_commit(where, tenure.next)
+                self.demand(offset >= sure, Promise.COVERS_ALL_GIVEN, **facts, sure=sure)
+
+    def owed_meanwhile(self) -> Owed:
+        """What is to be committed as time passes, if the one record or part of a stream that is in
+        hand takes longer than the interval, and nothing else happens."""
+        is_known = self.game.is_calm and self.commits_by_itself and self._goes_on_alone
+        owed = {
+            where: (tenure, self.hands.sure_of_end(where, tenure.next))
+            for where, tenure in self.told.items()
+            if tenure.next is not None and not tenure.is_sought
+        }
+        return Owed(self.identity, self.calls, owed if is_known else {})
+
+    def check_committed_meanwhile(self, owed: Owed) -> None:
+        """After more than the interval."""
+        if not self._goes_on_alone or (owed.identity, owed.calls) != (self.identity, self.calls):
+            return
+        for where, (tenure, offset) in owed.offsets.items():
+            if self.told.get(where) is tenure and not tenure.is_sought:
+                stored = self.book.stored[where][-1]
+                self.demand(
+                    stored >= offset,
+                    Promise.COMMITTED_MEANWHILE,
+                    at=where,
+                    offset=offset,
+                    stored=stored,
+                )
+                self.book.counts["committed meanwhile"] += 1
+
+    @property
+    def _goes_on_alone(self) -> bool:
+        group = self.consumer._group
+        is_rebalancing = group is None or group._member.is_rebalancing
+        is_member = self.identity != NOBODY and not is_rebalancing
+        return is_member and self._is_alone and self.closing is None
+
+    def on_goodbye(self) -> None:
+        """What it has is about to be committed, and to go."""
+        for where, tenure in self.told.items():
+            tenure.kept = None
+            if tenure.next is not None:
+                tenure.kept = self.hands.sure_of_commit(where, tenure.next)
 
     async def subscribe(self) -> None:
         topics = self.random.choice((["t"], ["u"], ["t", "u"], ["t", "u"], ["t", "u"]))
@@ -450,7 +415,7 @@ class Life(RebalanceListener):
             API_S,
         )
 
-    async def unsubscribe(self, cut_after_s: float | None = None) -> None:
+    async def unsubscribe(self, cut_after_s: float | None = None, *, here: bool = False) -> None:
         self._ends_what_it_hears()
         owed, times = self._owed(), self.subscribed_times
         is_alone = self._is_alone
@@ -458,7 +423,7 @@ class Life(RebalanceListener):
             self.soil()
         self.is_subscribed = False
         ended = await self.call(
-            "unsubscribes", self.consumer.unsubscribe, UNSUBSCRIBE_S, cut_after_s
+            "unsubscribes", self.consumer.unsubscribe, UNSUBSCRIBE_S, cut_after_s, here=here
         )
         if self.subscribed_times != times or self.closing is not None:
             return
@@ -520,11 +485,14 @@ class Life(RebalanceListener):
             return {}
         if self.identity == NOBODY or self.was_cut:
             return {}
-        consumed = self.consumer.consumed()
         return {
-            where: (consumed[where].offset, len(self.book.stored[where]) - 1, self.lost)
+            where: (
+                self.hands.sure_of_end(where, tenure.next),
+                len(self.book.stored[where]) - 1,
+                self.lost,
+            )
             for where, tenure in self.told.items()
-            if tenure.next is not None and where in consumed
+            if tenure.next is not None
         }
 
     def _check_committed(
@@ -562,7 +530,7 @@ class Life(RebalanceListener):
 
     def _ends_what_it_hears(self) -> None:
         """A listener that unsubscribes or closes has done with what it is told of."""
-        if _TOLD.get() is self:
+        if self.is_listener:
             self.giving_up.clear()
 
     def check_at_rest(self) -> None:
@@ -586,24 +554,3 @@ class Life(RebalanceListener):
             if not each.done() and "/user" not in each.get_name() and "/main" not in each.get_name()
         ]
         self.demand(not left, Promise.NOTHING_RUNS_ON, tasks=left)
-
-
-def everything() -> list[TopicPartition]:
-    return [TopicPartition(name, at) for name, count in PARTITIONS.items() for at in range(count)]
-
-
-def weighted(random: Random, table: Mapping[str, int]) -> str:
-    return random.choices(list(table), list(table.values()))[0]
-
-
-def short(where: TopicPartition) -> str:
-    return f"{where.topic}{where.partition}"
-
-
-def _look_at(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
-
-
-def _kind(error: BaseException) -> str:
-    return error.code.name if isinstance(error, KafkaError) else type(error).__name__

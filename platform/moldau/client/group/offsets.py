@@ -109,16 +109,15 @@ class GroupOffsets:
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        left: dict[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
         is_given_up: Callable[[TopicPartition], bool],
         *,
         timeout_s: float | None = None,
     ) -> None:
-        """Returns when all are stored; KafkaError names the first one that cannot be. `ids` are
-        those of the topics that the offsets are of, which may not be there any more. What is given
-        up since is not tried any more."""
-        left = dict(offsets)
+        """Takes out of `left` what is stored, and returns when all is; KafkaError names the first
+        one that cannot be. `ids` are those of the topics that the offsets are of, which may not be
+        there any more. What is given up since is not tried any more."""
 
         async def attempt() -> None:
             if left:

@@ -1,0 +1,58 @@
+"""How far commits reach: what goes by itself must not undo what the user has committed.
+
+Invariant: a commit counts from when it is begun until it has failed, as the next one may be told
+before it is answered. One that was cut off may be stored: it counts until a later one is stored.
+
+A commit reaches as far as it does in one course of its partition's position alone: after a seek, or
+once the partition has gone and come again, less may be meant.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from moldau.client.metadata import TopicPartition
+
+
+class _Reach(NamedTuple):
+    course: int
+    end: int
+
+
+_NOWHERE: Final = _Reach(-1, -1)
+
+
+class CommitReach:
+    """Of one consumer, whose commits are answered in the order in which they are begun."""
+
+    def __init__(self) -> None:
+        self._begun: dict[TopicPartition, list[_Reach]] = {}
+        """Behind what is known to be stored."""
+        self._stored: dict[TopicPartition, _Reach] = {}
+
+    def end(self, where: TopicPartition, course: int) -> int:
+        """Up to where it was committed in that course; -1 if it was not."""
+        begun = self._begun.get(where)
+        last = begun[-1] if begun else self._stored.get(where, _NOWHERE)
+        return last.end if last.course == course else _NOWHERE.end
+
+    def begins(self, where: TopicPartition, course: int, end: int) -> None:
+        """It is to be stored, while the partition is read in that course."""
+        self._begun.setdefault(where, []).append(_Reach(course, end))
+
+    def is_stored(self, where: TopicPartition, end: int) -> None:
+        """The first that reaches there of those that were begun; none before it counts any more."""
+        at = self._place(where, end)
+        if at is not None:
+            self._stored[where] = self._begun[where][at]
+            del self._begun[where][: at + 1]
+
+    def has_failed(self, where: TopicPartition, end: int) -> None:
+        """The same one is not stored, and will not be."""
+        at = self._place(where, end)
+        if at is not None:
+            del self._begun[where][at]
+
+    def _place(self, where: TopicPartition, end: int) -> int | None:
+        places = (at for at, each in enumerate(self._begun.get(where, ())) if each.end == end)
+        return next(places, None)
