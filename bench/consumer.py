@@ -21,7 +21,7 @@ from typing import Final
 
 from bench.broker_load import create_topic, rdkafka_produce
 from bench.harness import Case, Goal, Table
-from bench.peer_brokers import PARTITIONS, BrokerProcess, KafkaPeer, MoldauBroker
+from bench.peer_brokers import PARTITIONS, BrokerProcess, KafkaPeer, MoldauBroker, both
 from bench.reading import WITHOUT_KERNEL
 from bench.unread import BOUND_BYTES
 
@@ -71,10 +71,7 @@ def scaled(count: int) -> int:
 def brokers() -> dict[str, BrokerProcess]:
     """Both, each with the topic; made when the first case runs."""
     with ExitStack() as stack:
-        found: dict[str, BrokerProcess] = {
-            MoldauBroker.name: stack.enter_context(MoldauBroker.started()),
-            KafkaPeer.name: stack.enter_context(KafkaPeer.started()),
-        }
+        found = both(stack)
         for broker in found.values():
             create_topic(broker, TOPIC, PARTITIONS)
             count = scaled(RECORDS) // PARTITIONS * PARTITIONS

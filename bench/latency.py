@@ -25,7 +25,7 @@ from bench.broker import Twofold
 from bench.broker_load import create_topic, p50_and_p99
 from bench.consumer import AIOKAFKA, CONFLUENT, OURS, program, scaled
 from bench.harness import Case, Goal, Table
-from bench.peer_brokers import BrokerProcess, KafkaPeer, MoldauBroker
+from bench.peer_brokers import BrokerProcess, KafkaPeer, MoldauBroker, both
 
 PER_SECOND: Final = 1_000
 ON_THEIR_WAY: Final = 5_000
@@ -36,10 +36,7 @@ ON_UVLOOP: Final = "moldau, uvloop"
 def brokers() -> dict[str, BrokerProcess]:
     """Both; started when the first case runs."""
     with ExitStack() as stack:
-        found: dict[str, BrokerProcess] = {
-            MoldauBroker.name: stack.enter_context(MoldauBroker.started()),
-            KafkaPeer.name: stack.enter_context(KafkaPeer.started()),
-        }
+        found = both(stack)
         atexit.register(stack.pop_all().close)
     return found
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, Self
 
@@ -227,3 +227,11 @@ def user_and_kernel_seconds(pid: int) -> tuple[float, float]:
 def resident_bytes(pid: int) -> int:
     """The process's memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+def both(stack: ExitStack) -> dict[str, BrokerProcess]:
+    """By their names, until the stack is closed."""
+    return {
+        MoldauBroker.name: stack.enter_context(MoldauBroker.started()),
+        KafkaPeer.name: stack.enter_context(KafkaPeer.started()),
+    }

@@ -85,6 +85,23 @@ def test_what_has_no_answer_ends_with_the_close(kind: str) -> None:
         world.run_client(main)
 
 
+def test_who_is_cut_off_at_once_as_he_closes_has_begun_to_commit() -> None:
+    async def main(runtime: Runtime) -> None:
+        reader = member(runtime, PROTOCOLS[0])
+        await reader.start()
+        reader.assign([("t", 0)])
+        await reader.poll(5.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.0):
+                await reader.aclose()
+        await asyncio.sleep(1.0)
+        assert world.cluster.groups.offsets["g"] == {("t", 0): 10}
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)
+
+
 @pytest.mark.parametrize("kind", PROTOCOLS)
 @pytest.mark.parametrize("how", ["aclose", "unsubscribe"])
 @pytest.mark.parametrize("options", [{}, {"group_instance_id": "a"}], ids=["dynamic", "static"])
@@ -216,3 +233,78 @@ async def _watch(reader: Consumer) -> None:
         for where in reader.assignment:
             reader.position(*where)
         await asyncio.sleep(0.1)
+
+
+Reads = Literal["for", "batches", "poll"]
+
+
+async def _work(reader: Consumer, reads: Reads, handled: list[int], hangs_at: int) -> None:
+    """Handles one record after the other, and has one in hand without end."""
+
+    async def handle(offset: int) -> None:
+        if offset == hangs_at:
+            await asyncio.sleep(1_000.0)
+        handled.append(offset)
+
+    if reads == "for":
+        async for record in reader:
+            await handle(record.offset)
+    if reads == "batches":
+        async for part in reader.batches():
+            for each in part.records:
+                await handle(each.offset)
+    while reads == "poll":
+        for part in await reader.poll(1.0):
+            for each in part.records:
+                await handle(each.offset)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("how", ["aclose", "unsubscribe"])
+@pytest.mark.parametrize(("reads", "stored"), [("for", 12), ("batches", 10), ("poll", 10)])
+@pytest.mark.parametrize("is_done", [False, True])
+def test_what_a_cancelled_task_has_in_hand_is_not_committed(
+    kind: str, how: How, reads: Reads, stored: int, is_done: bool
+) -> None:
+    """As a server ends: it cancels the task that reads, waits for it, and closes. Where that one
+    only waited for more, it was done with all."""
+
+    async def main(runtime: Runtime) -> None:
+        handled: list[int] = []
+        options = {"max_poll_records": 5, "auto_commit_interval_ms": 100_000}
+        async with member(runtime, kind, **options) as reader:
+            await reader.subscribe("t")
+            hangs_at = -1 if is_done else 12
+            task = asyncio.create_task(_work(reader, reads, handled, hangs_at))
+            await asyncio.sleep(10.0)
+            task.cancel()
+            await asyncio.wait([task])
+            await getattr(reader, how)()
+        assert handled == list(range(20 if is_done else 12))
+        found = world.cluster.groups.offsets["g"]
+        assert list(found.values()) == [20 if is_done else stored]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_what_a_cancelled_task_has_committed_of_a_poll_is_not_taken_back(kind: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async def work() -> None:
+            for part in await reader.poll(10.0):
+                await reader.commit({(part.topic, part.partition): 3})
+                await asyncio.sleep(1_000.0)
+
+        async with member(runtime, kind, max_poll_records=5) as reader:
+            await reader.subscribe("t")
+            task = asyncio.create_task(work())
+            await asyncio.sleep(20.0)
+            task.cancel()
+            await asyncio.wait([task])
+        assert list(world.cluster.groups.offsets["g"].values()) == [3]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)

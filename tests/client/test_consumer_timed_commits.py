@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 
@@ -37,11 +38,13 @@ class World(ClientWorld):
 Story = Callable[[Consumer, World], Coroutine[None, None, None]]
 
 
-def play(kind: str, story: Story, listener: RebalanceListener | None = None) -> list[int]:
+def play(
+    kind: str, story: Story, listener: RebalanceListener | None = None, **options: Any
+) -> list[int]:
     """By a member that reads them all; what was stored when it has left."""
 
     async def main(runtime: Runtime) -> None:
-        async with member(runtime, kind) as reader:
+        async with member(runtime, kind, **options) as reader:
             await reader.subscribe("t", listener=listener)
             await story(reader, world)
 
@@ -177,6 +180,46 @@ def test_what_another_task_commits_as_its_partition_goes_is_not_taken_back(kind:
         await committing
 
     assert play(kind, story)[-1] >= 20
+
+
+@KINDS
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_who_commits_is_not_told_as_stored_what_only_another_task_has_tried_to(
+    kind: str, is_cut_off: bool
+) -> None:
+    """1. A task commits the part that it has in hand too, 2. so another one, which commits, would
+    go back, 3. the commit of the first one fails, or he gives up."""
+
+    async def story(reader: Consumer, world: World) -> None:
+        has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def commits_in_vain() -> None:
+            parts = reader.batches(max_records=10)
+            await anext(parts)
+            await anext(parts)
+            world.cluster.silence.add(OffsetCommitRequest)
+            has_begun.set()
+            if is_cut_off:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(reader.commit(), 1.0)
+            else:
+                with pytest.raises(KafkaError):
+                    await reader.commit(timeout_s=1.0)
+            world.cluster.silence.clear()
+            await may_end.wait()
+
+        async def commits() -> None:
+            await reader.poll(0.5, max_records=1)
+            await reader.commit()
+
+        keeping = asyncio.create_task(commits_in_vain())
+        await has_begun.wait()
+        await asyncio.create_task(commits())
+        assert world.stored[-1:] == [20]
+        may_end.set()
+        await keeping
+
+    play(kind, story, enable_auto_commit=False)
 
 
 @KINDS

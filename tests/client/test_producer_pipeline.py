@@ -181,6 +181,42 @@ def test_those_who_wait_hide_no_failure_that_nobody_hears_of(fail: Any, forgotte
         assert world.run_client(main).context["failed_records"] == 1
 
 
+@pytest.mark.parametrize("fail", [fail_together, fail_unseen])
+def test_a_flush_that_waited_before_them_hears_those_who_wait_out(fail: Any) -> None:
+    """It is woken first."""
+
+    async def main(runtime: Runtime) -> KafkaError:
+        async with producer(runtime, linger_ms=100) as sender:
+            delivery = await sender.send("t", b"awaited", partition=0)
+            if fail is fail_together:
+                await sender.send("t", b"forgotten", partition=0)
+            flushing = asyncio.create_task(sender.flush())
+            await asyncio.sleep(0)
+            await fail(delivery)
+            with pytest.raises(KafkaError) as caught:
+                await flushing
+            return caught.value
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert world.run_client(main).context["failed_records"] == 1
+
+
+def test_who_awaits_all_that_fails_and_never_flushes_gathers_nothing() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with producer(runtime) as sender:
+            for _ in range(20):
+                with pytest.raises(KafkaError):
+                    await (await sender.send_many("t", [b"v"] * 5, partition=0))
+            assert len(sender._sender._untold) == 1
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.cluster.refuse[ProduceRequest] += [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 20
+        world.run_client(main)
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_who_awaits_a_record_when_its_batch_has_failed_has_heard_of_it(many: bool) -> None:
     """As who goes through what `send` gave, one after the other. To ask again for what he has heard

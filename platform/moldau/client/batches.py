@@ -170,7 +170,7 @@ class Batch:
             _tell_each(iter(callbacks))
         if self.whole is not None:
             return self.whole._part_ended()
-        return self if error is not None and self._unheard else None
+        return self if error is not None and self.unheard else None
 
     def _part_ended(self) -> Batch | None:
         assert self.parts is not None
@@ -185,10 +185,10 @@ class Batch:
         """How many records have failed, or may, and nobody waits for them. Of parts some of which
         have failed it is not known which records are waited for: rather too many than too few."""
         sound = 0 if self.parts is None else self.count - self._failed
-        return max(0, self._unheard - max(0, self.told - sound))
+        return max(0, self.unheard - max(0, self.told - sound))
 
     @property
-    def _unheard(self) -> int:
+    def unheard(self) -> int:
         """How many have failed, or may, and nobody has heard of it, those who wait not counted."""
         failed = self.count if self.parts is None else self._failed
         return failed - (0 if self.heard is None else len(self.heard))

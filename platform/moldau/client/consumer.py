@@ -30,7 +30,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, Unpack
-from weakref import WeakSet
 
 from moldau.client import settings as rows
 from moldau.client.arguments import (
@@ -67,6 +66,7 @@ from moldau.client.notices import not_hiding
 from moldau.client.notices import tell as tell_notices
 from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.positions import Bounds, Positions
+from moldau.client.readers import Readers
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.reset import parse_reset
 from moldau.client.serdes import settings as serde_rows
@@ -133,8 +133,7 @@ class Consumer(ConsumerPositions):
         self._turned_at = _LONG_AGO
         """When the rest of the loop had its last turn, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
-        self._readers = WeakSet[asyncio.Task[object]]()
-        """The tasks that have asked for records."""
+        self._readers = Readers()
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
@@ -415,6 +414,7 @@ class Consumer(ConsumerPositions):
     async def _poll(self, timeout_s: float, max_records: int) -> list[PartitionRecords]:
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
+        self._readers.waits()
         self._metrics.poll_began(began)
         found: list[PartitionRecords] = []
         try:
@@ -423,6 +423,7 @@ class Consumer(ConsumerPositions):
                 self._check_may_poll()
             self._check_chosen()
             found = await self._next(max_records, began + timeout_s)
+            self._readers.is_given(task, found)
             return found
         finally:
             if not found:
@@ -439,8 +440,7 @@ class Consumer(ConsumerPositions):
 
     def _asking_task(self) -> asyncio.Task[object] | None:
         task = self._present_task()
-        if task is not None:
-            self._readers.add(task)
+        self._readers.asks(task)
         return task
 
     async def _give_way_if_due(self) -> bool:

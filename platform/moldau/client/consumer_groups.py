@@ -315,7 +315,7 @@ class ConsumerGroup:
         rebalance may take. The user's own that are under way have as long as an answer may take:
         who gave up first would have them refused."""
         gone = set(change.partitions)
-        consumed = self._reader.consumed() if self._commits_by_itself else {}
+        consumed = self._reader.let_go() if self._commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
         offsets = self._without_the_gone(going)
         if not offsets:
@@ -331,7 +331,8 @@ class ConsumerGroup:
 
         async def ended() -> None:
             try:
-                await task
+                await asyncio.wait([task])  # who is cut off before it has begun lets it begin
+                task.result()
             except KafkaError as error:
                 self._note_failure(error, ids)
             except asyncio.CancelledError:
@@ -391,35 +392,37 @@ class ConsumerGroup:
     ) -> asyncio.Task[None]:
         if self._is_over:
             raise closed("consumer")
+        left = dict(offsets)
         task = self._runtime.spawn(
-            self._commit(offsets, ids, self._given_up(offsets), self._all_committed, timeout_s),
+            self._commit(left, ids, self._given_up(offsets), self._all_committed, timeout_s),
             name="commit offsets",
             reported=False,
         )
         self._under_way[task] = (offsets.keys(), self._clock.monotonic() + self._request_s)
         self._reader.commit_begins(offsets)
-        task.add_done_callback(partial(self._ended, offsets))
+        task.add_done_callback(partial(self._ended, left))
         self._all_committed = _both(self._all_committed, task)
         return task
 
     def _ended(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], task: asyncio.Task[None]
+        self, left: Mapping[TopicPartition, OffsetAndMetadata], task: asyncio.Task[None]
     ) -> None:
         del self._under_way[task]
-        if not task.cancelled() and task.exception() is not None:
-            self._reader.commit_failed(offsets)  # who is cut off may have been stored
+        if task.cancelled() or task.exception() is not None:
+            self._reader.commit_ended(left, was_cut_off=task.cancelled())
         self._reader.may_look_up()
 
     async def _commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        left: dict[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
         is_given_up: Callable[[TopicPartition], bool],
         before: asyncio.Future[None] | None,
         timeout_s: float | None = None,
     ) -> None:
+        """Takes out of `left` what is known to be stored."""
         try:
-            await self._store(offsets, ids, is_given_up, before, timeout_s)
+            await self._store(left, ids, is_given_up, before, timeout_s)
         except asyncio.CancelledError:
             if not self._is_over:
                 raise
@@ -434,7 +437,7 @@ class ConsumerGroup:
 
     async def _store(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        left: dict[TopicPartition, OffsetAndMetadata],
         ids: Mapping[TopicPartition, Uuid],
         is_given_up: Callable[[TopicPartition], bool],
         before: asyncio.Future[None] | None,
@@ -452,9 +455,9 @@ class ConsumerGroup:
                 )
             waited_s = self._clock.monotonic() - began
             left_s = None if timeout_s is None else max(0.0, timeout_s - waited_s)
-        if offsets:
+        if left:
             began = self._clock.monotonic()
-            left = dict(offsets)
+            offsets = dict(left)
             storing = self._offsets.commit(left, ids, is_given_up, timeout_s=left_s)
             try:
                 await self._told_of(storing, offsets)
@@ -489,7 +492,7 @@ class ConsumerGroup:
         """The user is done with these: commits what he was given of them, if that is to be done by
         itself."""
         if self._commits_by_itself:
-            consumed = self._reader.consumed()
+            consumed = self._reader.let_go()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
     def _commit_later(self, now: float) -> None:
@@ -633,7 +636,7 @@ class ConsumerGroup:
             await asyncio.wait(list(self._under_way), timeout=left_s)
 
     async def _commit_at_last(self, timeout_s: float) -> None:
-        offsets = self._without_the_gone(self._reader.consumed())
+        offsets = self._without_the_gone(self._reader.let_go())
         if offsets:
             await self._commit_by_itself(offsets, timeout_s)
 

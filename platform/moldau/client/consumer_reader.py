@@ -53,10 +53,28 @@ class GroupsReader:
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit` would store now, and what goes by itself: without what another task has in
-        hand, and without partitions of which that one has committed more. Else 1. a task commits
-        the part at hand too, and keeps it for long, 2. less is stored, 3. the task dies, 4. what it
-        has committed is read again."""
-        return self._further(self._consumer._consumed())
+        hand, unless that one has committed it. Else 1. a task commits the part at hand too, and
+        keeps it for long, 2. less is stored, 3. the task dies, 4. what it has committed is read
+        again. It is committed once more, as that one's commit may fail, and who commits is told
+        that all is stored."""
+        consumed = self._consumer._consumed()
+        for where, each in consumed.items():
+            consumed[where] = each._replace(offset=max(each.offset, self._end_of(where)))
+        return consumed
+
+    def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What goes by itself when partitions are given up: as `consumed`, but where the task that
+        was given records last was cancelled with them in hand, nobody is done with these."""
+        readers = self._consumer._readers
+        if not readers.are_cut_off:
+            return self.consumed()
+        done = self.done()
+        if done is not None:
+            return done
+        consumed = self._consumer._consumed()
+        for where, each in consumed.items():
+            consumed[where] = each._replace(offset=readers.before_polled(where, each.offset))
+        return self._further(consumed)
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
         """The same, without what the user may still work on: all that he was given while a poll
@@ -88,10 +106,13 @@ class GroupsReader:
             if position is not None:
                 self._reach.begins(where, position.course, each.offset)
 
-    def commit_failed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Those of these that are not known to be stored are not."""
-        for where, each in offsets.items():
-            self._reach.has_failed(where, each.offset)
+    def commit_ended(
+        self, left: Mapping[TopicPartition, OffsetAndMetadata], *, was_cut_off: bool
+    ) -> None:
+        """These are not known to be stored: they may be, if it was cut off."""
+        ended = self._reach.was_cut_off if was_cut_off else self._reach.has_failed
+        for where, each in left.items():
+            ended(where, each.offset)
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Uuid]:
         """Of which topics these are."""

@@ -372,8 +372,10 @@ class Sender:
 
     def _note_untold(self, batches: list[Batch]) -> None:
         """These have failed. Somebody may yet ask for their records and hear of it; of what nobody
-        has asked for until many others had failed, the next flush tells all the same."""
-        self._untold += batches
+        has asked for until many others had failed, the next flush tells all the same. What was
+        heard meanwhile is forgotten: who awaits all that he sends need never flush."""
+        if batches:
+            self._untold = deque(each for each in (*self._untold, *batches) if each.unheard)
         while len(self._untold) > _UNTOLD_MAX:
             self._settle_untold(self._untold.popleft())
 
@@ -476,6 +478,8 @@ class Sender:
             self._accumulator.is_flushing = self._flushes > 0
             self._metrics.spent(FLUSH, start_ns)
         self._note_untold(self._accumulator.take_untold())
+        if self._untold:
+            await asyncio.sleep(0)  # who waits for what has failed just now hears it first
         self.raise_failure()
 
     @property

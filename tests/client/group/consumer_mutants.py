@@ -99,9 +99,14 @@ def what_is_at_hand_counts_as_done() -> Mutation:
     return patch.object(RecordsOut, "done", done)
 
 
-def commits_take_commits_back() -> Mutation:
+def the_timer_takes_commits_back() -> Mutation:
     """The user's own, which covered what he had in hand."""
     return patch.object(GroupsReader, "_further", lambda _, offsets: offsets)
+
+
+def other_tasks_take_commits_back() -> Mutation:
+    """Of what one has in hand and has committed all the same."""
+    return patch.object(GroupsReader, "consumed", lambda reader: reader._consumer._consumed())
 
 
 def other_tasks_have_nothing_in_hand() -> Mutation:
@@ -166,7 +171,8 @@ MUTANTS: Final[dict[Mutant, Hunt]] = {
     ),
     the_timer_commits_what_is_in_hand: Hunt(range(100), (Promise.NOT_IN_HAND,)),
     what_is_at_hand_counts_as_done: Hunt(range(100), (Promise.NOT_IN_HAND,)),
-    commits_take_commits_back: Hunt(range(100), (Promise.COMMITS_GO_ON,)),
+    the_timer_takes_commits_back: Hunt(range(100), (Promise.COMMITS_GO_ON,)),
+    other_tasks_take_commits_back: Hunt(range(100), (Promise.COMMITS_GO_ON,)),
     other_tasks_have_nothing_in_hand: Hunt(range(100), (Promise.NOT_IN_HAND,)),
     a_commit_leaves_out_what_is_at_hand: Hunt(range(100), (Promise.COVERS_ALL_GIVEN,)),
     nothing_is_committed_as_time_passes: Hunt(range(100), (Promise.COMMITTED_MEANWHILE,)),

@@ -52,6 +52,24 @@ def test_what_was_cut_off_counts_until_a_later_one_is_stored() -> None:
     assert reach.end(T0, COURSE) == 15
 
 
+def test_commits_that_are_cut_off_again_and_again_take_no_room() -> None:
+    reach = begun(7)
+    for end in range(20, 1020):
+        reach.begins(T0, COURSE, end)
+        reach.was_cut_off(T0, end)
+    assert len(reach._begun[T0]) == 2
+    assert reach.end(T0, COURSE) == 1019
+
+
+def test_one_that_failed_is_not_taken_for_one_that_was_cut_off() -> None:
+    reach = begun(20)
+    reach.was_cut_off(T0, 20)
+    reach.begins(T0, COURSE, 5)
+    reach.begins(T0, COURSE, 20)
+    reach.has_failed(T0, 20)
+    assert reach.end(T0, COURSE) == 5
+
+
 def test_another_course_knows_nothing_of_it() -> None:
     reach = begun(20)
     assert reach.end(T0, COURSE + 1) == -1

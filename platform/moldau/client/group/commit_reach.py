@@ -1,7 +1,8 @@
 """How far commits reach: what goes by itself must not undo what the user has committed.
 
 Invariant: a commit counts from when it is begun until it has failed, as the next one may be told
-before it is answered. One that was cut off may be stored: it counts until a later one is stored.
+before it is answered. One that was cut off may be stored: it counts until a later one is stored. Of
+those that were cut off only the last is kept: who gives up again and again would fill memory.
 
 A commit reaches as far as it does in one course of its partition's position alone: after a seek, or
 once the partition has gone and come again, less may be meant.
@@ -17,6 +18,7 @@ from moldau.client.metadata import TopicPartition
 class _Reach(NamedTuple):
     course: int
     end: int
+    is_cut_off: bool = False
 
 
 _NOWHERE: Final = _Reach(-1, -1)
@@ -53,6 +55,16 @@ class CommitReach:
         if at is not None:
             del self._begun[where][at]
 
+    def was_cut_off(self, where: TopicPartition, end: int) -> None:
+        """Nobody will know whether the same one is stored."""
+        at = self._place(where, end)
+        if at is not None:
+            begun = self._begun[where]
+            begun[at] = begun[at]._replace(is_cut_off=True)
+            begun[:at] = [each for each in begun[:at] if not each.is_cut_off]
+
     def _place(self, where: TopicPartition, end: int) -> int | None:
-        places = (at for at, each in enumerate(self._begun.get(where, ())) if each.end == end)
-        return next(places, None)
+        for at, each in enumerate(self._begun.get(where, ())):
+            if each.end == end and not each.is_cut_off:
+                return at
+        return None
