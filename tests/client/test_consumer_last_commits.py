@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,6 +18,7 @@ from moldau.client.assignors import Assignment, Subscription, Topics
 from moldau.client.assignors.sticky import CooperativeStickyAssignor
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from tests.client.test_consumer import fill
 from tests.client.test_consumer_given_up import Commits, Deaf, read_for, read_ten
@@ -304,6 +307,144 @@ def test_what_a_cancelled_task_has_committed_of_a_poll_is_not_taken_back(kind: s
             task.cancel()
             await asyncio.wait([task])
         assert list(world.cluster.groups.offsets["g"].values()) == [3]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("reads", ["for", "poll"])
+def test_who_seeks_past_what_a_cancelled_task_has_in_hand_does_not_go_back(
+    kind: str, reads: Reads
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        options = {"max_poll_records": 20, "auto_commit_interval_ms": 1_000}
+        async with member(runtime, kind, **options) as reader:
+            await reader.subscribe("t")
+            task = asyncio.create_task(_work(reader, reads, [], 12))
+            await asyncio.sleep(20.0)
+            task.cancel()
+            await asyncio.wait([task])
+            reader.seek("t", 0, 13)
+        assert list(world.cluster.groups.offsets["g"].values()) == [13]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("how", ["finally", "unmoved"])
+@pytest.mark.parametrize(("hangs_at", "stored"), [(12, 12), (-1, 20)])
+def test_who_is_cancelled_and_closes_himself_or_ends_in_peace_is_not_done(
+    how: Literal["finally", "unmoved"], hangs_at: int, stored: int
+) -> None:
+    """Unless he only waited for more."""
+
+    async def main(runtime: Runtime) -> None:
+        async def work() -> None:
+            try:
+                await _work(reader, "for", [], hangs_at)
+            except asyncio.CancelledError:
+                if how == "finally":
+                    await reader.aclose()
+
+        reader = member(runtime, PROTOCOLS[0], auto_commit_interval_ms=100_000)
+        await reader.start()
+        await reader.subscribe("t")
+        task = asyncio.create_task(work())
+        await asyncio.sleep(10.0)
+        task.cancel()
+        await task
+        await reader.aclose()
+        assert list(world.cluster.groups.offsets["g"].values()) == [stored]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+def test_who_was_to_be_cancelled_before_he_read_is_done_with_what_he_leaves() -> None:
+    """As a task that has taken note of it, and reads what is left."""
+
+    async def main(runtime: Runtime) -> None:
+        async def work() -> None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1_000.0)
+            async for record in reader:
+                if record.offset == 12:
+                    break
+            await reader.aclose()
+
+        async with member(runtime, PROTOCOLS[0], auto_commit_interval_ms=100_000) as reader:
+            await reader.subscribe("t")
+            task = asyncio.create_task(work())
+            await asyncio.sleep(1.0)
+            task.cancel()
+            await task
+        assert list(world.cluster.groups.offsets["g"].values()) == [13]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("reads", ["for", "batches"])
+def test_who_is_cancelled_as_he_gives_way_has_asked_for_the_next(reads: Reads) -> None:
+    async def main(runtime: Runtime) -> None:
+        async def work() -> None:
+            stream = reader if reads == "for" else reader.batches(max_records=1)
+            async for each in stream:
+                await asyncio.sleep(0.02)  # so the rest of the loop is to have its turn
+                if (each if reads == "for" else each.records[0]).offset == 12:
+                    asyncio.get_running_loop().call_soon(task.cancel)
+
+        async with member(runtime, PROTOCOLS[0], auto_commit_interval_ms=100_000) as reader:
+            await reader.subscribe("t")
+            task = asyncio.create_task(work())
+            await asyncio.wait([task])
+            assert task.cancelled()
+        assert list(world.cluster.groups.offsets["g"].values()) == [13]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+def test_what_a_task_was_cancelled_committing_is_tried_again_at_the_close() -> None:
+    """Else what it was done with before that would not be committed either."""
+
+    async def main(runtime: Runtime) -> None:
+        async def work() -> None:
+            async for record in reader:
+                if record.offset == 12:
+                    world.cluster.silence.add(OffsetCommitRequest)
+                    await reader.commit()
+
+        async with member(runtime, PROTOCOLS[0], auto_commit_interval_ms=100_000) as reader:
+            await reader.subscribe("t")
+            task = asyncio.create_task(work())
+            await asyncio.sleep(10.0)
+            task.cancel()
+            await asyncio.wait([task])
+            world.cluster.silence.clear()
+        assert list(world.cluster.groups.offsets["g"].values()) == [13]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 20)
+        world.run_client(main)
+
+
+def test_a_task_that_has_read_a_consumer_keeps_nothing_of_it() -> None:
+    """Though it lives on, and reads one after the other."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, PROTOCOLS[0]) as reader:
+            reader.assign([("t", 0)])
+            await reader.poll(1.0)
+        kept = weakref.ref(vars(reader).pop("_readers"))
+        gc.collect()
+        assert kept() is None
 
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 20)

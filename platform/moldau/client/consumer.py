@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final, Self, Unpack
@@ -247,6 +247,7 @@ class Consumer(ConsumerPositions):
 
     async def _end(self) -> None:
         """Each step is taken, whatever those before it raise, once, or may be taken again."""
+        self._readers.end()
         self._interceptors.close(is_for_good=self._world.is_closed)
         if "_fetcher" in vars(self):
             self._fetcher.close()
@@ -353,7 +354,7 @@ class Consumer(ConsumerPositions):
         topics = {where.topic for where in wanted} | self._interest.names
         self._positions.assign(wanted, from_committed=self._group is not None, ids=ids)
         self._check_topics()
-        self._out.drop(before.difference(wanted))
+        self._drop(before.difference(wanted))
         self._cluster.unwatch({where.topic for where in before} - topics)
         self._cluster.watch(topics)
         if topics - self._cluster.metadata.topics.keys():
@@ -361,7 +362,11 @@ class Consumer(ConsumerPositions):
         self._fetcher.soon()
 
     def _check_topics(self) -> None:
-        self._out.drop(self._positions.check_topics(self._cluster.metadata))
+        self._drop(self._positions.check_topics(self._cluster.metadata))
+
+    def _drop(self, partitions: Collection[TopicPartition]) -> None:
+        self._out.drop(partitions)
+        self._readers.drop(partitions)
 
     def _metadata_came(self) -> None:
         self._check_topics()
@@ -414,7 +419,7 @@ class Consumer(ConsumerPositions):
     async def _poll(self, timeout_s: float, max_records: int) -> list[PartitionRecords]:
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
-        self._readers.waits()
+        self._readers.waits(task)
         self._metrics.poll_began(began)
         found: list[PartitionRecords] = []
         try:
@@ -447,6 +452,7 @@ class Consumer(ConsumerPositions):
         """For who goes through what lies here without a poll; whether it was due."""
         is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
         if is_due:
+            self._readers.waits(self._present_task())
             await self._give_way()
         return is_due
 

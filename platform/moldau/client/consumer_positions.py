@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from moldau.client.arguments import (
     ByPartition,
@@ -48,6 +48,9 @@ class ConsumerPositions:
     _interest: Interest
 
     def _check_open(self) -> None:
+        raise AssertionError("the consumer knows")
+
+    def _drop(self, partitions: Collection[TopicPartition]) -> None:
         raise AssertionError("the consumer knows")
 
     def _position_is_wanted(self, where: TopicPartition) -> None:
@@ -98,7 +101,7 @@ class ConsumerPositions:
         facts = {"topic": topic, "partition": partition}
         offset, leader_epoch = offset_of(offset, facts), leader_epoch_of(leader_epoch, facts)
         self._positions.require(where).sought(offset, leader_epoch)
-        self._out.drop([where])
+        self._drop([where])
         self._fetcher.soon()
 
     async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
@@ -122,7 +125,7 @@ class ConsumerPositions:
         for position in positions:
             answer = found[position.where]
             position.sought(answer.offset, answer.leader_epoch)
-        self._out.drop(wanted)
+        self._drop(wanted)
         self._fetcher.soon()
 
     async def _found_or_end(

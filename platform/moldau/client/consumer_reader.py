@@ -57,10 +57,7 @@ class GroupsReader:
         keeps it for long, 2. less is stored, 3. the task dies, 4. what it has committed is read
         again. It is committed once more, as that one's commit may fail, and who commits is told
         that all is stored."""
-        consumed = self._consumer._consumed()
-        for where, each in consumed.items():
-            consumed[where] = each._replace(offset=max(each.offset, self._end_of(where)))
-        return consumed
+        return self._at_least_committed(self._consumer._consumed())
 
     def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What goes by itself when partitions are given up: as `consumed`, but where the task that
@@ -68,23 +65,31 @@ class GroupsReader:
         readers = self._consumer._readers
         if not readers.are_cut_off:
             return self.consumed()
-        done = self.done()
-        if done is not None:
-            return done
+        left = self._consumer._out.done()
+        if left is not None:
+            return self._at_least_committed(self._consumer._ahead_of(left))
         consumed = self._consumer._consumed()
         for where, each in consumed.items():
             consumed[where] = each._replace(offset=readers.before_polled(where, each.offset))
-        return self._further(consumed)
+        return self._at_least_committed(consumed)
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
-        """The same, without what the user may still work on: all that he was given while a poll
-        waits, all before the record or part at hand while he goes through them, else nobody knows
-        (None)."""
+        """As `consumed`, without what the user may still work on: all that he was given while a
+        poll waits, all before the record or part at hand while he goes through them, else nobody
+        knows (None); and without partitions of which he has committed more."""
         out, is_polling = self._consumer._out, self._consumer._poller is not None
         left = out.to_commit(is_shared=True) if is_polling else out.done()
         if left is None:
             return None
         return self._further(self._consumer._ahead_of(left))
+
+    def _at_least_committed(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
+            where: each._replace(offset=max(each.offset, self._end_of(where)))
+            for where, each in offsets.items()
+        }
 
     def _further(
         self, offsets: dict[TopicPartition, OffsetAndMetadata]
