@@ -78,7 +78,7 @@ def commits_what_was_fetched() -> Mutation:
             if each.position >= 0
         }
 
-    return patch.object(Consumer, "consumed", consumed)
+    return patch.object(Consumer, "_consumed", consumed)
 
 
 @contextmanager
