@@ -18,7 +18,9 @@ from moldau.client.cluster import Cluster
 from moldau.client.metadata import Metadata
 from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Request
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
@@ -438,6 +440,27 @@ def test_a_closed_client_says_so_for_good() -> None:
             with pytest.raises(ClientClosed, match="closed") as caught:
                 await use(client)
             assert not caught.value.retriable
+
+    with ClientWorld() as world:
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("unanswered", [ApiVersionsRequest, FindCoordinatorRequest])
+def test_who_waits_beside_a_close_hears_that_and_is_not_cancelled(
+    unanswered: type[Request],
+) -> None:
+    """Though what he waits for is: a connection, or where the coordinator is. Else his task would
+    end as if somebody had cancelled it, and nobody would hear why."""
+
+    async def main(runtime: Runtime) -> None:
+        async with Consumer(runtime=runtime, bootstrap_servers=BOOTSTRAP, group_id="g") as reader:
+            world.cluster.silence.add(unanswered)
+            asking = [asyncio.create_task(reader.committed([("t", 0)])) for _ in range(2)]
+            await asyncio.sleep(1.0)
+            await reader.aclose(0.5)
+            for each in asking:
+                with pytest.raises(ClientClosed):
+                    await each
 
     with ClientWorld() as world:
         world.run_client(main)

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from moldau.client import ClientClosed
 from moldau.client.serdes.contract import DeserializationFailed
 from moldau.runtime import Runtime
 from tests.client.test_consumer import consumer, fill, read_all
+from tests.client.test_consumer_membership import PROTOCOLS, member
 from tests.client.world import ClientWorld
 
 
@@ -64,3 +66,32 @@ def test_behind_what_cannot_be_decoded_nothing_is_given_of_what_a_cancelled_poll
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 5, per_batch=5)
         assert world.run_client(main) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_poll_that_waits_for_a_deserializer_gives_nothing_of_what_goes_with_the_close(
+    kind: str,
+) -> None:
+    """1. The close commits and gives partitions up, 2. the deserializer is done, 3. goodbyes are
+    still on their way."""
+
+    async def main(runtime: Runtime) -> None:
+        has_begun = asyncio.Event()
+
+        async def decode(data: bytes) -> bytes:
+            has_begun.set()
+            return await slow(data)
+
+        async with member(runtime, kind, value_deserializer=decode) as reader:
+            await reader.subscribe("t")
+            task = asyncio.create_task(reader.poll(100.0))
+            await has_begun.wait()
+            world.cluster.delay_s = 2.0
+            await reader.aclose()
+            with pytest.raises(ClientClosed):
+                await task
+        assert list(world.cluster.groups.offsets["g"].values()) == [0]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 5)
+        world.run_client(main)

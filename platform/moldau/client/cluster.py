@@ -38,6 +38,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponse,
 )
 from moldau.runtime import Runtime
+from moldau.runtime.cancellation import CancelledError, is_cancelling
 from moldau.runtime.timeouts import timeout
 
 T = TypeVar("T")
@@ -219,7 +220,7 @@ class Cluster:
             )
             # Whoever waited may have given up: then nobody else would look at its failure.
             link.opening.add_done_callback(_look_at)
-        return await asyncio.shield(link.opening)
+        return await result_of(link.opening)
 
     async def _make(self, link: _Link) -> Connection:
         try:
@@ -570,6 +571,17 @@ class Cluster:
             if link.connection is not None:
                 link.connection.close()
         self._links.clear()
+
+
+async def result_of(task: asyncio.Task[T]) -> T:
+    """Of what several wait for, so that one who gives up ends it for nobody else. ClientClosed
+    where a close has ended it: CancelledError would end who waits, though nobody cancels him."""
+    try:
+        return await asyncio.shield(task)
+    except CancelledError as error:
+        if task.cancelled() and not is_cancelling(error):
+            raise closed("client") from None
+        raise
 
 
 def _look_at(task: asyncio.Task[Connection]) -> None:

@@ -133,7 +133,7 @@ class Consumer(ConsumerPositions):
         self._turned_at = _LONG_AGO
         """When the rest of the loop had its last turn, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
-        self._readers = Readers()
+        self._readers = Readers(self._out.given_at)
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
@@ -192,7 +192,7 @@ class Consumer(ConsumerPositions):
             self._group = ConsumerGroup(runtime, self._cluster, settings, GroupsReader(self))
             self._fetcher.committed = self._group.look_up
             self._fetcher.held_until = self._group.held_until
-        self._is_closing = self._is_closed = False
+        self._is_closing = self._is_closed = self._out.is_withheld = False
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
         """Commits, if that is to be done by itself, waits for commits that are under way, tells the
@@ -224,6 +224,7 @@ class Consumer(ConsumerPositions):
                 await self._end_goodbye(timeout_s)
             return
         self._is_closing = True
+        self._out.withhold()  # a poll that waits for a deserializer gives nothing any more
         if "_fetcher" in vars(self):
             self._fetcher.news.set()  # a poll that waits has to hear of it
         async with AsyncExitStack() as left:
@@ -493,6 +494,7 @@ class Consumer(ConsumerPositions):
     async def _found(self, max_records: int) -> list[PartitionRecords]:
         """What lies here, else what nobody has seen yet, as interceptors let it through."""
         while True:
+            self._readers.put_aside()
             left = self._out.take(max_records)
             if left:
                 return left

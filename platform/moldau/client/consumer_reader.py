@@ -60,28 +60,22 @@ class GroupsReader:
         return self._at_least_committed(self._consumer._consumed())
 
     def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What goes by itself when partitions are given up: as `consumed`, but where the task that
-        was given records last was cancelled with them in hand, nobody is done with these."""
-        readers = self._consumer._readers
-        if not readers.are_cut_off:
-            return self.consumed()
-        left = self._consumer._out.done()
-        if left is not None:
-            return self._at_least_committed(self._consumer._ahead_of(left))
-        consumed = self._consumer._consumed()
-        for where, each in consumed.items():
-            consumed[where] = each._replace(offset=readers.before_polled(where, each.offset))
-        return self._at_least_committed(consumed)
+        """What goes by itself when partitions are given up: as `consumed`, but nobody is done with
+        what tasks had in hand as they were cancelled."""
+        cut_off = self._consumer._readers.cut_off()
+        return self._at_least_committed(_at_most(self._consumer._consumed(), cut_off))
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata] | None:
         """As `consumed`, without what the user may still work on: all that he was given while a
         poll waits, all before the record or part at hand while he goes through them, else nobody
-        knows (None); and without partitions of which he has committed more."""
+        knows (None); without what tasks were cancelled with just now, as others may follow; and
+        without partitions of which he has committed more."""
         out, is_polling = self._consumer._out, self._consumer._poller is not None
         left = out.to_commit(is_shared=True) if is_polling else out.done()
         if left is None:
             return None
-        return self._further(self._consumer._ahead_of(left))
+        cut_off = self._consumer._readers.cut_off_lately()
+        return self._further(_at_most(self._consumer._ahead_of(left), cut_off))
 
     def _at_least_committed(
         self, offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -143,3 +137,12 @@ class GroupsReader:
     def rebalanced(self, seconds: float, *, has_failed: bool) -> None:
         """The member has its share again, or is out of the group."""
         self._consumer._metrics.rebalanced(seconds, has_failed=has_failed)
+
+
+def _at_most(
+    offsets: dict[TopicPartition, OffsetAndMetadata], bounds: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        where: each._replace(offset=min(each.offset, bounds.get(where, each.offset)))
+        for where, each in offsets.items()
+    }

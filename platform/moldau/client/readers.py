@@ -1,23 +1,33 @@
-"""The tasks that read one consumer, and whether one of them was cancelled with records in hand.
+"""The tasks that read one consumer, and what they had in hand when they were cancelled.
 
-As a server ends, it cancels the task that reads, waits for it, and closes the consumer, or the
-task itself closes it in a `finally`. By then the loop over records that the task was in is gone,
-and what it had in hand seems to be done with. So this remembers whom records were given to last,
-until somebody asks for more.
+As a server ends, it cancels the tasks that read, waits for them, and closes the consumer, or a
+task closes it itself in a `finally`. By then the loops over records that they were in are gone, and
+what they had in hand seems to be done with. So this remembers of each task where that begins, until
+it asks for more; and of one that was cancelled for as long as the partition is read from there, for
+the others go on while one after the other is cancelled.
+
+Who was given records last may be given more without being asked here (`RecordsOut`), so what he has
+in hand is looked up only when another one has his turn, and when it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
-from weakref import ReferenceType, WeakSet, ref
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from moldau.client.fetched import PartitionRecords
 from moldau.client.metadata import TopicPartition
 
+Places = dict[TopicPartition, int]
+"""The first offset of something."""
+
 
 class Task(Protocol):
     """One of the loop."""
+
+    def done(self) -> bool: ...
 
     def cancelled(self) -> bool: ...
 
@@ -28,71 +38,116 @@ class Task(Protocol):
     def remove_done_callback(self, ended: Callable[[Any], object], /) -> object: ...
 
 
+@dataclass(slots=True)
+class _Reading:
+    """By one task."""
+
+    cancels: int = 0
+    """How often it was to be cancelled before it asked last."""
+    in_hand: Places = field(default_factory=dict)
+    """As far as it is known here."""
+
+
 class Readers:
     """Of one consumer. No task is kept alive, nor what it was working on."""
 
-    def __init__(self) -> None:
-        self._tasks = WeakSet[Task]()
+    def __init__(self, given_last: Callable[[], tuple[TopicPartition, int] | None]) -> None:
+        """That is where the record or part is that a stream gave last."""
+        self._given_last = given_last
+        self._readings = WeakKeyDictionary[Task, _Reading]()
         self._last: ReferenceType[Task] | None = None
         """Who was given records last, unless he waits for more."""
-        self._cancels = 0
-        """How often it was to be cancelled before."""
-        self._begins: dict[TopicPartition, int] = {}
-        """Where that began, if a poll gave it."""
-        self._is_cut_off = False
+        self._left: Places = {}
+        """By tasks that were cancelled, and have ended."""
+        self._is_left_lately = False
+        """Whether nobody has asked since."""
 
     def __contains__(self, task: object) -> bool:
-        return task in self._tasks
+        return task in self._readings
 
     def asks(self, task: Task | None) -> None:
-        """It goes through what lies here. Whoever had something in hand before, goes on or is
-        forgotten."""
-        self._is_cut_off = False
-        self._begins = {}
+        """It goes through what lies here, and is done with what it had."""
+        self.put_aside()
+        self._is_left_lately = False
+        self._last = None if task is None else ref(task)
         if task is None:
             return
-        self._last, self._cancels = ref(task), task.cancelling()
-        if task not in self._tasks:
-            self._tasks.add(task)
+        reading = self._readings.get(task)
+        if reading is None:
+            reading = self._readings[task] = _Reading()
             task.add_done_callback(self._ended)
+        reading.cancels = task.cancelling()
+        reading.in_hand.clear()
 
     def waits(self, task: Task | None) -> None:
         """It has asked for more, and has nothing in hand until that comes."""
         if self._last is not None and self._last() is task:
             self._last = None
+        if task is not None and task in self._readings:
+            self._readings[task].in_hand.clear()
 
     def is_given(self, task: Task | None, parts: Iterable[PartitionRecords]) -> None:
-        """By a poll."""
+        """By a poll, in which another one may have had his turn."""
+        self.put_aside()
         self._last = None if task is None else ref(task)
-        self._begins = {}
-        for part in parts:
-            where = TopicPartition(part.topic, part.partition)
-            self._begins.setdefault(where, part.records[0].offset)
+        if task is not None and task in self._readings:
+            _lower(
+                self._readings[task].in_hand,
+                ((TopicPartition(*each[:2]), each.records[0].offset) for each in parts),
+            )
+
+    def put_aside(self) -> None:
+        """What was given last is to be taken away from the stream that gave it."""
+        task = None if self._last is None else self._last()
+        if task is not None and task in self._readings:
+            self._readings[task].in_hand = self._in_hand(task)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """These were sought elsewhere, or are not read any more."""
         for where in partitions:
-            self._begins.pop(where, None)
+            self._left.pop(where, None)
+            for reading in self._readings.values():
+                reading.in_hand.pop(where, None)
 
-    def before_polled(self, where: TopicPartition, offset: int) -> int:
-        """How far somebody is done who has been given so far, but for the last poll."""
-        return min(offset, self._begins.get(where, offset))
+    def cut_off(self) -> Places:
+        """Where that begins which tasks had in hand as they were cancelled: for who lets go of the
+        partitions."""
+        return self._cut_off(dict(self._left))
 
-    @property
-    def are_cut_off(self) -> bool:
-        """Whether who was given records last was cancelled with them in hand."""
-        last = None if self._last is None else self._last()
-        return self._is_cut_off or (last is not None and self._was_cut_off(last))
+    def cut_off_lately(self) -> Places:
+        """The same, of tasks that have not ended yet, or behind which nobody has asked for more."""
+        return self._cut_off(dict(self._left) if self._is_left_lately else {})
 
     def end(self) -> None:
         """The consumer is closed: a task that reads one after the other keeps nothing of them."""
-        for task in self._tasks:
+        for task in self._readings:
             task.remove_done_callback(self._ended)
 
-    def _was_cut_off(self, task: Task) -> bool:
-        """Also one that goes on to close the consumer, or has ended as if nothing had been."""
-        return task.cancelled() or task.cancelling() > self._cancels
+    def _cut_off(self, found: Places) -> Places:
+        for task, reading in self._readings.items():
+            if _was_cut_off(task, reading):
+                _lower(found, self._in_hand(task).items())
+        return found
+
+    def _in_hand(self, task: Task) -> Places:
+        found = dict(self._readings[task].in_hand)
+        last = self._given_last() if self._last is not None and self._last() is task else None
+        return found if last is None else _lower(found, [last])
 
     def _ended(self, task: Task) -> None:
-        if self._last is not None and self._last() is task and self._was_cut_off(task):
-            self._is_cut_off = True
+        if _was_cut_off(task, self._readings[task]):
+            in_hand = self._in_hand(task)
+            _lower(self._left, in_hand.items())
+            self._is_left_lately |= bool(in_hand)
+        del self._readings[task]
+
+
+def _was_cut_off(task: Task, reading: _Reading) -> bool:
+    """Also one that goes on to close the consumer, or has ended as if nothing had been."""
+    return task.cancelled() or task.cancelling() > reading.cancels
+
+
+def _lower(found: Places, others: Iterable[tuple[TopicPartition, int]]) -> Places:
+    for where, offset in others:
+        found[where] = min(offset, found.get(where, offset))
+    return found

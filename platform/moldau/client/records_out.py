@@ -348,6 +348,11 @@ class RecordsOut:
         begun = self._begun
         return self._at_hand if begun is None else begun.given
 
+    def given_at(self) -> tuple[TopicPartition, int] | None:
+        """Where that is, if records or parts are given one by one."""
+        with self._lock:
+            return self._in_hand()
+
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""
         with self._lock:

@@ -24,6 +24,7 @@ from itertools import islice
 from typing import Final, Protocol, Self
 
 from moldau.client.fetched import PartitionRecords
+from moldau.client.readers import Task
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 
 _BETWEEN_LOOKS: Final = 64
@@ -31,12 +32,6 @@ _BETWEEN_LOOKS: Final = 64
 
 Poll = Callable[[], Awaitable["list[PartitionRecords] | None"]]
 """What came after a while, which may be nothing; None when the consumer is closed."""
-
-
-class Task(Protocol):
-    """One of the loop."""
-
-    def done(self) -> bool: ...
 
 
 class Reader(Protocol):

@@ -3,9 +3,10 @@ from a seed. Above all what waits for what when a membership ends.
 
 Each user has one consumer after the other. He polls, and goes through records and parts one by one,
 which he leaves in the middle and takes up again (`consumer_reading`); he commits, seeks, pauses,
-unsubscribes, subscribes and closes, cuts calls short, and lets other tasks do the same beside; his
-listener commits, takes its time, raises, unsubscribes and closes. In a calm world answers are late
-at most; in a rough one connections break too. At the end somebody new reads what is left.
+unsubscribes, subscribes and closes, cuts calls short, and lets other tasks do the same, whom he
+cancels as servers do; his listener commits, takes its time, raises, unsubscribes and closes. In
+a calm world answers are late at most; in a rough one connections break too. At the end somebody new
+reads what is left.
 
 `python -m tests.client.group.consumer_games --seeds 2000` plays many, `--seed N` one again,
 `--mutants` looks for planted bugs. A failure tells the moves in order.
@@ -175,6 +176,7 @@ class Player:
         }
         moves |= {"unsubscribe": 2, "close": 1, "subscribe": 1, "silence": 1}
         moves["beside"] = 4
+        moves["serve"] = 2
         if not life.is_subscribed:
             moves |= {"subscribe": 15, "silence": 8, "poll": 6}
         cut_after_s = _draw_cut(random, 0.15)
@@ -205,12 +207,28 @@ class Player:
                 await life.subscribe()
             case "silence":
                 await self._be_silent(life)
+            case "serve":
+                await self._serve(life)
             case "beside":
                 life.helpers.append(life.runtime.spawn(self._help(life), name="user helper"))
 
+    async def _serve(self, life: Life) -> None:
+        """Several tasks read, until they are cancelled with what they have in hand."""
+        random = self.random
+        for _ in range(random.randint(1, 3)):
+            reading = Reading(life, hangs=True).go_on(random.randint(1, 20))
+            life.helpers.append(life.runtime.spawn(reading, name="user reader"))
+        await rest(random.uniform(0.0, 0.8))
+        await life.cancel_the_hanging()
+        match weighted(random, {"close": 3, "unsubscribe": 1, "go on": 2}):
+            case "close":
+                await life.close(random.choice((0.3, 6.0, 6.0)))
+            case "unsubscribe":
+                await life.unsubscribe()
+
     async def _be_silent(self, life: Life) -> None:
         """For so long that nobody can take it for alive."""
-        if self.random.random() < 0.7:
+        if self.random.random() < 0.7 or not all(each.done() for each in life.helpers):
             return
         life.book.note(life.name, "is silent")
         calls, times = life.calls, life.subscribed_times
@@ -329,7 +347,8 @@ class Game:
             identity = life.identity
             if group is None or identity == NOBODY:
                 continue
-            for where in _valid(group, identity, [*life.told, *life.giving_up]):
+            giving_up = () if life.may_overlap else life.giving_up
+            for where in _valid(group, identity, [*life.told, *giving_up]):
                 other = owners.setdefault(where, life)
                 self.book.demand(
                     other is life, Promise.ONE_OWNER, at=where, owners=(other.name, life.name)
@@ -357,7 +376,7 @@ class Game:
                 (ConsumerMember, "on_answer"),
             ):
                 stack.enter_context(patch.object(owner, name, then(getattr(owner, name))))
-            for name in ("consumed", "done"):
+            for name in ("consumed", "done", "let_go"):
                 hears = self._hearing_what_is_chosen(name, getattr(GroupsReader, name))
                 stack.enter_context(patch.object(GroupsReader, name, hears))
             for of, name in ((GroupsReader, "change_begins"), (ConsumerGroup, "_say_goodbye")):

@@ -3,11 +3,14 @@ consumer's own is asked for: its commits are held against this.
 
 What `poll` gave is in hand until any task asks for more. What a stream gave last, a record or a
 part, is in hand until the task that has it asks for more in any way, drops the stream, or ends.
+What a task had in hand as it was cancelled stays so: nobody was done with it.
 
 A commit covers all that was given, but for this:
 - as time passes (in no task) nothing that anybody has in hand;
 - in a task that reads, nothing that another one has of a stream;
-- in a task that has read nothing, what it covers of that is not promised.
+- in a task that has read nothing, what it covers of that is not promised;
+- where partitions are let go of, nothing that tasks were cancelled with; nor as time passes, until
+  somebody asks for more.
 """
 
 from __future__ import annotations
@@ -34,11 +37,17 @@ class Hands:
 
     def __init__(self) -> None:
         self._polled: dict[TopicPartition, int] = {}
+        self._polled_by: WeakKeyDictionary[Task, dict[TopicPartition, int]] = WeakKeyDictionary()
+        """What the last poll of each task gave: to who is cancelled with it, it is in hand though
+        others have asked for more."""
         self._of_streams: dict[object, _Held] = {}
         self._asked: WeakKeyDictionary[Task, list[_Held]] = WeakKeyDictionary()
         """What a task had when it asked for more, until it has an answer: who is cut off may have
         been, before the consumer knew."""
         self._readers: WeakSet[Task] = WeakSet()
+        self._cut_off: list[_Held] = []
+        """What tasks had as they were cancelled."""
+        self._is_cut_off_lately = False
 
     def ask(self) -> None:
         """The present task wants more."""
@@ -46,6 +55,8 @@ class Hands:
         assert task is not None
         self._readers.add(task)
         self._polled.clear()
+        self._polled_by[task] = {}
+        self._is_cut_off_lately = False
         own = [each for each in self._of_streams.values() if each.task is task]
         self._asked.setdefault(task, []).extend(own)
         self._of_streams = {
@@ -57,6 +68,7 @@ class Hands:
         task = _present()
         assert task is not None
         self._asked.pop(task, None)
+        self._is_cut_off_lately = False
 
     def be_refused(self) -> None:
         """It reads nothing, because another one polls: it may not have read before either."""
@@ -69,9 +81,19 @@ class Hands:
         task = _present()
         assert task is not None
         if stream is None:
-            self._polled.setdefault(where, offset)
+            if all(each is task for each in self._asked):  # who asks may come behind this
+                self._polled.setdefault(where, offset)
+            self._polled_by[task].setdefault(where, offset)
         else:
             self._of_streams[stream] = _Held(task, where, offset)
+
+    def cut_off(self, task: Task) -> None:
+        """It is to be cancelled."""
+        cut_off = [each for each in self._of_streams.values() if each.task is task]
+        polled = self._polled_by.get(task, {})
+        cut_off += [_Held(task, where, offset) for where, offset in polled.items()]
+        self._cut_off += cut_off
+        self._is_cut_off_lately |= bool(cut_off)
 
     def drop(self, stream: object) -> None:
         """Its user has left it for good."""
@@ -80,10 +102,12 @@ class Hands:
     def forget(self, where: TopicPartition) -> None:
         """It was sought elsewhere, or belongs to others: what is in hand of it is no matter of
         commits any more."""
-        self._polled.pop(where, None)
+        for polled in (self._polled, *self._polled_by.values()):
+            polled.pop(where, None)
         self._of_streams = {
             stream: each for stream, each in self._of_streams.items() if each.where != where
         }
+        self._cut_off = [each for each in self._cut_off if each.where != where]
         for task, left in list(self._asked.items()):
             self._asked[task] = [each for each in left if each.where != where]
 
@@ -97,8 +121,16 @@ class Hands:
         task = _present()
         if task is not None and task not in self._readers:
             return given
-        polled = [self._polled.get(where, given)] if task is None else []
-        return min([given, *polled, *self._held_elsewhere(where)])
+        end = min([given, *self._held_elsewhere(where)])
+        if task is None:
+            end = min(end, self._polled.get(where, given))
+            if self._is_cut_off_lately:
+                end = self.end_of_let_go(where, end)
+        return end
+
+    def end_of_let_go(self, where: TopicPartition, given: int) -> int:
+        """The same where it goes by itself as the partition is given up, in whatever task."""
+        return min([given, *(each.offset for each in self._cut_off if each.where == where)])
 
     def sure_of_commit(self, where: TopicPartition, given: int) -> int:
         """How far one goes that is chosen now, if not as time passes."""
@@ -110,11 +142,16 @@ class Hands:
         ]
         return min([given, *asked, *self._held_elsewhere(where)])
 
+    def sure_of_let_go(self, where: TopicPartition, given: int) -> int:
+        """The same where the partition is given up."""
+        return self.end_of_let_go(where, self.sure_of_commit(where, given))
+
     def sure_of_end(self, where: TopicPartition, given: int) -> int:
         """The same in whatever task."""
         held = (
             *self._of_streams.values(),
             *(each for left in self._asked.values() for each in left),
+            *self._cut_off,
         )
         return min([given, *(each.offset for each in held if each.where == where)])
 

@@ -71,7 +71,11 @@ class Life(Caller, RebalanceListener):
         self.subscribed_times = 0
         self.lost = 0
         self.helpers: list[asyncio.Task[None]] = []
+        self.hanging: set[asyncio.Task[Any]] = set()
+        """Of the helpers, who is at work on something until he is cancelled, or for a while."""
         self._telling = 0
+        self._ends_inside = False
+        """Whether a listener unsubscribes or closes, and so waits for what he is told of that."""
         self._listened_s = self._telling_since = 0.0
 
     @property
@@ -140,7 +144,7 @@ class Life(Caller, RebalanceListener):
         self.demand(not self.is_closed, Promise.HEARD_BEFORE_CLOSED, heard=what, at=told)
         is_nested = self.is_listener
         self.demand(
-            not self._telling or is_nested or self._may_overlap(),
+            not self._telling or is_nested or self._ends_inside or self.may_overlap,
             Promise.HEARD_ALONE,
             heard=what,
             at=told,
@@ -160,10 +164,12 @@ class Life(Caller, RebalanceListener):
             _TOLD.reset(token)
             self._telling -= 1
             if not self._telling:
+                self._ends_inside = False
                 self._listened_s += self.now - self._telling_since
             self.book.note(self.name, f"has heard {what} [{told}]")
 
-    def _may_overlap(self) -> bool:
+    @property
+    def may_overlap(self) -> bool:
         """A listener that takes longer than close may take goes on beside the rest."""
         return self.closing is not None and self.now >= sum(self.closing)
 
@@ -348,6 +354,38 @@ class Life(Caller, RebalanceListener):
         for tenure in self.told.values():
             tenure.is_paused = False
 
+    async def hang(self) -> None:
+        """In a task of its own."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.book.note(self.name, f"{task.get_name()} hangs")
+        self.hanging.add(task)
+        try:
+            await rest(self.random.uniform(0.0, 1.5))
+        except asyncio.CancelledError:
+            if self.random.random() < 0.5:
+                await rest(self.random.uniform(0.0, 0.4))  # it cleans up
+            raise
+        finally:
+            self.hanging.discard(task)
+
+    async def cancel_the_hanging(self) -> None:
+        """All at once, or one after the other, perhaps without waiting for them."""
+        hanging = sorted(self.hanging, key=lambda task: task.get_name())
+        is_in_turn, waits = self.random.random() < 0.5, self.random.random() < 0.7
+        for each in hanging:
+            if each not in self.hanging:
+                continue  # it went on while others ended
+            self.book.note(self.name, f"{each.get_name()} is cancelled")
+            self.book.counts["cancelled a reader"] += 1
+            self.hands.cut_off(each)
+            each.cancel()
+            if is_in_turn and waits:
+                await asyncio.wait([each])
+                await rest(self.random.uniform(0.0, 0.2))
+        if hanging and waits:
+            await asyncio.wait(hanging)
+
     # What its consumer commits.
 
     def on_chosen(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], by: str) -> None:
@@ -356,7 +394,10 @@ class Life(Caller, RebalanceListener):
             tenure = self.told.get(where) or self.giving_up.get(where)
             if tenure is None or tenure.next is None:
                 continue
-            end = max(tenure.chosen, self.hands.end_of_commit(where, tenure.next))
+            end = self.hands.end_of_commit(where, tenure.next)
+            if by == "let_go":
+                end = self.hands.end_of_let_go(where, end)
+            end = max(tenure.chosen, end)
             facts = {"by": by, "at": where, "offset": offset}
             tenure.chosen = max(offset, tenure.chosen)
             self.demand(offset <= end, Promise.NOT_IN_HAND, **facts, given=tenure.next, end=end)
@@ -381,6 +422,7 @@ class Life(Caller, RebalanceListener):
             return
         for where, (tenure, offset) in owed.offsets.items():
             if self.told.get(where) is tenure and not tenure.is_sought:
+                offset = self.hands.sure_of_end(where, offset)  # others were cancelled, perhaps
                 stored = self.book.stored[where][-1]
                 self.demand(
                     stored >= offset,
@@ -403,7 +445,7 @@ class Life(Caller, RebalanceListener):
         for where, tenure in self.told.items():
             tenure.kept = None
             if tenure.next is not None:
-                tenure.kept = self.hands.sure_of_commit(where, tenure.next)
+                tenure.kept = self.hands.sure_of_let_go(where, tenure.next)
 
     async def subscribe(self) -> None:
         topics = self.random.choice((["t"], ["u"], ["t", "u"], ["t", "u"], ["t", "u"]))
@@ -532,6 +574,7 @@ class Life(Caller, RebalanceListener):
         """A listener that unsubscribes or closes has done with what it is told of."""
         if self.is_listener:
             self.giving_up.clear()
+            self._ends_inside = True
 
     def check_at_rest(self) -> None:
         """Nothing is under way."""

@@ -16,6 +16,7 @@ from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
 from moldau.client.metadata import TopicPartition
+from moldau.client.readers import Readers, Task
 from moldau.client.records_out import ConsumerRecord, RecordsOut, _at_most
 from moldau.client.streams_out import RecordStream
 from tests.broker.simulation.search import Hunt, Mutant
@@ -129,6 +130,32 @@ def nothing_is_committed_as_time_passes() -> Mutation:
     return patch.object(ConsumerGroup, "_commit_meanwhile", lambda _: None)
 
 
+def a_cancelled_task_was_done() -> Mutation:
+    """With what it had in hand."""
+    return patch.object(Readers, "cut_off", lambda _: {})
+
+
+def of_cancelled_tasks_the_last_is_known() -> Mutation:
+    """Only that which asked for more last."""
+    return patch.object(Readers, "put_aside", lambda _: None)
+
+
+def who_asks_for_more_forgets_the_cancelled() -> Mutation:
+    """Though one after the other is cancelled."""
+    original = Readers.asks
+
+    def asks(readers: Readers, task: Task | None) -> None:
+        original(readers, task)
+        readers._left.clear()
+
+    return patch.object(Readers, "asks", asks)
+
+
+def the_timer_does_not_know_of_the_cancelled() -> Mutation:
+    """While the others end."""
+    return patch.object(Readers, "cut_off_lately", lambda _: {})
+
+
 # What is given.
 
 
@@ -175,6 +202,10 @@ MUTANTS: Final[dict[Mutant, Hunt]] = {
     other_tasks_take_commits_back: Hunt(range(100), (Promise.COMMITS_GO_ON,)),
     other_tasks_have_nothing_in_hand: Hunt(range(100), (Promise.NOT_IN_HAND,)),
     a_commit_leaves_out_what_is_at_hand: Hunt(range(100), (Promise.COVERS_ALL_GIVEN,)),
+    a_cancelled_task_was_done: Hunt(range(200), (Promise.NOT_IN_HAND,)),
+    of_cancelled_tasks_the_last_is_known: Hunt(range(200), (Promise.NOT_IN_HAND,)),
+    who_asks_for_more_forgets_the_cancelled: Hunt(range(200), (Promise.NOT_IN_HAND,)),
+    the_timer_does_not_know_of_the_cancelled: Hunt(range(400), (Promise.NOT_IN_HAND,)),
     nothing_is_committed_as_time_passes: Hunt(range(100), (Promise.COMMITTED_MEANWHILE,)),
     what_is_left_of_a_part_is_lost: Hunt(range(100), (Promise.NO_GAP, Promise.NOT_IN_HAND)),
     a_paused_part_is_read_on: Hunt(range(100), (Promise.PAUSED_GIVES_NOTHING,)),

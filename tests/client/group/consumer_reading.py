@@ -76,9 +76,11 @@ class Stream:
 class Reading:
     """By one task."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, *, hangs: bool = False) -> None:
+        """`hangs` where it works on something now and then until it is cancelled."""
         self._life = life
         self._random = life.random
+        self._hangs = hangs
         self._stream: Stream | None = None
         """What it goes through."""
         self._aside: Stream | None = None
@@ -126,7 +128,11 @@ class Reading:
         life, random = self._life, self._random
         works = {"nothing": 12, "rest": 2, "work long": 2, "commit": 3, "commit soon": 2}
         works |= {"seek": 1, "pause": 1, "resume": 2, "unsubscribe": 1}
+        if self._hangs:
+            works |= {"hang": 10}
         match weighted(random, works):
+            case "hang":
+                await life.hang()
             case "rest":
                 await rest(random.uniform(0.0, 0.3))
             case "work long":

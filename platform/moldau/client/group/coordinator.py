@@ -14,7 +14,7 @@ import asyncio
 from typing import Final, TypeVar
 
 from moldau.client.addresses import Address
-from moldau.client.cluster import Cluster
+from moldau.client.cluster import Cluster, result_of
 from moldau.client.connection import Connection
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.protocol.declare import Request, Response
@@ -77,7 +77,7 @@ class Coordinator:
                     reported=False,
                 )
                 self._finding.add_done_callback(self._found)
-            address = await asyncio.shield(self._finding)
+            address = await result_of(self._finding)
         try:
             return await self._cluster.connection_to(address, self._lane if lane is None else lane)
         except KafkaError as error:
