@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
@@ -123,6 +124,17 @@ def test_a_callback_hears_of_a_failure_which_flush_does_not_repeat() -> None:
     assert error.context["failed_records"] == 1, "only the one that nobody heard of"
 
 
+def failures_told(
+    story: Callable[[Runtime], Coroutine[Any, Any, KafkaError]], refusals: int = 1
+) -> Any:
+    """How many records the error of that tells of; so many Produce requests are refused."""
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1, 1])
+        refused = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * refusals
+        world.cluster.refuse[ProduceRequest].extend(refused)
+        return world.run_client(story).context["failed_records"]
+
+
 def test_who_awaits_one_record_does_not_answer_for_the_others_of_its_batch() -> None:
     async def main(runtime: Runtime) -> KafkaError:
         async with producer(runtime) as sender:
@@ -135,10 +147,7 @@ def test_who_awaits_one_record_does_not_answer_for_the_others_of_its_batch() -> 
                 await sender.flush()
             return caught.value
 
-    with ClientWorld() as world:
-        world.cluster.add_topic("t", [1])
-        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        assert world.run_client(main).context["failed_records"] == 3
+    assert failures_told(main) == 3
 
 
 async def wait_for(delivery: Delivery) -> None:
@@ -175,10 +184,7 @@ def test_those_who_wait_hide_no_failure_that_nobody_hears_of(fail: Any, forgotte
                 await sender.flush()
             return caught.value
 
-    with ClientWorld() as world:
-        world.cluster.add_topic("t", [1])
-        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        assert world.run_client(main).context["failed_records"] == 1
+    assert failures_told(main) == 1
 
 
 @pytest.mark.parametrize("fail", [fail_together, fail_unseen])
@@ -197,10 +203,7 @@ def test_a_flush_that_waited_before_them_hears_those_who_wait_out(fail: Any) -> 
                 await flushing
             return caught.value
 
-    with ClientWorld() as world:
-        world.cluster.add_topic("t", [1])
-        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        assert world.run_client(main).context["failed_records"] == 1
+    assert failures_told(main) == 1
 
 
 def test_who_awaits_all_that_fails_and_never_flushes_gathers_nothing() -> None:
@@ -237,7 +240,6 @@ def test_who_awaits_a_record_when_its_batch_has_failed_has_heard_of_it(many: boo
                 with pytest.raises(KafkaError):
                     await each
             await sender.flush()
-            world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             first, second, *_ = await failures(sender, 4)
             for each in (first, second, first, second):
                 with pytest.raises(KafkaError):
@@ -246,10 +248,7 @@ def test_who_awaits_a_record_when_its_batch_has_failed_has_heard_of_it(many: boo
                 await sender.flush()
             return caught.value
 
-    with ClientWorld() as world:
-        world.cluster.add_topic("t", [1])
-        world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        assert world.run_client(main).context["failed_records"] == 2
+    assert failures_told(main, refusals=2) == 2
 
 
 def test_who_asks_twice_for_many_answers_for_no_other_record() -> None:
@@ -266,11 +265,7 @@ def test_who_asks_twice_for_many_answers_for_no_other_record() -> None:
                 await sender.flush()
             return caught.value
 
-    with ClientWorld() as world:
-        world.cluster.add_topic("t", [1, 1])
-        for _ in range(2):
-            world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        assert world.run_client(main).context["failed_records"] == 2
+    assert failures_told(main, refusals=2) == 2
 
 
 def test_who_asks_for_a_part_of_a_split_batch_has_heard_of_that_part() -> None:

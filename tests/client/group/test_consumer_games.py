@@ -36,6 +36,7 @@ HAPPENS: Final = (
     "took a record",
     "took a part",
     "took up again",
+    "cancelled a reader",
 )
 
 
