@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -62,6 +62,14 @@ async def read_two_parts(reader: Consumer) -> None:
             return
 
 
+async def fails(world: World, commit: Awaitable[None]) -> None:
+    """No answer comes."""
+    world.cluster.silence.add(OffsetCommitRequest)
+    with pytest.raises(KafkaError):
+        await commit
+    world.cluster.silence.clear()
+
+
 @KINDS
 def test_what_the_user_has_committed_stays(kind: str) -> None:
     async def story(reader: Consumer, world: World) -> None:
@@ -105,10 +113,7 @@ def test_who_seeks_back_wants_less_committed(kind: str) -> None:
 def test_what_could_not_be_committed_does_not_count(kind: str) -> None:
     async def story(reader: Consumer, world: World) -> None:
         await read_two_parts(reader)
-        world.cluster.silence.add(OffsetCommitRequest)
-        with pytest.raises(KafkaError):
-            await reader.commit(timeout_s=1.0)
-        world.cluster.silence.clear()
+        await fails(world, reader.commit(timeout_s=1.0))
         await asyncio.sleep(LONG_S)
         assert set(world.stored) == {10}
 
@@ -227,10 +232,7 @@ def test_a_commit_that_fails_takes_back_none_before_it(kind: str) -> None:
     async def story(reader: Consumer, world: World) -> None:
         await read_two_parts(reader)
         await reader.commit()
-        world.cluster.silence.add(OffsetCommitRequest)
-        with pytest.raises(KafkaError):
-            await reader.commit(timeout_s=1.0)
-        world.cluster.silence.clear()
+        await fails(world, reader.commit(timeout_s=1.0))
         await asyncio.sleep(LONG_S)
         assert set(world.stored) == {20}
 
@@ -244,10 +246,7 @@ def test_what_was_stored_while_the_next_commit_waited_stays_when_that_fails(kind
         first = asyncio.ensure_future(reader.commit({T0: 20}))
         second = asyncio.ensure_future(reader.commit({T0: 15}, timeout_s=1.0))
         await first
-        world.cluster.silence.add(OffsetCommitRequest)
-        with pytest.raises(KafkaError):
-            await second
-        world.cluster.silence.clear()
+        await fails(world, second)
         await asyncio.sleep(LONG_S)
         assert set(world.stored) == {20}
 
