@@ -464,3 +464,23 @@ def test_who_waits_beside_a_close_hears_that_and_is_not_cancelled(
 
     with ClientWorld() as world:
         world.run_client(main)
+
+
+def test_who_looks_for_any_broker_beside_a_close_dials_no_further_one() -> None:
+    """It would be waited for after the close, as long as a connection may take."""
+
+    async def main(runtime: Runtime) -> None:
+        async with Admin(runtime=runtime, bootstrap_servers=BOOTSTRAP) as admin:
+            world.cluster.silence.add(ApiVersionsRequest)
+            for name in world.cluster.names.values():
+                world.network.reset(name, "client1")
+            await asyncio.sleep(0.1)
+            asking = asyncio.create_task(admin.list_topics())
+            await asyncio.sleep(1.0)
+            await admin.aclose()
+            async with asyncio.timeout(0.1):
+                with pytest.raises(ClientClosed):
+                    await asking
+
+    with ClientWorld() as world:
+        world.run_client(main)

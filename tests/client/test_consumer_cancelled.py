@@ -163,6 +163,103 @@ def test_what_others_did_before_it_and_after_it_is_committed_once_it_is_behind_a
     assert committed(program, auto_commit_interval_ms=1_000) == RECORDS
 
 
+@pytest.mark.parametrize("reads", ["for", "batches", "poll"])
+def test_it_does_not_hold_back_the_close_once_commits_have_passed_it(reads: Reads) -> None:
+    """Else each close and rebalance behind one task that was cancelled would leave to be read again
+    what was done since the last commit by time."""
+
+    async def program(world: ClientWorld, reader: Consumer) -> None:
+        task = asyncio.create_task(work(reader, reads, 4, []))
+        await asyncio.sleep(3.0)
+        await cancel(task)
+        async for record in reader:  # by another task
+            if record.offset == 17:
+                break
+            await asyncio.sleep(1.0)
+        assert 4 < world.cluster.groups.offsets["g"]["t", 0] < 17
+
+    assert committed(program, auto_commit_interval_ms=5_000, max_poll_records=2) == 18
+
+
+def test_nor_does_it_if_they_had_passed_it_before_its_task_was_cancelled() -> None:
+    async def program(world: ClientWorld, reader: Consumer) -> None:
+        task = asyncio.create_task(work(reader, "poll", 4, []))
+        await asyncio.sleep(1.0)
+        async for record in reader:
+            if record.offset == 17:
+                break
+            await asyncio.sleep(1.0)
+        await cancel(task)
+        assert 5 < world.cluster.groups.offsets["g"]["t", 0] < 17
+
+    assert committed(program, auto_commit_interval_ms=5_000, max_poll_records=5) == 18
+
+
+def test_of_two_that_were_cancelled_commits_have_to_pass_both() -> None:
+    """1. One is cancelled with record 4, another one with 9, 2. meanwhile a third one has 7 in
+    hand, which is as far as commits go as time passes, 3. it goes on, and reads all."""
+
+    async def program(world: ClientWorld, reader: Consumer) -> None:
+        shared = Shared(reader, "for")
+        third, goes_on = shared.stream(), asyncio.Event()
+        cancelled = []
+
+        async def take_up_to(offset: int) -> None:
+            stream = shared.stream()
+            while await shared.take(stream) < offset:
+                pass
+            await asyncio.sleep(FOR_EVER_S)
+
+        async def read_slowly() -> None:
+            while await shared.take(third) < 7:
+                pass
+            await goes_on.wait()
+            while await shared.take(third) < RECORDS - 1:
+                pass
+
+        cancelled.append(asyncio.create_task(take_up_to(4)))
+        await asyncio.sleep(2.0)
+        slow = asyncio.create_task(read_slowly())
+        await asyncio.sleep(1.0)
+        cancelled.append(asyncio.create_task(take_up_to(9)))
+        await asyncio.sleep(1.0)
+        await cancel(*cancelled)
+        asks = asyncio.create_task(shared.take(shared.stream()))
+        await asyncio.sleep(10.0)
+        assert world.cluster.groups.offsets["g"]["t", 0] == 7
+        goes_on.set()
+        await asyncio.wait([slow, asks])
+
+    assert committed(program, auto_commit_interval_ms=5_000) <= 9
+
+
+def test_who_seeks_past_what_a_task_has_in_hand_that_is_cancelled_then_does_not_go_back() -> None:
+    async def program(_: ClientWorld, reader: Consumer) -> None:
+        tasks = []
+        for hangs_at in (4, 8):
+            tasks.append(asyncio.create_task(work(reader, "for", hangs_at, [])))
+            await asyncio.sleep(2.0)
+        reader.seek("t", 0, 13)
+        await cancel(*tasks)
+
+    assert committed(program) == 13
+
+
+def test_what_commits_have_not_passed_is_held_back_also_if_they_have_passed_another() -> None:
+    async def program(world: ClientWorld, reader: Consumer) -> None:
+        for hangs_at in (4, 16):
+            task = asyncio.create_task(work(reader, "for", hangs_at, []))
+            await asyncio.sleep(2.0)
+            await cancel(task)
+            async for record in reader:
+                if record.offset == hangs_at + 2:
+                    break
+                await asyncio.sleep(3.0 if hangs_at == 4 else 0.1)
+        assert world.cluster.groups.offsets["g"]["t", 0] < 16
+
+    assert committed(program, auto_commit_interval_ms=5_000) == 16
+
+
 def test_it_is_not_committed_as_time_passes_while_others_end() -> None:
     """1. A server cancels all tasks, 2. one has a record in hand, and ends at once, 3. another one
     has a later record, and takes its time to end, 4. meanwhile a commit is due."""

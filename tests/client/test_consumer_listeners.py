@@ -341,3 +341,45 @@ def test_what_a_cancelled_unsubscribe_has_not_told_is_told_by_the_close(kind: st
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         assert world.run_client(main) == ["assigned", "revoked"]
+
+
+class UnsubscribesAsTheyGo(RebalanceListener):
+    def __init__(self, reader: Consumer) -> None:
+        self._reader = reader
+        self.has_begun = asyncio.Event()
+        self.has_ended = asyncio.Event()
+
+    async def on_partitions_revoked(self, partitions: Any) -> None:
+        self.has_begun.set()
+        self._reader.commit_soon()
+        await self._reader.unsubscribe()
+        self.has_ended.set()
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_a_listener_that_unsubscribes_beside_a_close_leaves_no_task(kind: str) -> None:
+    """It waits for what it commits, and by then the user has subscribed anew, and another task has
+    closed."""
+
+    async def main(runtime: Runtime) -> None:
+        async with member(runtime, kind) as reader:
+            listener = UnsubscribesAsTheyGo(reader)
+            await reader.subscribe("t", listener=listener)
+            await read_all(reader, 10)
+            await reader.subscribe("u", listener=listener)
+            polling = asyncio.create_task(reader.poll(10.0))
+            world.cluster.delay_s = 0.5
+            await listener.has_begun.wait()
+            await reader.subscribe("t", listener=listener)
+            await reader.aclose(0.0)
+            await listener.has_ended.wait()
+            with pytest.raises(ClientClosed):
+                await polling
+            await asyncio.sleep(1.0)
+            left = asyncio.all_tasks()
+            assert not [each for each in left if "member of" in each.get_name()]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.cluster.add_topic("u", [1])
+        world.run_client(main)

@@ -137,3 +137,25 @@ def test_it_is_no_task_that_others_would_wait_for(bootstrap: str, moldau_topic: 
             await asyncio.wait_for(asyncio.gather(*others), 60)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(0, 12, 3))
+def test_nothing_is_begun_anew_as_the_loop_ends(
+    bootstrap: str, moldau_topic: str, turns: int
+) -> None:
+    """All tasks are cancelled then: what they had begun again would be left behind, half done."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def main() -> None:
+        loops.append(asyncio.get_running_loop())
+        producer = Producer(bootstrap_servers=bootstrap)
+        consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+        await producer.start()
+        await producer.send(moldau_topic, b"v")
+        await consumer.start()
+        consumer.assign([(moldau_topic, 0)])
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    assert unclosed(main()) == ["unclosed consumer", "unclosed producer"]
+    assert not asyncio.all_tasks(loops[0])

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.settings_file import load_settings
-    from moldau.client.world import ClientClosed, ClientNotStarted
+    from moldau.client.world import ClientClosed, ClientNotStarted, WrongLoop
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.protocol.acl_operations import AclOperation
@@ -125,6 +125,7 @@ _HOMES = {
     "TimestampType": "fetched",
     "Topic": "metadata",
     "TopicPartition": "metadata",
+    "WrongLoop": "world",
     "load_settings": "settings_file",
 }
 
@@ -189,6 +190,7 @@ __all__ = [
     "TimestampType",
     "Topic",
     "TopicPartition",
+    "WrongLoop",
     "load_settings",
 ]
 

@@ -76,6 +76,8 @@ class Admin(ProgressAdmin, PartitionAdmin, ConfigAdmin, ClusterAdmin):
 
     async def aclose(self) -> None:
         """Closes its connections. May be called again."""
+        if "_cluster" in vars(self):
+            self._cluster.check_loop()
         self._world.is_closed = True
         await self._close()
 

@@ -26,7 +26,7 @@ from moldau.client.arguments import fits, seconds, str_of
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
-from moldau.client.world import closed
+from moldau.client.world import check_loop, closed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -94,6 +94,7 @@ class Cluster:
         self.settings = settings
         self.metadata = Metadata()
         self._closing = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self.on_update: Callable[[], None] | None = None
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
         self._reconnect = Backoff(
@@ -199,6 +200,7 @@ class Cluster:
             try:
                 return await self._open(address)
             except KafkaError as error:
+                self._check_open()
                 why = error.context.get("why")
                 problems[str(address)] = f"{error.reason}: {why}" if why else error.reason
         raise KafkaError(
@@ -209,6 +211,7 @@ class Cluster:
         )
 
     async def _open(self, address: Address, lane: str = _SHARED_LANE) -> Connection:
+        self._check_open()
         link = self._links.get((address, lane))
         if link is None:
             link = self._links[address, lane] = _Link(address)
@@ -547,7 +550,13 @@ class Cluster:
             async with timeout(self.backoff.wait_s(failures, self.runtime.random)):
                 await self._closing.wait()
 
+    def check_loop(self) -> None:
+        """WrongLoop in another event loop than the client's own, while it is open."""
+        if not self.is_closed:
+            check_loop(self._loop)
+
     def _check_open(self) -> None:
+        self.check_loop()
         if self.is_closed:
             raise closed("client")
 

@@ -214,6 +214,8 @@ class Consumer(ConsumerPositions):
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = flag_or_none(leave_group, "leave_group")
+        if "_cluster" in vars(self):
+            self._cluster.check_loop()
         self._world.is_closed = True
         await self._close(timeout_s, leave_group=leave_group)
 
@@ -656,6 +658,7 @@ class Consumer(ConsumerPositions):
         return self._group
 
     def _check_may_poll(self) -> None:
+        self._cluster.check_loop()
         if self._is_closing:
             raise closed("consumer")
 
@@ -669,6 +672,7 @@ class Consumer(ConsumerPositions):
         )
 
     def _check_open(self) -> None:
+        self._cluster.check_loop()
         if self._is_closed or self._cluster.is_closed:  # which it has from its start on
             raise closed("consumer")
 

@@ -100,6 +100,9 @@ class GroupsReader:
 
     def commit_begins(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These are to be stored."""
+        self._consumer._readers.commit_begins(
+            {where: each.offset for where, each in offsets.items()}
+        )
         for where, each in offsets.items():
             position = self._consumer._positions.get(where)
             if position is not None:

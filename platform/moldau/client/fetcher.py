@@ -243,7 +243,7 @@ class Fetcher:
             await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
         finally:
             self._fetching.discard(node_id)
-            self.soon()
+        self.soon()  # unless it was cancelled, as the loop ends: it would begin anew
 
     def _answered(
         self, node_id: int, told: Told, asked_at: float, answer: Response | KafkaError
@@ -340,7 +340,7 @@ class Fetcher:
                     self._positions.could_not_look_up(each, error, self._clock.monotonic())
             finally:
                 del self._looking[what]
-                self.soon()
+            self.soon()
 
         name = f"look positions up: {what[0].value}"
         self._looking[what] = self._runtime.spawn(look(), name=name)

@@ -106,6 +106,7 @@ class Producer(ProducerTopics):
         self._sought: dict[str, float] = {}
         self._topics: dict[str, OutgoingTopic] = {}
         self._usual: dict[str, OutgoingTopic] = {}  # the same while records go the short way
+        self._world.on_missed = self._usual.clear  # the long way tells that the loop has ended
         self._pipeline = Pipeline()
         self._partitioner: RecordPartitioner | None = None
         self._serdes: list[tuple[object, object]] = []
@@ -226,6 +227,7 @@ class Producer(ProducerTopics):
                     queue = known.queues[known.partitioner.of_key(key)]
                 batch = queue.open
                 if batch is None:
+                    self._cluster.check_loop()
                     if not self._sender.presses and self._sender.may_begin(None):
                         stamp = self._clock.wall_ms()
                         return self._place_first(known, queue, (stamp, key, value, headers))
@@ -247,6 +249,7 @@ class Producer(ProducerTopics):
 
     async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
         """The long way, for any record."""
+        self._cluster.check_loop()
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Awaitable):
             prepared = await prepared
@@ -357,6 +360,7 @@ class Producer(ProducerTopics):
         (`accepted`), the index of the one at which it ended (`at`) and of all that are left
         (`left`); a TypeError in a note.
         """
+        self._cluster.check_loop()
         name_of(topic, "topic")
         columns = Columns(values, keys, headers, timestamps_ms, partition)
         if any(map(is_arrow, columns)):
@@ -562,6 +566,7 @@ class Producer(ProducerTopics):
         """Returns when everything sent before is acknowledged. KafkaError for the first record
         that failed since the last flush and whose delivery nobody awaits; and when that takes
         longer than `timeout_s`: it says how many records are left, which stay on their way."""
+        self._cluster.check_loop()
         await self._sender.flush(timeout_s)
 
     async def aclose(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
@@ -572,6 +577,8 @@ class Producer(ProducerTopics):
         next one ends what is left to end, and raises the KafkaError of what was not delivered.
         """
         timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
+        if "_cluster" in vars(self):
+            self._cluster.check_loop()
         self._world.is_closed = True
         await self._close(timeout_s, abort=abort)
 

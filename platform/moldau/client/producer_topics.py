@@ -49,6 +49,7 @@ class ProducerTopics:
     async def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions that the topic has now; KafkaError if there is no such topic within
         `max.block.ms`."""
+        self._cluster.check_loop()
         known = await self._learn(topic)
         return [queue.where for queue in known.queues[: known.count]]
 

@@ -4,7 +4,8 @@ As a server ends, it cancels the tasks that read, waits for them, and closes the
 task closes it itself in a `finally`. By then the loops over records that they were in are gone, and
 what they had in hand seems to be done with. So this remembers of each task where that begins, until
 it asks for more; and of one that was cancelled for as long as the partition is read from there, for
-the others go on while one after the other is cancelled.
+the others go on while one after the other is cancelled. Once a commit has been begun that covers
+it, as those of the others do in time, it holds back nothing any more.
 
 Who was given records last may be given more without being asked here (`RecordsOut`), so what he has
 in hand is looked up only when another one has his turn, and when it is needed.
@@ -12,16 +13,23 @@ in hand is looked up only when another one has his turn, and when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from moldau.client.fetched import PartitionRecords
 from moldau.client.metadata import TopicPartition
 
-Places = dict[TopicPartition, int]
-"""The first offset of something."""
+
+class Place(NamedTuple):
+    """Of what is in hand: from its first offset to the one behind it."""
+
+    first: int
+    end: int
+
+
+Places = dict[TopicPartition, Place]
 
 
 class Task(Protocol):
@@ -51,7 +59,7 @@ class _Reading:
 class Readers:
     """Of one consumer. No task is kept alive, nor what it was working on."""
 
-    def __init__(self, given_last: Callable[[], tuple[TopicPartition, int] | None]) -> None:
+    def __init__(self, given_last: Callable[[], tuple[TopicPartition, Place] | None]) -> None:
         """That is where the record or part is that a stream gave last."""
         self._given_last = given_last
         self._readings = WeakKeyDictionary[Task, _Reading]()
@@ -91,9 +99,12 @@ class Readers:
         self.put_aside()
         self._last = None if task is None else ref(task)
         if task is not None and task in self._readings:
-            _lower(
+            _widen(
                 self._readings[task].in_hand,
-                ((TopicPartition(*each[:2]), each.records[0].offset) for each in parts),
+                (
+                    (TopicPartition(*each[:2]), Place(each.records[0].offset, each.next_offset))
+                    for each in parts
+                ),
             )
 
     def put_aside(self) -> None:
@@ -109,12 +120,18 @@ class Readers:
             for reading in self._readings.values():
                 reading.in_hand.pop(where, None)
 
-    def cut_off(self) -> Places:
+    def commit_begins(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Up to there: what tasks have in hand before that is committed already."""
+        for places in (self._left, *(each.in_hand for each in self._readings.values())):
+            for where in [each for each in places if places[each].end <= ends.get(each, -1)]:
+                del places[where]
+
+    def cut_off(self) -> dict[TopicPartition, int]:
         """Where that begins which tasks had in hand as they were cancelled: for who lets go of the
         partitions."""
         return self._cut_off(dict(self._left))
 
-    def cut_off_lately(self) -> Places:
+    def cut_off_lately(self) -> dict[TopicPartition, int]:
         """The same, of tasks that have not ended yet, or behind which nobody has asked for more."""
         return self._cut_off(dict(self._left) if self._is_left_lately else {})
 
@@ -123,21 +140,21 @@ class Readers:
         for task in self._readings:
             task.remove_done_callback(self._ended)
 
-    def _cut_off(self, found: Places) -> Places:
+    def _cut_off(self, found: Places) -> dict[TopicPartition, int]:
         for task, reading in self._readings.items():
             if _was_cut_off(task, reading):
-                _lower(found, self._in_hand(task).items())
-        return found
+                _widen(found, self._in_hand(task).items())
+        return {where: each.first for where, each in found.items()}
 
     def _in_hand(self, task: Task) -> Places:
         found = dict(self._readings[task].in_hand)
         last = self._given_last() if self._last is not None and self._last() is task else None
-        return found if last is None else _lower(found, [last])
+        return found if last is None else _widen(found, [last])
 
     def _ended(self, task: Task) -> None:
         if _was_cut_off(task, self._readings[task]):
             in_hand = self._in_hand(task)
-            _lower(self._left, in_hand.items())
+            _widen(self._left, in_hand.items())
             self._is_left_lately |= bool(in_hand)
         del self._readings[task]
 
@@ -147,7 +164,8 @@ def _was_cut_off(task: Task, reading: _Reading) -> bool:
     return task.cancelled() or task.cancelling() > reading.cancels
 
 
-def _lower(found: Places, others: Iterable[tuple[TopicPartition, int]]) -> Places:
-    for where, offset in others:
-        found[where] = min(offset, found.get(where, offset))
+def _widen(found: Places, others: Iterable[tuple[TopicPartition, Place]]) -> Places:
+    for where, other in others:
+        place = found.get(where, other)
+        found[where] = Place(min(place.first, other.first), max(place.end, other.end))
     return found

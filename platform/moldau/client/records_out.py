@@ -39,6 +39,7 @@ from weakref import WeakKeyDictionary, ref
 
 from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, PolledRecord, TimestampType
 from moldau.client.metadata import TopicPartition
+from moldau.client.readers import Place
 from moldau.records import Headers
 
 
@@ -348,10 +349,14 @@ class RecordsOut:
         begun = self._begun
         return self._at_hand if begun is None else begun.given
 
-    def given_at(self) -> tuple[TopicPartition, int] | None:
+    def given_at(self) -> tuple[TopicPartition, Place] | None:
         """Where that is, if records or parts are given one by one."""
         with self._lock:
-            return self._in_hand()
+            in_hand, part = self._in_hand(), self._at_hand
+            if in_hand is None:
+                return None
+            where, first = in_hand
+            return where, Place(first, first + 1 if part is None else part.next_offset)
 
     def consumed(self) -> dict[TopicPartition, int]:
         """The partitions that were not given out whole, and how far each was."""

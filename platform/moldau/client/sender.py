@@ -293,8 +293,8 @@ class Sender:
             await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
         finally:
             self._opening.discard(node_id)
-            if not self.is_closed:
-                self.drain_soon()
+        if not self.is_closed:
+            self.drain_soon()
 
     def _transmit(self, each: ToSend, now: float) -> None:
         """Whatever goes wrong, these batches hear of it, and the next request goes out."""
@@ -421,8 +421,8 @@ class Sender:
                 self._note_untold(self._accumulator.fail_all(error))
         finally:
             self._identifying = None
-            if not self.is_closed:
-                self.drain_soon()
+        if not self.is_closed:  # nor cancelled, as the loop ends: it would begin anew
+            self.drain_soon()
 
     async def _ask_identity(self) -> InitProducerIdResponse:
         request = InitProducerIdRequest(

@@ -40,6 +40,26 @@ class ClientClosed(KafkaError):
         return False
 
 
+class WrongLoop(MoldauError):
+    """An asyncio client was used in another event loop than the one that it was started in."""
+
+
+def check_loop(home: asyncio.AbstractEventLoop) -> None:
+    """WrongLoop where another one than `home` runs. What a client waits for happens in its own:
+    elsewhere it would wait for ever, or work in the midst of what is done there."""
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if here is not home:
+        home_is = "has ended" if home.is_closed() else "is not the one that runs here"
+        raise WrongLoop(
+            f"the client belongs to the event loop that it was started in, which {home_is}: start "
+            "and close one in each loop (asyncio.run makes a new loop each time), or take "
+            "moldau.client.sync, whose clients serve all threads"
+        )
+
+
 def closed(kind: str) -> ClientClosed:
     """What a client that is closed answers."""
     return ClientClosed(ErrorCode.NETWORK_EXCEPTION, f"the {kind} is closed")
@@ -117,6 +137,7 @@ class Life(World):
         self._opening: asyncio.Future[None] | None = None
         """Done when the one who opens it has done so, or has closed what he could not open."""
         self._watch: AsyncGenerator[None, None] | None = None
+        self.on_missed: Callable[[], None] = _nothing
 
     @asynccontextmanager
     async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:
@@ -176,6 +197,7 @@ class Life(World):
         if self.is_closed or self._is_missed or not self._is_open:
             return
         self._is_missed = True
+        self.on_missed()
         records = 0 if self._lost is None else self._lost()
         if records:
             LOG.error(
@@ -190,3 +212,7 @@ class Life(World):
         if self._own is not None and self._is_open and not self.is_closed:
             self._miss()
             warnings.warn(f"unclosed {self._kind}", ResourceWarning, stacklevel=1, source=self)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

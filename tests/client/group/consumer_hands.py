@@ -9,14 +9,14 @@ A commit covers all that was given, but for this:
 - as time passes (in no task) nothing that anybody has in hand;
 - in a task that reads, nothing that another one has of a stream;
 - in a task that has read nothing, what it covers of that is not promised;
-- where partitions are let go of, nothing that tasks were cancelled with; nor as time passes, until
-  somebody asks for more.
+- where partitions are let go of, nothing that tasks were cancelled with, until a commit has covered
+  it; nor as time passes, until somebody asks for more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -30,6 +30,8 @@ class _Held(NamedTuple):
     where: TopicPartition
     offset: int
     """The first that is in hand."""
+    end: int
+    """Behind the last."""
 
 
 class Hands:
@@ -37,7 +39,7 @@ class Hands:
 
     def __init__(self) -> None:
         self._polled: dict[TopicPartition, int] = {}
-        self._polled_by: WeakKeyDictionary[Task, dict[TopicPartition, int]] = WeakKeyDictionary()
+        self._polled_by: WeakKeyDictionary[Task, list[_Held]] = WeakKeyDictionary()
         """What the last poll of each task gave: to who is cancelled with it, it is in hand though
         others have asked for more."""
         self._of_streams: dict[object, _Held] = {}
@@ -55,7 +57,7 @@ class Hands:
         assert task is not None
         self._readers.add(task)
         self._polled.clear()
-        self._polled_by[task] = {}
+        self._polled_by[task] = []
         self._is_cut_off_lately = False
         own = [each for each in self._of_streams.values() if each.task is task]
         self._asked.setdefault(task, []).extend(own)
@@ -76,22 +78,22 @@ class Hands:
         assert task is not None
         self._readers.discard(task)
 
-    def take(self, where: TopicPartition, offset: int, stream: object = None) -> None:
-        """A part that begins there, or a record; of a poll where there is no stream."""
+    def take(self, where: TopicPartition, offsets: Sequence[int], stream: object = None) -> None:
+        """A part, or a record; of a poll where there is no stream."""
         task = _present()
         assert task is not None
+        taken = _Held(task, where, offsets[0], offsets[-1] + 1)
         if stream is None:
             if all(each is task for each in self._asked):  # who asks may come behind this
-                self._polled.setdefault(where, offset)
-            self._polled_by[task].setdefault(where, offset)
+                self._polled.setdefault(where, taken.offset)
+            self._polled_by[task].append(taken)
         else:
-            self._of_streams[stream] = _Held(task, where, offset)
+            self._of_streams[stream] = taken
 
     def cut_off(self, task: Task) -> None:
         """It is to be cancelled."""
         cut_off = [each for each in self._of_streams.values() if each.task is task]
-        polled = self._polled_by.get(task, {})
-        cut_off += [_Held(task, where, offset) for where, offset in polled.items()]
+        cut_off += self._polled_by.get(task, [])
         self._cut_off += cut_off
         self._is_cut_off_lately |= bool(cut_off)
 
@@ -102,8 +104,9 @@ class Hands:
     def forget(self, where: TopicPartition) -> None:
         """It was sought elsewhere, or belongs to others: what is in hand of it is no matter of
         commits any more."""
-        for polled in (self._polled, *self._polled_by.values()):
-            polled.pop(where, None)
+        self._polled.pop(where, None)
+        for task, polled in list(self._polled_by.items()):
+            self._polled_by[task] = [each for each in polled if each.where != where]
         self._of_streams = {
             stream: each for stream, each in self._of_streams.items() if each.where != where
         }
@@ -114,10 +117,11 @@ class Hands:
     @property
     def are_of_streams(self) -> bool:
         """Whether all that is in hand is known to the consumer as time passes."""
-        return bool(self._of_streams) and not self._polled
+        return bool(self._of_streams) and not (self._polled or any(self._polled_by.values()))
 
-    def end_of_commit(self, where: TopicPartition, given: int) -> int:
-        """How far a commit may go that is chosen now; `given` is what comes next."""
+    def end_of_commit(self, where: TopicPartition, given: int, chosen: int) -> int:
+        """How far a commit may go that is chosen now; `given` is what comes next, and up to
+        `chosen` another one goes."""
         task = _present()
         if task is not None and task not in self._readers:
             return given
@@ -125,12 +129,13 @@ class Hands:
         if task is None:
             end = min(end, self._polled.get(where, given))
             if self._is_cut_off_lately:
-                end = self.end_of_let_go(where, end)
+                end = self.end_of_let_go(where, end, chosen)
         return end
 
-    def end_of_let_go(self, where: TopicPartition, given: int) -> int:
+    def end_of_let_go(self, where: TopicPartition, given: int, chosen: int) -> int:
         """The same where it goes by itself as the partition is given up, in whatever task."""
-        return min([given, *(each.offset for each in self._cut_off if each.where == where)])
+        cut_off = [each for each in self._cut_off if each.where == where and each.end > chosen]
+        return min([given, *(each.offset for each in cut_off)])
 
     def sure_of_commit(self, where: TopicPartition, given: int) -> int:
         """How far one goes that is chosen now, if not as time passes."""
@@ -142,18 +147,24 @@ class Hands:
         ]
         return min([given, *asked, *self._held_elsewhere(where)])
 
-    def sure_of_let_go(self, where: TopicPartition, given: int) -> int:
-        """The same where the partition is given up."""
-        return self.end_of_let_go(where, self.sure_of_commit(where, given))
+    def sure_of_let_go(self, where: TopicPartition, given: int, stored: int) -> int:
+        """The same where the partition is given up, and is committed up to `stored`."""
+        cut_off = [each.offset for each in self._not_stored(where, stored)]
+        return min([self.sure_of_commit(where, given), *cut_off])
 
-    def sure_of_end(self, where: TopicPartition, given: int) -> int:
+    def sure_of_end(self, where: TopicPartition, given: int, stored: int) -> int:
         """The same in whatever task."""
         held = (
             *self._of_streams.values(),
             *(each for left in self._asked.values() for each in left),
-            *self._cut_off,
+            *self._not_stored(where, stored),
         )
         return min([given, *(each.offset for each in held if each.where == where)])
+
+    def _not_stored(self, where: TopicPartition, stored: int) -> list[_Held]:
+        """What tasks had as they were cancelled, unless all of that is stored: it is one place."""
+        cut_off = [each for each in self._cut_off if each.where == where]
+        return cut_off if any(each.end > stored for each in cut_off) else []
 
     def _held_elsewhere(self, where: TopicPartition) -> Iterator[int]:
         present = _present()

@@ -241,8 +241,9 @@ class Life(Caller, RebalanceListener):
                 raise
             self.hands.be_answered()
             for part in parts:
-                self.hands.take(TopicPartition(*part[:2]), part.records[0].offset)
-                self.be_given(part.topic, part.partition, [each.offset for each in part.records])
+                offsets = [each.offset for each in part.records]
+                self.hands.take(TopicPartition(*part[:2]), offsets)
+                self.be_given(part.topic, part.partition, offsets)
             return len(parts)
 
         return await self.read(f"polls {timeout_s:.2f}", poll, timeout_s, cut_after_s, here=here)
@@ -298,8 +299,10 @@ class Life(Caller, RebalanceListener):
 
     def _somewhere_in_hand(self, where: TopicPartition, given: int) -> int:
         """What a user may commit by its number without going back."""
-        before = min(given, max(self.told[where].chosen, self.book.stored[where][-1]))
-        return self.random.randint(before, max(before, self.hands.end_of_commit(where, given)))
+        chosen = self.told[where].chosen
+        before = min(given, max(chosen, self.book.stored[where][-1]))
+        end = self.hands.end_of_commit(where, given, chosen)
+        return self.random.randint(before, max(before, end))
 
     async def commit_soon(self) -> None:
         self.book.note(self.name, "commits soon")
@@ -394,9 +397,9 @@ class Life(Caller, RebalanceListener):
             tenure = self.told.get(where) or self.giving_up.get(where)
             if tenure is None or tenure.next is None:
                 continue
-            end = self.hands.end_of_commit(where, tenure.next)
+            end = self.hands.end_of_commit(where, tenure.next, tenure.chosen)
             if by == "let_go":
-                end = self.hands.end_of_let_go(where, end)
+                end = self.hands.end_of_let_go(where, end, tenure.chosen)
             end = max(tenure.chosen, end)
             facts = {"by": by, "at": where, "offset": offset}
             tenure.chosen = max(offset, tenure.chosen)
@@ -410,7 +413,7 @@ class Life(Caller, RebalanceListener):
         hand takes longer than the interval, and nothing else happens."""
         is_known = self.game.is_calm and self.commits_by_itself and self._goes_on_alone
         owed = {
-            where: (tenure, self.hands.sure_of_end(where, tenure.next))
+            where: (tenure, self._sure_of_end(where, tenure))
             for where, tenure in self.told.items()
             if tenure.next is not None and not tenure.is_sought
         }
@@ -422,8 +425,9 @@ class Life(Caller, RebalanceListener):
             return
         for where, (tenure, offset) in owed.offsets.items():
             if self.told.get(where) is tenure and not tenure.is_sought:
-                offset = self.hands.sure_of_end(where, offset)  # others were cancelled, perhaps
                 stored = self.book.stored[where][-1]
+                # Others were cancelled, perhaps.
+                offset = self.hands.sure_of_end(where, offset, stored)
                 self.demand(
                     stored >= offset,
                     Promise.COMMITTED_MEANWHILE,
@@ -445,7 +449,16 @@ class Life(Caller, RebalanceListener):
         for where, tenure in self.told.items():
             tenure.kept = None
             if tenure.next is not None:
-                tenure.kept = self.hands.sure_of_let_go(where, tenure.next)
+                stored = self._stored(where, tenure)
+                tenure.kept = self.hands.sure_of_let_go(where, tenure.next, stored)
+
+    def _sure_of_end(self, where: TopicPartition, tenure: Tenure) -> int:
+        assert tenure.next is not None
+        return self.hands.sure_of_end(where, tenure.next, self._stored(where, tenure))
+
+    def _stored(self, where: TopicPartition, tenure: Tenure) -> int:
+        """Since it was put where it has gone on from: nobody knows that behind a seek."""
+        return -1 if tenure.is_sought else self.book.stored[where][-1]
 
     async def subscribe(self) -> None:
         topics = self.random.choice((["t"], ["u"], ["t", "u"], ["t", "u"], ["t", "u"]))
@@ -529,7 +542,7 @@ class Life(Caller, RebalanceListener):
             return {}
         return {
             where: (
-                self.hands.sure_of_end(where, tenure.next),
+                self._sure_of_end(where, tenure),
                 len(self.book.stored[where]) - 1,
                 self.lost,
             )

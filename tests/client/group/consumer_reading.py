@@ -64,7 +64,7 @@ class Stream:
             records = [given] if isinstance(given, ConsumerRecord) else given.records
             offsets = [each.offset for each in records]
             where = TopicPartition(given.topic, given.partition)
-            life.hands.take(where, offsets[0], self)
+            life.hands.take(where, offsets, self)
             life.be_given(given.topic, given.partition, offsets)
             return len(offsets)
 

@@ -138,6 +138,8 @@ def test_while_one_thread_goes_through_records_no_other_reads(
             lambda: next(iter(consumer)),
             lambda: next(iter(consumer.batches(max_records=1))),
             lambda: consumer.poll(1.0, max_records=1),
+            consumer.commit,
+            lambda: consumer.commit_soon().result(10),
         ]
         for record in consumer:
             assert all(map(refused, reads))

@@ -390,7 +390,7 @@ class GroupSession:
             if not self._task.cancelled():
                 self._task.exception()
             self._task = None
-        if self._task is None and not self.member.is_out:
+        if self._task is None and not (self.member.is_out or self._is_closing):
             self._begin_to_live()
 
     async def _live(self) -> None:

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         TimestampType,
         Topic,
         TopicPartition,
+        WrongLoop,
         load_settings,
     )
     from moldau.client.sync.admin import Admin
@@ -158,6 +159,7 @@ __all__ = [
     "TimestampType",
     "Topic",
     "TopicPartition",
+    "WrongLoop",
     "WrongProcess",
     "WrongThread",
     "load_settings",

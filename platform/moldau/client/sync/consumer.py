@@ -56,7 +56,8 @@ T = TypeVar("T")
 _CLOSE_S: Final = 30.0
 _ITERATION_S: Final = 60.0
 _READ_ELSEWHERE: Final = (
-    "another thread reads with this consumer: give each thread a consumer of its own"
+    "another thread reads with this consumer: give each thread a consumer of its own, and commit "
+    "here with offsets, or there"
 )
 
 
@@ -290,7 +291,7 @@ class Consumer(ConsumerCalls):
         """Until this thread has left what it goes through, no other reads; one that is handed an
         iterator that another has begun does not either. It has no end in a forked process."""
         thread = this_thread()
-        self._take_turn(reads=True)
+        self._take_turn()
         try:
             self._inside.append(thread)
         finally:
@@ -308,7 +309,7 @@ class Consumer(ConsumerCalls):
     ) -> T:
         """What the coroutine gives, while this thread does what a rebalance wants of it."""
         try:
-            self._take_turn(reads=True)
+            self._take_turn()
         except WrongThread:
             coroutine.close()
             raise
@@ -318,13 +319,13 @@ class Consumer(ConsumerCalls):
         finally:
             self._reader.release()
 
-    def _take_turn(self, *, reads: bool = False) -> None:
-        """No other thread is in the midst of a poll, nor, for who `reads`, of its records. At the
-        end one may be on its way out of it."""
+    def _take_turn(self) -> None:
+        """No other thread is in the midst of a poll or of what it goes through. At the end one may
+        be on its way out of it."""
         wait_s = _CLOSE_S if self._state is State.CLOSING else 0.0
         if not self._reader.acquire(timeout=wait_s):
             raise WrongThread(_READ_ELSEWHERE)
-        if reads and self._inside and self._state is not State.CLOSING:
+        if self._inside and self._state is not State.CLOSING:
             mine = this_thread()
             if any(each is not mine and _is_alive(each) for each in self._inside):
                 self._reader.release()
@@ -339,8 +340,8 @@ class Consumer(ConsumerCalls):
         a number or an `OffsetAndMetadata`: the offset of the next record to read).
 
         Returns when it is stored. KafkaError names the partition, and tells when this consumer is
-        no member any more. WrongThread without offsets while another thread polls: what that finds
-        is not given out yet.
+        no member any more. WrongThread without offsets while another thread polls, or goes through
+        records or batches: it would cover what that one has in hand.
         """
         if offsets is not None:
             self._call(self._client.commit(offsets, timeout_s=timeout_s))
