@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,30 @@ def test_a_poll_that_waits_for_a_deserializer_gives_nothing_of_what_goes_with_th
             with pytest.raises(ClientClosed):
                 await task
         assert list(world.cluster.groups.offsets["g"].values()) == [0]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 5)
+        world.run_client(main)
+
+
+def test_a_poll_whose_time_is_over_says_so_too() -> None:
+    """It had less time than the deserializer took."""
+
+    async def main(runtime: Runtime) -> None:
+        has_begun = asyncio.Event()
+
+        async def decode(data: bytes) -> bytes:
+            has_begun.set()
+            return await slow(data)
+
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "value_deserializer": decode}
+        async with consumer(runtime, **options) as reader:
+            reader.assign([("t", 0)])
+            task = asyncio.create_task(reader.poll(1.5))
+            await has_begun.wait()
+            await reader.aclose()
+            with pytest.raises(ClientClosed):
+                await task
 
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import islice
 
 import pytest
@@ -111,6 +111,73 @@ def test_clients_say_so_beside_their_own_loop_and_go_on_there(
             async for record in consumer:
                 assert record.value == b"x"
                 break
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_who_awaits_in_another_loop_what_a_batch_took_does_not_wait_for_ever(
+    bootstrap: str, moldau_topic: str, has_ended: bool
+) -> None:
+    """A loop that is closed without more ado tells nobody that it ends, and while a batch is open
+    `send` asks for no loop."""
+    producer = Producer(bootstrap_servers=bootstrap, linger_ms=60_000)
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> list[Awaitable[object]]:
+        await producer.start()
+        one = await producer.send(moldau_topic, b"1")
+        return [one, await producer.send_many(moldau_topic, [b"2"])]
+
+    async def go_on(sent: list[Awaitable[object]]) -> None:
+        sent.append(await producer.send(moldau_topic, b"3"))
+        for each in sent:
+            with pytest.raises(WrongLoop):
+                await asyncio.wait_for(each, PATIENCE_S)
+
+    sent = loop.run_until_complete(begin())
+    if has_ended:
+        loop.close()
+    asyncio.run(go_on(sent))
+    if not has_ended:
+        loop.run_until_complete(producer.aclose())
+        loop.close()
+
+
+def test_a_stream_says_so_before_all_that_lies_there_is_given(
+    bootstrap: str, moldau_topic: str
+) -> None:
+    """It looks at the loop as often as at the clock, not with every record."""
+    given: list[object] = []
+
+    async def go_on(stream: AsyncIterator[object]) -> None:
+        async for each in stream:
+            given.append(each)
+
+    async def main() -> None:
+        async with (
+            Producer(bootstrap_servers=bootstrap) as producer,
+            Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
+        ):
+            await (await producer.send_many(moldau_topic, [b"x"] * 500, partition=0))
+            consumer.assign([(moldau_topic, 0)])
+            stream = aiter(consumer)
+            await anext(stream)
+            with pytest.raises(WrongLoop):
+                await asyncio.to_thread(asyncio.run, go_on(stream))
+            assert len(given) < 64
+            assert (await anext(aiter(consumer))).offset == 1 + len(given)
+
+    asyncio.run(main())
+
+
+def test_one_that_was_closed_before_it_was_started_says_that_it_is_closed() -> None:
+    async def main() -> None:
+        consumer = Consumer(bootstrap_servers="localhost:1", group_id="g")
+        await consumer.aclose()
+        for call in (consumer.poll, consumer.commit, consumer.unsubscribe):
+            with pytest.raises(ClientClosed):
+                await call()
 
     asyncio.run(main())
 

@@ -97,7 +97,7 @@ class Accumulator(Outcomes):
         self.on_filled: Callable[[PartitionQueue, int], None] | None = None
         """Told when enough for a batch went to a partition that others should get their share, and
         how many bytes it was."""
-        self.batch_type = Batch
+        self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
         self.clocks: Clocks | None = None
         """With them, batches can `place` records with the time that it is."""
         self._stuck_since: dict[int, float] = {}

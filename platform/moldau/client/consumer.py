@@ -453,6 +453,7 @@ class Consumer(ConsumerPositions):
 
     async def _give_way_if_due(self) -> bool:
         """For who goes through what lies here without a poll; whether it was due."""
+        self._cluster.check_loop()
         is_due = self._clock.monotonic() - self._turned_at >= _TURN_S
         if is_due:
             self._readers.waits(self._present_task())
@@ -481,6 +482,8 @@ class Consumer(ConsumerPositions):
             if refusal is not None:
                 raise refusal
             found = await self._found(max_records)
+            if not found:
+                self._check_may_poll()  # a deserializer may have taken longer
             if found or self._fetcher.is_overdue or not has_fetched:
                 self._fetcher.soon()
             has_fetched = False
@@ -658,9 +661,9 @@ class Consumer(ConsumerPositions):
         return self._group
 
     def _check_may_poll(self) -> None:
-        self._cluster.check_loop()
         if self._is_closing:
             raise closed("consumer")
+        self._cluster.check_loop()
 
     def _check_chosen(self) -> None:
         """A subscription that was forgotten would be silence without end. While an `unsubscribe` of
@@ -672,9 +675,9 @@ class Consumer(ConsumerPositions):
         )
 
     def _check_open(self) -> None:
-        self._cluster.check_loop()
         if self._is_closed or self._cluster.is_closed:  # which it has from its start on
             raise closed("consumer")
+        self._cluster.check_loop()
 
 
 def _refuse_two(poller: asyncio.Task[object] | None) -> None:

@@ -16,8 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
+from moldau.client.metadata import TopicPartition
+from moldau.client.world import check_loop
 from moldau.errors.codes import KafkaError
-from moldau.records import Slot
+from moldau.records import BatchBuilder, Slot
 
 _Part = tuple[Batch, int, int]
 
@@ -49,6 +51,8 @@ async def decided(batch: Batch, records: int = 0) -> None:
     not be told by `flush`.
     """
     if not batch.is_done:
+        if isinstance(batch, AwaitedBatch):
+            check_loop(batch.home)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         batch.when_done(lambda: None if future.done() else future.set_result(None), records)
         try:
@@ -92,9 +96,19 @@ def ranges_of(batch: Batch, first: int, count: int) -> Iterator[SentRange]:
 
 
 class AwaitedBatch(Batch):
-    """A batch whose records can be awaited one by one."""
+    """A batch whose records can be awaited one by one, in the loop that sends it."""
 
-    __slots__ = ()
+    __slots__ = ("home",)
+
+    def __init__(
+        self,
+        home: asyncio.AbstractEventLoop,
+        where: TopicPartition,
+        builder: BatchBuilder,
+        created: float,
+    ) -> None:
+        super().__init__(where, builder, created)
+        self.home = home
 
     async def outcome(self, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
         """Where a record is, as soon as that is decided; KafkaError when it has failed."""

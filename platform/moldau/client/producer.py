@@ -169,7 +169,7 @@ class Producer(ProducerTopics):
         self._accumulator = self._accumulator_type(
             self._options, self._cluster.backoff, runtime.random
         )
-        self._accumulator.batch_type = AwaitedBatch
+        self._accumulator.batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
         self._accumulator.on_filled = self._filled
         self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
         self._sender = self._sender_type(
