@@ -133,7 +133,7 @@ class Consumer(ConsumerPositions):
         self._turned_at = _LONG_AGO
         """When the rest of the loop had its last turn, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
-        self._readers = Readers(self._out.given_at)
+        self._readers = Readers(lambda: self._out.given_at())
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
 
