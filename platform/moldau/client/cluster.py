@@ -26,7 +26,7 @@ from moldau.client.arguments import fits, seconds, str_of
 from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.connection import Connection, ConnectionOptions
 from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
-from moldau.client.world import check_loop, closed
+from moldau.client.world import closed, wrong_loop
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -552,8 +552,12 @@ class Cluster:
 
     def check_loop(self) -> None:
         """WrongLoop in another event loop than the client's own, while it is open."""
-        if not self.is_closed:
-            check_loop(self._loop)
+        try:
+            is_own = asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # outside a loop, as who asks what was read
+            return
+        if not (is_own or self.is_closed):
+            raise wrong_loop(self._loop)
 
     def _check_open(self) -> None:
         self.check_loop()

@@ -415,9 +415,11 @@ class Consumer(ConsumerPositions):
             timeout_s = seconds(timeout_s, "timeout_s")
         self._check_may_poll()
         _refuse_two(self._poller)
-        self._asking_task()
+        task = self._asking_task()
         self._out.asked_by(None)
-        return await self._poll(timeout_s, max_records)
+        found = await self._poll(timeout_s, max_records)
+        self._readers.is_given(task, found)
+        return found
 
     async def _poll(self, timeout_s: float, max_records: int) -> list[PartitionRecords]:
         began = self._clock.monotonic()
@@ -431,7 +433,6 @@ class Consumer(ConsumerPositions):
                 self._check_may_poll()
             self._check_chosen()
             found = await self._next(max_records, began + timeout_s)
-            self._readers.is_given(task, found)
             return found
         finally:
             if not found:

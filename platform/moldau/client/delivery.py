@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.client.metadata import TopicPartition
-from moldau.client.world import check_loop
+from moldau.client.world import wrong_loop
 from moldau.errors.codes import KafkaError
 from moldau.records import BatchBuilder, Slot
 
@@ -51,9 +51,10 @@ async def decided(batch: Batch, records: int = 0) -> None:
     not be told by `flush`.
     """
     if not batch.is_done:
-        if isinstance(batch, AwaitedBatch):
-            check_loop(batch.home)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if isinstance(batch, AwaitedBatch) and loop is not batch.home:
+            raise wrong_loop(batch.home)
+        future: asyncio.Future[None] = loop.create_future()
         batch.when_done(lambda: None if future.done() else future.set_result(None), records)
         try:
             await future

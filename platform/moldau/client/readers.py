@@ -65,6 +65,8 @@ class Readers:
         self._readings = WeakKeyDictionary[Task, _Reading]()
         self._last: ReferenceType[Task] | None = None
         """Who was given records last, unless he waits for more."""
+        self._reading = _Reading()
+        """Of who has asked last."""
         self._left: Places = {}
         """By tasks that were cancelled, and have ended."""
         self._is_left_lately = False
@@ -75,17 +77,24 @@ class Readers:
 
     def asks(self, task: Task | None) -> None:
         """It goes through what lies here, and is done with what it had."""
-        self.put_aside()
         self._is_left_lately = False
-        self._last = None if task is None else ref(task)
+        if self._last is None or self._last() is not task:
+            self._is_anothers_turn(task)
+        if task is not None:
+            self._reading.cancels = task.cancelling()
+            self._reading.in_hand.clear()
+
+    def _is_anothers_turn(self, task: Task | None) -> None:
+        self.put_aside()
+        self._last = None
         if task is None:
             return
+        self._last = ref(task)
         reading = self._readings.get(task)
         if reading is None:
             reading = self._readings[task] = _Reading()
             task.add_done_callback(self._ended)
-        reading.cancels = task.cancelling()
-        reading.in_hand.clear()
+        self._reading = reading
 
     def waits(self, task: Task | None) -> None:
         """It has asked for more, and has nothing in hand until that comes."""
@@ -99,8 +108,9 @@ class Readers:
         self.put_aside()
         self._last = None if task is None else ref(task)
         if task is not None and task in self._readings:
+            self._reading = self._readings[task]
             _widen(
-                self._readings[task].in_hand,
+                self._reading.in_hand,
                 (
                     (TopicPartition(*each[:2]), Place(each.records[0].offset, each.next_offset))
                     for each in parts

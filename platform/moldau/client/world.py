@@ -44,20 +44,15 @@ class WrongLoop(MoldauError):
     """An asyncio client was used in another event loop than the one that it was started in."""
 
 
-def check_loop(home: asyncio.AbstractEventLoop) -> None:
-    """WrongLoop where another one than `home` runs. What a client waits for happens in its own:
-    elsewhere it would wait for ever, or work in the midst of what is done there."""
-    try:
-        here = asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    if here is not home:
-        home_is = "has ended" if home.is_closed() else "is not the one that runs here"
-        raise WrongLoop(
-            f"the client belongs to the event loop that it was started in, which {home_is}: start "
-            "and close one in each loop (asyncio.run makes a new loop each time), or take "
-            "moldau.client.sync, whose clients serve all threads"
-        )
+def wrong_loop(home: asyncio.AbstractEventLoop) -> WrongLoop:
+    """What a client answers where another loop than its own runs. What it waits for happens in its
+    own: elsewhere it would wait for ever, or work in the midst of what is done there."""
+    home_is = "has ended" if home.is_closed() else "is not the one that runs here"
+    return WrongLoop(
+        f"the client belongs to the event loop that it was started in, which {home_is}: start and "
+        "close one in each loop (asyncio.run makes a new loop each time), or take "
+        "moldau.client.sync, whose clients serve all threads"
+    )
 
 
 def closed(kind: str) -> ClientClosed:
