@@ -32,9 +32,14 @@ from moldau.records import (
 WHERE = TopicPartition("t", 3)
 
 
-def batch(offset: int, count: int, producer: Producer = NO_PRODUCER) -> bytes:
+def batch(
+    offset: int, count: int, producer: Producer = NO_PRODUCER, codec: Codec | None = None
+) -> bytes:
+    """Those with an odd offset are not compressed: they are opened many at a time."""
+    if codec is None:
+        codec = Codec.NONE if offset % 2 else Codec.LZ4
     rows = [(offset + index, None, b"%d" % (offset + index), ()) for index in range(count)]
-    return bytes(encode_batch(rows, offset, codec=Codec.LZ4, producer=producer))
+    return bytes(encode_batch(rows, offset, codec=codec, producer=producer))
 
 
 def taken(
@@ -54,8 +59,9 @@ def taken(
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
 def test_records_come_in_order_in_portions(most: int) -> None:
-    data = batch(0, 5) + batch(5, 1) + batch(10, 4)
-    assert taken(data, most=most) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13]
+    data = batch(0, 5) + batch(5, 1) + batch(7, 2) + batch(10, 4) + batch(15, 3) + batch(19, 4)
+    expected = [*range(6), 7, 8, *range(10, 14), *range(15, 18), *range(19, 23)]
+    assert taken(data, most=most) == expected
 
 
 def test_small_batches_take_no_more_than_their_bytes() -> None:
@@ -83,22 +89,25 @@ def test_what_is_taken_of_many_small_batches_is_not_copied_for_each_of_them(
             copied += len(self) + len(other)
             return Counted([*self, *other])
 
-    def counted(data: bytes) -> Iterator[Any]:
-        for each in walk(data):
-            yield SimpleNamespace(header=each.header, records=partial(Counted, each.records()))
+    def counted(data: bytes, position: int) -> Iterator[Any]:
+        for each in walk(data, position):
+            records = partial(Counted, each.records())
+            yield SimpleNamespace(header=each.header, records=records, end=each.end)
 
     monkeypatch.setattr(fetched, "walk", counted)
-    data = b"".join(batch(offset, 1) for offset in range(100))
+    data = b"".join(batch(offset, 1, codec=Codec.LZ4) for offset in range(100))
     part = Fetched(WHERE, 0, data, None, 100).take(99, check_crc=False)
     assert part is not None
     assert part.offsets() == list(range(99))
     assert copied <= 99
 
 
-@pytest.mark.parametrize("position", [0, 3, 4, 5, 7])
-def test_what_lies_before_the_position_is_left_out(position: int) -> None:
-    data = batch(0, 5) + batch(5, 5)
-    assert taken(data, position) == list(range(position, 10))
+@pytest.mark.parametrize("position", [0, 3, 4, 5, 7, 10, 14])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_what_lies_before_the_position_is_left_out(position: int, codec: Codec) -> None:
+    data = batch(0, 5, codec=codec) + batch(5, 5, codec=codec) + batch(10, 5, codec=codec)
+    assert taken(data, position) == list(range(position, 15))
+    assert taken(data, position, most=2) == list(range(position, 15))
 
 
 def test_a_batch_that_is_cut_short_ends_it_quietly() -> None:
@@ -131,6 +140,8 @@ def test_aborted_transactions_are_skipped_up_to_their_marker() -> None:
 
 Step = tuple[int, ControlType | None]
 """A producer that writes two records, or ends its transaction."""
+NO_TRANSACTION = 9
+"""One that writes beside all transactions."""
 
 
 def log_of(steps: list[Step]) -> tuple[bytes, list[AbortedTransaction], list[int]]:
@@ -141,6 +152,11 @@ def log_of(steps: list[Step]) -> tuple[bytes, list[AbortedTransaction], list[int
     written: dict[int, list[int]] = {}
     aborted, seen = [], []
     for producer_id, marker in steps:
+        if producer_id == NO_TRANSACTION:
+            data += batch(offset, 2)
+            seen += [offset, offset + 1]
+            offset += 2
+            continue
         if marker is None:
             began.setdefault(producer_id, offset)
             written.setdefault(producer_id, []).extend((offset, offset + 1))
@@ -172,7 +188,7 @@ def test_of_two_that_overlap_the_one_that_began_first_may_end_last() -> None:
 @given(
     steps=st.lists(
         st.tuples(
-            st.integers(10, 13),
+            st.integers(NO_TRANSACTION, 13),
             st.sampled_from([None, None, None, ControlType.ABORT, ControlType.COMMIT]),
         ),
         max_size=24,
@@ -189,10 +205,12 @@ def test_what_was_aborted_is_never_given_out_however_transactions_overlap(
     assert taken(data, 0, aborted, most) == seen
 
 
-def test_damage_is_told_with_its_place_after_what_is_before_it() -> None:
-    bad = bytearray(batch(3, 3))
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_damage_is_told_with_its_place_after_what_is_before_it(codec: Codec) -> None:
+    bad = bytearray(batch(3, 3, codec=codec))
     bad[-1] ^= 1
-    fetched = Fetched(WHERE, 0, batch(0, 3) + bytes(bad) + batch(6, 1), None, 100)
+    data = batch(0, 3, codec=codec) + bytes(bad) + batch(6, 1, codec=codec)
+    fetched = Fetched(WHERE, 0, data, None, 100)
     part = fetched.take(100, check_crc=True)
     assert part is not None
     assert [each.offset for each in part.records] == [0, 1, 2]
@@ -203,8 +221,9 @@ def test_damage_is_told_with_its_place_after_what_is_before_it() -> None:
         assert caught.value.context["position"] == 3
 
 
-def test_without_the_check_checksums_do_not_matter() -> None:
-    data = bytearray(batch(0, 3))
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_without_the_check_checksums_do_not_matter(codec: Codec) -> None:
+    data = bytearray(batch(0, 3, codec=codec))
     data[17] ^= 1
     part = Fetched(WHERE, 0, bytes(data), None, 0).take(9, check_crc=False)
     assert part is not None

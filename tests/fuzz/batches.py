@@ -1,9 +1,9 @@
 """Record batches and their compression.
 
 `records`: one byte chooses the rules and whether to repair what guards a batch (length, version and
-checksum), because no search finds a right checksum by itself; the rest is walked, opened with both
-kernels, judged, cleaned. The kernels must agree in every answer and every refusal, and what
-`validate` lets through must open and survive the cleaner.
+checksum), because no search finds a right checksum by itself; the rest is opened as a consumer does
+it, walked, opened batch by batch with both kernels, judged, cleaned. The kernels must agree in
+every answer and every refusal, and what `validate` lets through must open and survive the cleaner.
 
 `compression`: one byte chooses the codec, the rest is decompressed under a small limit.
 """
@@ -70,6 +70,8 @@ def records(data: bytes) -> None:
     if flags & REPAIR:
         _repair(buffer)
     rules = RULES[(flags >> 1) % len(RULES)]
+    for check_crc in (True, False):
+        _same_of_all_kernels(_opened, bytes(buffer), check_crc)
     batches = list(walk(buffer))
     if whole_bytes(buffer) != (batches[-1].end if batches else 0):
         raise Finding("walk and whole_bytes disagree")
@@ -88,9 +90,13 @@ def _repair(buffer: bytearray) -> None:
 def _same_in_both_kernels(batch: Batch) -> None:
     section = batch.section(LIMIT)
     for ask in (_decoded, _columns, _entries, _scanned(0), _scanned(DENSE), _scanned(KEYED)):
-        answers = [_answer(ask, each, section, batch.header) for each in kernels()]
-        if any(answer != answers[0] for answer in answers):
-            raise Finding(f"the kernels disagree: {answers!r}")
+        _same_of_all_kernels(ask, section, batch.header)
+
+
+def _same_of_all_kernels(ask: Callable[..., Any], *arguments: Any) -> None:
+    answers = [_answer(ask, each, *arguments) for each in kernels()]
+    if any(answer != answers[0] for answer in answers):
+        raise Finding(f"the kernels disagree: {answers!r}")
 
 
 def _judge(batch: Batch, rules: Rules) -> None:
@@ -119,9 +125,18 @@ def _answer(ask: Callable[..., Any], *arguments: Any) -> object:
 
 
 def _decoded(each: Any, section: Any, header: Any) -> list[tuple[Any, ...]]:
+    return _fields(each.decode(section, header, OBJECTS_MAX))
+
+
+def _opened(each: Any, data: bytes, check_crc: bool) -> tuple[Any, ...] | None:
+    opened = each.decode_usual(data, 0, OBJECTS_MAX, check_crc)
+    return opened and (_fields(opened.records), *opened[1:])
+
+
+def _fields(records: list[Any]) -> list[tuple[Any, ...]]:
     return [
         (record.offset, record.timestamp, record.key, record.value, record.headers)
-        for record in each.decode(section, header, OBJECTS_MAX)
+        for record in records
     ]
 
 

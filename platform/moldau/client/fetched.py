@@ -15,9 +15,9 @@ begins first may end last, so they are put in the order in which they begin.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -29,8 +29,10 @@ from moldau.records import (
     Buffer,
     ControlType,
     Headers,
+    Opened,
     Record,
     control_records,
+    decode_usual,
     find_last,
     read_header,
     walk,
@@ -161,22 +163,24 @@ class Fetched:
         self._next_offset = position
         self._origin = UNKNOWN
         self._stamped = -1
-        self._batches = self._walk(data)
+        self._data = data
+        self._at = 0
+        self._end = self._whole_end(data)
 
-    def _walk(self, data: Buffer) -> Iterator[Batch]:
-        """The batches, up to the first that is cut short or damaged; where that is, is known at
-        once. Each is made when it is wanted: for a record of 100 bytes it takes 700."""
+    def _whole_end(self, data: Buffer) -> int:
+        """Where the first batch begins that is cut short or damaged, which is known at once. What
+        is before it is opened when it is wanted: for a record of 100 bytes it takes 700."""
         count, last_at = find_last(data)
-        batches = walk(data)
         if count:
             last = read_header(data, last_at)
             self.end_offset = max(self.position, last.next_offset)
             self.end_epoch = last.partition_leader_epoch
-            return islice(batches, count)
+            return last_at + last.size_bytes
         try:
-            return iter(list(batches))  # there is none, and here is why if the first is damaged
+            deque(walk(data), maxlen=0)  # there is none, and here is why if the first is damaged
         except CorruptRecord as error:
             raise self._told(error) from error
+        return 0
 
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
         """Up to so many of the records that are left; None when nothing is."""
@@ -185,7 +189,7 @@ class Fetched:
         while count < count_max:
             left = len(self._records) - self._next
             if not left:
-                if not self._open_next(check_crc=check_crc, keep=not found):
+                if not self._open_next(count_max - count, check_crc=check_crc, keep=not found):
                     break
                 continue
             if origin is not self._origin:
@@ -212,36 +216,50 @@ class Fetched:
             topic, partition, records, self.position, self.high_watermark, origin
         )
 
-    def _open_next(self, *, check_crc: bool, keep: bool) -> bool:
-        """Opens the next batch that has records for us. With `keep` false, what was found so far is
-        given out before an error is raised for the batch behind it."""
-        for batch in self._batches:
-            header = batch.header
-            if header.next_offset <= self.position:
-                continue
-            try:
-                if check_crc:
-                    batch.check_crc()
-                records = _NO_RECORDS if self._is_hidden(batch) else batch.records()
-            except CorruptRecord as error:
-                self._batches = iter((batch,))
-                if keep:
-                    raise self._told(error) from error
-                return False
-            if header.base_offset < self.position:
+    def _open_next(self, wanted: int, *, check_crc: bool, keep: bool) -> bool:
+        """Opens the next batches, until there are so many records for us or a closer look has to be
+        taken at one. With `keep` false, what was found so far is given out before an error is
+        raised for what is behind it."""
+        while self._at < self._end:
+            opened = decode_usual(self._data, self._at, wanted, check_crc)
+            if opened is None:
+                try:
+                    opened = self._open_unusual(check_crc=check_crc)
+                except CorruptRecord as error:
+                    if keep:
+                        raise self._told(error) from error
+                    return False
+            records, self._at, self._next_offset, self.leader_epoch, attributes = opened
+            if records and records[0].offset < self.position:
                 records = [each for each in records if each.offset >= self.position]
-            self._next_offset = header.next_offset
-            self.leader_epoch = header.partition_leader_epoch
             if records:
                 self._records, self._next = records, 0
-                stamped = header.attributes & LOG_APPEND_TIME
+                stamped = attributes & LOG_APPEND_TIME
                 if stamped != self._stamped or self.leader_epoch != self._origin.leader_epoch:
                     self._stamped = stamped
                     kind = TimestampType(bool(stamped))
                     self._origin = Origin(kind, self.leader_epoch)
                 return True
-            self.position = header.next_offset
+            self.position = max(self.position, self._next_offset)
         return False
+
+    def _open_unusual(self, *, check_crc: bool) -> Opened:
+        """The next batch alone, whatever it is: without records if they are not for us."""
+        batch = next(walk(self._data, self._at))
+        header = batch.header
+        records = _NO_RECORDS
+        if header.next_offset > self.position:
+            if check_crc:
+                batch.check_crc()
+            if not self._is_hidden(batch):
+                records = batch.records()
+        return Opened(
+            records,
+            batch.end,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.attributes,
+        )
 
     def _is_hidden(self, batch: Batch) -> bool:
         """Whether applications do not see the batch; keeps track of aborted transactions."""

@@ -3,7 +3,8 @@
 - make       `encode_batch`, `BatchBuilder`, `encode_control_batch`
 - find       `walk`, `find_last`, `whole_bytes`, `open_batch`, `read_header`
 - judge      `validate` (never makes a record), then `stamp` in place
-- open       `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`
+- open       `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`,
+             `decode_usual`
 - clean      `retain`
 - place      `partition_for_key`, `coordinator_partition`
 
@@ -45,9 +46,9 @@ from moldau.records.control import (
     encode_control_batch,
 )
 from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer, read_header
-from moldau.records.kernel import KERNEL, Record, Slot, java_string_hash, murmur2
+from moldau.records.kernel import KERNEL, Record, Slot, decode_usual, java_string_hash, murmur2
 from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
-from moldau.records.record import Columns, Entry, Headers, HeadersGiven, Row, Spans
+from moldau.records.record import Columns, Entry, Headers, HeadersGiven, Opened, Row, Spans
 from moldau.records.validation import (
     LOGGED,
     PRODUCED,
@@ -78,6 +79,7 @@ __all__ = [
     "HeadersGiven",
     "InvalidRecord",
     "InvalidTimestamp",
+    "Opened",
     "OversizedRecords",
     "Producer",
     "Record",
@@ -90,6 +92,7 @@ __all__ = [
     "control_records",
     "coordinator_partition",
     "decode_batch",
+    "decode_usual",
     "decompress",
     "encode_batch",
     "encode_control_batch",

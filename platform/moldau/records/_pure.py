@@ -25,6 +25,7 @@ from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_c
 from moldau.records.header import (
     ATTRIBUTES_AT,
     CODEC_MASK,
+    CONTROL,
     HEADER_BYTES,
     LAYOUT,
     LEADER_EPOCH_AT,
@@ -37,7 +38,7 @@ from moldau.records.header import (
     BatchHeader,
     Buffer,
 )
-from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Row, Spans
+from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Opened, Row, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -47,6 +48,7 @@ Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
+_UNUSUAL: Final = CODEC_MASK | TRANSACTIONAL | CONTROL
 _CODEC_MAX: Final = max(Codec)
 _unpack_header: Final = LAYOUT.unpack_from
 _put_offset: Final = struct.Struct(">q").pack_into
@@ -618,6 +620,45 @@ def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) 
     if header.attributes & LOG_APPEND_TIME:
         records = [each._replace(timestamp=header.max_timestamp) for each in records]
     return records
+
+
+def _are_of_one_kind(one: BatchHeader, other: BatchHeader) -> bool:
+    return (one.partition_leader_epoch, one.attributes) == (
+        other.partition_leader_epoch,
+        other.attributes,
+    )
+
+
+def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) -> Opened | None:
+    """The records of the batches that follow one another from `position` on: at least so many,
+    unless a batch comes before that is of another leader's epoch, or has other attributes, or takes
+    a closer look: it is compressed, transactional, for brokers and clients, empty, cut short or
+    damaged. None where that is the first."""
+    view = memoryview(buffer)
+    records: list[Any] = []  # our own `Record`, not the compiled one's
+    last = None
+    while len(records) < wanted and len(view) - position >= HEADER_BYTES:
+        header = BatchHeader._make(_unpack_header(view, position))
+        end = position + OVERHEAD_BYTES + header.batch_length
+        if header.magic != MAGIC or not position + HEADER_BYTES <= end <= len(view):
+            break
+        if header.attributes & _UNUSUAL or header.record_count < 1:
+            break
+        if last is not None and not _are_of_one_kind(last, header):
+            break
+        if check_crc and crc32c(view[position + ATTRIBUTES_AT : end]) != header.crc:
+            break
+        if not 0 <= header.base_offset <= _INT64_MAX - _INT32_MAX:
+            break
+        try:
+            records += decode(view[position + HEADER_BYTES : end], header)
+        except CorruptRecord:
+            break
+        last, position = header, end
+    if last is None:
+        return None
+    epoch = last.partition_leader_epoch
+    return Opened(records, position, last.next_offset, epoch, last.attributes)
 
 
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> Columns:

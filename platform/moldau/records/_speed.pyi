@@ -2,7 +2,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, final
 
 from moldau.records.header import BatchHeader, Buffer
-from moldau.records.record import Columns, Entry, Headers, Row, Spans
+from moldau.records.record import Columns, Entry, Headers, Opened, Row, Spans
 
 @final
 class Record:
@@ -63,6 +63,7 @@ class Appender:
 
 def varint(number: int) -> bytes: ...
 def decode(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> list[Record]: ...
+def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) -> Opened | None: ...
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> Columns: ...
 def entries(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> list[Entry]: ...
 def scan(

@@ -36,6 +36,7 @@ from libc.stdint cimport (
     INT32_MAX,
     INT64_MAX,
     INT64_MIN,
+    int16_t,
     int32_t,
     int64_t,
     uint8_t,
@@ -58,7 +59,7 @@ from moldau.records.diagnosis import (
     check_count,
     explain,
 )
-from moldau.records.record import Columns, Entry
+from moldau.records.record import Columns, Entry, Opened
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -71,12 +72,14 @@ cdef enum:
     OVERHEAD_BYTES = 12
     MAGIC = 2
     LEADER_EPOCH_AT = 12
+    CRC_AT = 17
     ATTRIBUTES_AT = 21
     RECORD_BYTES_MIN = 7
     CODEC_MASK = 0x07
     CODEC_MAX = 4
     LOG_APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
+    UNUSUAL = 0x37  # compressed, transactional or a control batch
     FIRST_RESERVE = 512
 
 cdef int DENSE = _DENSE
@@ -350,16 +353,99 @@ def decode(buffer, header, int64_t objects_max=OBJECTS_MAX):
     """The records of an uncompressed section; they and their headers are at most `objects_max`."""
     cdef Section section = Section(buffer, header, 0, objects_max)
     cdef list records = []
-    cdef Record record
     while section.next():
-        record = Record.__new__(Record)
-        record.offset = section.base_offset + section.fields.delta
-        record.timestamp = section.timestamp()
-        record.key = section.key()
-        record.value = section.value()
-        record.headers = section.headers()
-        records.append(record)
+        records.append(
+            made(&section.fields, section.base_offset, section.timestamp(), section.cursor.position)
+        )
     return records
+
+
+cdef inline Record made(
+    Fields* fields, int64_t base_offset, int64_t timestamp, const uint8_t* end
+):
+    cdef Record record = Record.__new__(Record)
+    record.offset = base_offset + fields.delta
+    record.timestamp = timestamp
+    record.key = content(fields.key, fields.key_size)
+    record.value = content(fields.value, fields.value_size)
+    record.headers = read_headers(fields, end) if fields.header_count else NO_HEADERS
+    return record
+
+
+def decode_usual(buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc):
+    """The records of the batches that follow one another from `position` on: at least so many,
+    unless a batch comes before that is of another leader's epoch, or has other attributes, or takes
+    a closer look: it is compressed, transactional, for brokers and clients, empty, cut short or
+    damaged. None where that is the first."""
+    cdef Py_buffer view
+    cdef const uint8_t* at
+    cdef const uint8_t* last = NULL
+    cdef Py_ssize_t size, left
+    cdef list records = []
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        assert 0 <= position <= view.len
+        while PyList_GET_SIZE(records) < wanted:
+            at, left = <const uint8_t*> view.buf + position, view.len - position
+            if left < HEADER_BYTES or at[16] != MAGIC:
+                break
+            size = <Py_ssize_t> int32_at(at + 8) + OVERHEAD_BYTES
+            if not HEADER_BYTES <= size <= left or at[ATTRIBUTES_AT + 1] & UNUSUAL:
+                break
+            if last != NULL and not is_of_one_kind(last, at):
+                break
+            if check_crc and not has_right_crc(at, size):
+                break
+            if not add_records(records, at, size):
+                break
+            last, position = at, position + size
+        if last == NULL:
+            return None
+        next_offset = int64_at(last) + int32_at(last + 23) + 1
+        epoch, attributes = int32_at(last + LEADER_EPOCH_AT), int16_at(last + ATTRIBUTES_AT)
+        return Opened(records, position, next_offset, epoch, attributes)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef inline bint is_of_one_kind(const uint8_t* one, const uint8_t* other) noexcept nogil:
+    return (
+        int32_at(one + LEADER_EPOCH_AT) == int32_at(other + LEADER_EPOCH_AT)
+        and int16_at(one + ATTRIBUTES_AT) == int16_at(other + ATTRIBUTES_AT)
+    )
+
+
+cdef bint add_records(list records, const uint8_t* at, Py_ssize_t size) except -1:
+    """All that the header at `at` tells of, or none and False where they are not as it says."""
+    cdef Py_ssize_t before = PyList_GET_SIZE(records)
+    cdef int64_t count = int32_at(at + 57), base_offset = int64_at(at), base = int64_at(at + 27)
+    cdef int64_t last_delta = int32_at(at + 23), append_time = int64_at(at + 35)
+    cdef bint has_append_time = at[ATTRIBUTES_AT + 1] & LOG_APPEND_TIME != 0
+    cdef int64_t previous = -1, room = RECORDS_MAX - count, stamp, index
+    cdef Fields fields
+    cdef Cursor cursor
+    cursor.position, cursor.end = at + HEADER_BYTES, at + size
+    if not 1 <= count <= RECORDS_MAX or not 0 <= base_offset <= INT64_MAX - INT32_MAX:
+        return False
+    if count * RECORD_BYTES_MIN > cursor.end - cursor.position:
+        return False
+    for index in range(count):
+        if not get_record(&cursor, &fields, room):
+            break
+        stamp = fields.timestamp
+        if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
+            break
+        if fields.delta <= previous or fields.delta > last_delta:
+            break
+        previous = fields.delta
+        room -= fields.header_count
+        stamp = append_time if has_append_time else base + stamp
+        records.append(made(&fields, base_offset, stamp, cursor.position))
+    else:
+        if cursor.position == cursor.end:
+            return True
+    del records[before:]
+    return False
 
 
 def columns(buffer, header, int64_t objects_max=OBJECTS_MAX):
@@ -419,8 +505,17 @@ cdef inline int64_t int64_at(const uint8_t* at) noexcept nogil:
     return <int64_t> big_endian(at, 8)
 
 
+cdef inline int16_t int16_at(const uint8_t* at) noexcept nogil:
+    return <int16_t> big_endian(at, 2)
+
+
 cdef inline int32_t int32_at(const uint8_t* at) noexcept nogil:
     return <int32_t> big_endian(at, 4)
+
+
+cdef inline bint has_right_crc(const uint8_t* at, Py_ssize_t size) except -1:
+    covered = PyMemoryView_FromMemory(<char*> at + ATTRIBUTES_AT, size - ATTRIBUTES_AT, PyBUF_READ)
+    return <uint32_t> crc32c(covered) == big_endian(at + CRC_AT, 4)
 
 
 cdef inline bint is_usual_header(const uint8_t* at, Py_ssize_t size) noexcept nogil:
@@ -493,10 +588,7 @@ def admit_usual(
         at = <uint8_t*> view.buf
         if not is_usual_header(at, view.len) or base_offset > INT64_MAX - INT32_MAX:
             return None
-        covered = PyMemoryView_FromMemory(
-            <char*> at + ATTRIBUTES_AT, view.len - ATTRIBUTES_AT, PyBUF_READ
-        )
-        if <uint32_t> crc32c(covered) != big_endian(at + 17, 4):
+        if not has_right_crc(at, view.len):
             return None
         if not is_usual_section(buffer, at, view.len, rules, timestamp_min, timestamp_max):
             return None

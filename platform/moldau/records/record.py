@@ -7,9 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.records.header import Buffer
+
+if TYPE_CHECKING:
+    from moldau.records.kernel import Record
 
 BATCH_BYTES_MAX: Final = (1 << 31) - 1
 
@@ -42,6 +45,17 @@ class Entry(NamedTuple):
     start: int
     tail: int  # of the offset delta, behind which nothing depends on the batch's base timestamp
     end: int
+
+
+class Opened(NamedTuple):
+    """Records of whole batches that follow one another, of one leader's epoch and with the same
+    attributes; `position` and `next_offset` are where the next batch begins."""
+
+    records: list[Record]
+    position: int
+    next_offset: int
+    leader_epoch: int
+    attributes: int
 
 
 class Columns(NamedTuple):
