@@ -29,7 +29,7 @@ SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
 SIZE_BYTES: Final = 100
 TOPIC: Final = "read"
 SINGLE_TOPIC: Final = "single"
-RECORDS: Final = 3_000_000
+RECORDS: Final = 6_000_000
 SINGLE_RECORDS: Final = 300_000
 # Batches as large as Java's producer makes them by default.
 AS_JAVA: Final = {"linger.ms": 20, "batch.size": 16_384}
@@ -45,12 +45,12 @@ KAFKA_PYTHON: Final = "kafka-python"
 IN_BATCHES: Final = "batches of 16 KB"
 ONE_A_BATCH: Final = "one record a batch"
 
-# By reader: its program, and as many records as take it about a second or two.
+# By reader: its program, and as many records as take it about a second.
 Readers = Mapping[str, tuple[str, int]]
 BATCHES: Final[Readers] = {
     AIOKAFKA: ("aiokafka_batches", 900_000),
     CONFLUENT: ("confluent_batches", 900_000),
-    TUNED: ("confluent_tuned_batches", RECORDS),
+    TUNED: ("confluent_tuned_batches", RECORDS // 2),
     OURS: ("our_batches", RECORDS),
     PURE: (f"{WITHOUT_KERNEL}our_batches", 900_000),
 }

@@ -325,6 +325,8 @@ def positive(given: object, what: str) -> int:
 
 def seconds(given: object, what: str) -> float:
     """How long, in seconds."""
+    if given.__class__ is int and given >= 0:  # most are, and need no search for `__float__`
+        return float(given)
     if isinstance(given, bool | type) or not isinstance(given, SupportsFloat):
         raise TypeError(f"{what} is a number of seconds, not {told(given)}")
     if not (number := float(given)) >= 0:

@@ -48,8 +48,7 @@ class ConsumerMetrics:
         self._commits = Sampled(*self._window)
         self._rebalances = Sampled(*self._window)
         self._failed_rebalances = Sampled(*self._window)
-        self._between_polls = Sampled(*self._window)
-        self._idle = Sampled(*self._window)
+        self._polls = Sampled(*self._window, 2)  # time since the one before, how much of it idle
         self._poll_began: float | None = None
         self._poll_ended: float | None = None
         self._rebalanced_at: float | None = None
@@ -63,9 +62,8 @@ class ConsumerMetrics:
         """The user polls: how long since he did, and how much of that was spent waiting here."""
         before = self._poll_began
         if before is not None and now > before:
-            self._between_polls.add(now, (now - before) * _MS)
             idle = 0.0 if self._poll_ended is None else max(0.0, self._poll_ended - before)
-            self._idle.add(now, idle / (now - before))
+            self._polls.add(now, (now - before) * _MS, idle / (now - before))
         self._poll_began, self._poll_ended = now, None
 
     def poll_ended(self, now: float) -> None:
@@ -128,8 +126,8 @@ class ConsumerMetrics:
 
     def _client(self) -> dict[str, float]:
         return {
-            **_average_and_max("time-between-poll", self._between_polls),
-            "poll-idle-ratio-avg": _average(self._idle),
+            **_average_and_max("time-between-poll", self._polls, 0),
+            "poll-idle-ratio-avg": _average(self._polls, 1),
             "last-poll-seconds-ago": self._ago(self._poll_began),
             "connection-count": self.connections(),
         }

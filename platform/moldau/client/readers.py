@@ -28,6 +28,10 @@ class Place(NamedTuple):
     first: int
     end: int
 
+    def widened(self, other: Place) -> Place:
+        """To hold what is there too."""
+        return Place(min(self.first, other.first), max(self.end, other.end))
+
 
 Places = dict[TopicPartition, Place]
 
@@ -107,15 +111,14 @@ class Readers:
         """By a poll, in which another one may have had his turn."""
         self.put_aside()
         self._last = None if task is None else ref(task)
-        if task is not None and task in self._readings:
-            self._reading = self._readings[task]
-            _widen(
-                self._reading.in_hand,
-                (
-                    (TopicPartition(*each[:2]), Place(each.records[0].offset, each.next_offset))
-                    for each in parts
-                ),
-            )
+        reading = None if task is None else self._readings.get(task)
+        if reading is None:
+            return
+        self._reading, in_hand = reading, reading.in_hand
+        for part in parts:
+            where = TopicPartition(part.topic, part.partition)
+            place = Place(part.records[0].offset, part.next_offset)
+            in_hand[where] = in_hand[where].widened(place) if where in in_hand else place
 
     def put_aside(self) -> None:
         """What was given last is to be taken away from the stream that gave it."""
@@ -176,6 +179,5 @@ def _was_cut_off(task: Task, reading: _Reading) -> bool:
 
 def _widen(found: Places, others: Iterable[tuple[TopicPartition, Place]]) -> Places:
     for where, other in others:
-        place = found.get(where, other)
-        found[where] = Place(min(place.first, other.first), max(place.end, other.end))
+        found[where] = found[where].widened(other) if where in found else other
     return found
