@@ -29,7 +29,7 @@ from bench.harness import Case, Goal, Table
 from bench.peer_brokers import BrokerProcess, KafkaPeer, MoldauBroker, cpu_seconds
 from bench.reading import WITHOUT_KERNEL
 
-RECORDS: Final = 600_000
+RECORDS: Final = 1_200_000
 MANY_RECORDS: Final = 1_800_000
 SLOW_RECORDS: Final = 20_000
 _KEEP_LITTLE: Final = {"log.retention.bytes": "200000000", "log.segment.bytes": "50000000"}

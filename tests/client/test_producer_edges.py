@@ -241,14 +241,14 @@ def test_who_sends_the_long_way_without_a_pause_lets_the_loop_have_its_turn(
         async with producer(runtime) as sender:
             await (await sender.send("t", b"x"))
             ticking = asyncio.ensure_future(tick())
-            for _ in range(1000):
+            for _ in range(4000):
                 await sender.send("t", bytes(1000), partition=partition, timestamp_ms=OLD_MS)
             ticking.cancel()
         return turns
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
-        assert world.run_client(main) >= 1000 // 16 // 8 - 1
+        assert world.run_client(main) >= 4000 // 16 // 16 - 1
 
 
 def test_serializing_many_lets_the_loop_have_its_turn() -> None:

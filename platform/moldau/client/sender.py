@@ -42,7 +42,8 @@ from moldau.runtime.timeouts import timeout, timeout_at
 _ID_TIMEOUT_MS: Final = 2**31 - 1
 _TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
 _WAKE_S_MIN: Final = 0.001
-_PRESSING: Final = 8
+_PRESSING_BYTES: Final = 256 << 10
+_PRESSING_MIN, _PRESSING_MAX = 8, 16
 _UNTOLD_MAX: Final = 1_000
 """So many batches that have failed are remembered until a flush."""
 
@@ -83,6 +84,8 @@ class Sender:
         self._drain_is_due = False
         self._filled = 0
         options = accumulator.options
+        batches = _PRESSING_BYTES // options.batch_bytes if options.batch_bytes else _PRESSING_MAX
+        self._pressing = max(_PRESSING_MIN, min(batches, _PRESSING_MAX))
         self._room = Room(min(options.batch_bytes, options.request_bytes))
         self._waking: dict[int, asyncio.Future[None]] = {}
         self._turns = 0
@@ -109,10 +112,10 @@ class Sender:
     def filled(self) -> bool:
         """A batch is full; whether so many are that the loop should have its turn now. Else who
         sends without a pause would do so until memory runs out. A few at once, because a request
-        with several batches costs little more than one with one."""
+        with several batches costs little more than one with one, and small ones grow meanwhile."""
         self.drain_soon()
         self._filled += 1
-        return self._filled >= _PRESSING
+        return self._filled >= self._pressing
 
     def begun(self, queue: PartitionQueue) -> None:
         """A batch was begun: what is complete before it goes now, it itself after the linger."""
@@ -125,7 +128,7 @@ class Sender:
     @property
     def presses(self) -> bool:
         """See `filled`."""
-        return self._filled >= _PRESSING
+        return self._filled >= self._pressing
 
     def may_begin(self, waited: Turn | None) -> bool:
         """Whether a batch may be begun. Who has not waited yet comes after those who do."""
