@@ -105,8 +105,11 @@ def _length(number: int) -> bytes:
 
 
 def _deltas(first: int) -> Iterator[bytes]:
-    """The offset deltas from `first` on, encoded."""
-    return chain(islice(_VARINTS, first, None), map(varint, count_from(max(first, _TABLE))))
+    """The offset deltas from `first` on, encoded. `islice` would step over all before them, for
+    each record that is appended by itself."""
+    table: Any = iter(_VARINTS)
+    table.__setstate__(first)
+    return chain(table, map(varint, count_from(max(first, _TABLE))))
 
 
 def _nullable(what: str, content: bytes | None) -> tuple[bytes, bytes]:
@@ -333,29 +336,22 @@ class Appender:
                     base = newest = _check_timestamp(timestamp)
                     near = min(table, _INT64_MAX - base + 1)
                 if (
-                    key.__class__ is value.__class__ is bytes
+                    value.__class__ is bytes
+                    and (key is None or key.__class__ is bytes)
                     and headers is no_headers
                     and timestamp.__class__ is int
                     and 0 <= (apart := timestamp - base) < near
-                    and (key_size := len(key)) + (value_size := len(value)) < _COMMON
+                    and len(key or b"") + (value_size := len(value)) < _COMMON
                 ):
                     stamp = stamps[apart]
-                    length = len(stamp) + len(delta) + 1 + framed[key_size] + framed[value_size]
+                    named = (_NULL,) if key is None else (varints[len(key)], key)
+                    length = len(stamp) + len(delta) + 1 + framed[value_size]
+                    length += 1 if key is None else framed[len(key)]
                     total = size + framed[length]
                     if total > room and count:
                         break
-                    put(
-                        (
-                            varints[length],
-                            stamp,
-                            delta,
-                            varints[key_size],
-                            key,
-                            varints[value_size],
-                            value,
-                            _NONE_FOLLOW,
-                        )
-                    )
+                    lead = varints[length], stamp, delta
+                    put((*lead, *named, varints[value_size], value, _NONE_FOLLOW))
                 else:
                     record = _record((timestamp, key, value, headers), delta, base)
                     total = size + sum(map(len, record))
