@@ -33,7 +33,7 @@ from moldau.client.serdes.avro_schemas import (
     parse_avro,
 )
 from moldau.client.serdes.avro_values import Values
-from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed, told
 from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
 from moldau.client.serdes.registry.client import RegistryGiven
@@ -56,6 +56,8 @@ _FITTED_LEVELS_MAX: Final = 750
 _OWN: Final = object()
 _REFUSED: Final = (ValueError, TypeError, LookupError, AttributeError)
 """What else validators raise, and msgspec."""
+_DAMAGED: Final = (EOFError, ValueError, IndexError, OverflowError)
+"""What fastavro raises for bytes that are no value of the schema."""
 
 
 class AvroSerializer(SchemaSerializer):
@@ -185,20 +187,25 @@ class AvroDeserializer(SchemaDeserializer):
         def read(data: bytes, at: int) -> Any:
             buffer = BytesIO(data)
             buffer.seek(at)
-            if shape.has_empty_items or (shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX):
-                nested = NestedReader(named, buffer, names_records=names_records)
-                value = nested.read(writers)
-                if readers is not None:
-                    if nested.deepest > _FITTED_LEVELS_MAX:
-                        raise DeserializationFailed(
-                            "it is nested too deeply to be fitted to another schema",
-                            schema=key,
-                            levels_max=_FITTED_LEVELS_MAX,
-                        )
-                    buffer.seek(at)
+            try:
+                if shape.has_empty_items or (
+                    shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX
+                ):
+                    nested = NestedReader(named, buffer, names_records=names_records)
+                    value = nested.read(writers)
+                    if readers is not None:
+                        if nested.deepest > _FITTED_LEVELS_MAX:
+                            raise DeserializationFailed(
+                                "it is nested too deeply to be fitted to another schema",
+                                schema=key,
+                                levels_max=_FITTED_LEVELS_MAX,
+                            )
+                        buffer.seek(at)
+                        value = compiled(buffer, writers, readers)
+                else:
                     value = compiled(buffer, writers, readers)
-            else:
-                value = compiled(buffer, writers, readers)
+            except _DAMAGED as error:
+                raise _no_value(error, key) from error
             if buffer.tell() != len(data):
                 raise DeserializationFailed(
                     "there are bytes behind the value", schema=key, bytes=len(data) - buffer.tell()
@@ -234,6 +241,12 @@ class AvroDeserializer(SchemaDeserializer):
             return value if make is None else make(value)
 
         return read
+
+
+def _no_value(error: Exception, key: SchemaKey) -> DeserializationFailed:
+    if isinstance(error, EOFError):
+        return DeserializationFailed("it ends before its schema's value does", schema=key)
+    return DeserializationFailed(f"it is no value of its schema: {told(error)}", schema=key)
 
 
 def _one_after_the_other(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import Place, SerializationFailed
-from moldau.client.serdes.registry.schemas import Schema
+from moldau.client.serdes.registry.schemas import RegistryError, Schema
 from moldau.config import Settings
 from moldau.errors import ConfigError
 
@@ -97,10 +97,33 @@ async def find_schema(
     or the serializer's own, which is registered where that is allowed."""
     if options.use_id is not None:
         return options.use_id, await registry.schema(options.use_id)
-    if own is None or options.use_latest:
-        latest = await registry.latest(subject)
-        return latest.id, latest.schema
-    if options.auto_register:
+    if own is not None and options.auto_register and not options.use_latest:
         return await registry.register(subject, own, normalize=options.normalize), own
-    found = await registry.lookup(subject, own, normalize=options.normalize)
-    return found.id, own
+    try:
+        if own is None or options.use_latest:
+            latest = await registry.latest(subject)
+            return latest.id, latest.schema
+        found = await registry.lookup(subject, own, normalize=options.normalize)
+        return found.id, own
+    except RegistryError as error:
+        if not error.is_of_record:
+            raise
+        raise _advised(error, options, own) from error
+
+
+def _advised(error: RegistryError, options: SchemaOptions, own: Schema | None) -> RegistryError:
+    """The same, with what to do where the registry has no schema to write with."""
+    if own is None:
+        advice = "the serializer has no schema of its own: give it one, or register one"
+    elif options.use_latest:
+        advice = "use.latest.version is set: register a schema first"
+    else:
+        advice = "auto.register.schemas is false: register the schema first"
+    facts = {name: error.context[name] for name in error.context.keys() - {"status", "code"}}
+    return RegistryError(
+        f"{error.reason.rstrip('.')}; {advice}",
+        status=error.status,
+        code=error.code,
+        retriable=error.retriable,
+        **facts,
+    )
