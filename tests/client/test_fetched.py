@@ -110,6 +110,17 @@ def test_what_lies_before_the_position_is_left_out(position: int, codec: Codec) 
     assert taken(data, position, most=2) == list(range(position, 15))
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_batches_that_overlap_give_no_record_twice(most: int, codec: Codec) -> None:
+    first, second, third = (batch(*each, codec=codec) for each in ((0, 5), (3, 5), (8, 2)))
+    assert taken(first + first + second + first + third, most=most) == list(range(10))
+
+
+def test_as_many_may_be_asked_for_as_one_likes() -> None:
+    assert taken(batch(1, 2) + batch(3, 2), most=2**64) == [1, 2, 3, 4]
+
+
 def test_a_batch_that_is_cut_short_ends_it_quietly() -> None:
     whole = batch(0, 3)
     assert taken(whole + batch(3, 3)[:-1]) == [0, 1, 2]
@@ -219,6 +230,13 @@ def test_damage_is_told_with_its_place_after_what_is_before_it(codec: Codec) -> 
             fetched.take(100, check_crc=True)
         assert caught.value.context["topic"] == "t"
         assert caught.value.context["position"] == 3
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_damage_below_the_position_is_of_no_matter(codec: Codec) -> None:
+    bad = bytearray(batch(0, 3, codec=codec))
+    bad[-1] ^= 1
+    assert taken(bytes(bad) + batch(3, 3, codec=codec), 3) == [3, 4, 5]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])

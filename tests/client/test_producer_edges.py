@@ -225,10 +225,28 @@ def test_a_topic_that_somebody_waits_to_write_to_is_not_forgotten(many: bool) ->
 # Turns of the loop
 
 
-@pytest.mark.parametrize("partition", [None, 0])
-def test_who_sends_the_long_way_without_a_pause_lets_the_loop_have_its_turn(
-    partition: int | None,
+class Slow:
+    """A clock of a machine on which two milliseconds have gone whenever it is looked at."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+        self._looks = 0
+
+    def monotonic(self) -> float:
+        self._looks += 1
+        return float(self._clock.monotonic() + self._looks / 500)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+
+@pytest.mark.parametrize(("is_slow", "batches"), [(False, 16), (True, 8)])
+@pytest.mark.parametrize("options", [{}, {"timestamp_ms": OLD_MS}, {"partition": 0}])
+def test_who_sends_without_a_pause_lets_the_loop_have_its_turn(
+    options: Any, is_slow: bool, batches: int
 ) -> None:
+    """After so many batches: eight that took long to fill are enough."""
+
     async def main(runtime: Runtime) -> int:
         turns = 0
 
@@ -239,16 +257,18 @@ def test_who_sends_the_long_way_without_a_pause_lets_the_loop_have_its_turn(
                 await asyncio.sleep(0)
 
         async with producer(runtime) as sender:
+            if is_slow:
+                sender._sender._clock = Slow(runtime.clock)
             await (await sender.send("t", b"x"))
             ticking = asyncio.ensure_future(tick())
             for _ in range(4000):
-                await sender.send("t", bytes(1000), partition=partition, timestamp_ms=OLD_MS)
+                await sender.send("t", bytes(1000), **options)
             ticking.cancel()
         return turns
 
     with ClientWorld() as world:
         world.cluster.add_topic("t", [1])
-        assert world.run_client(main) >= 4000 // 16 // 16 - 1
+        assert world.run_client(main) >= 4000 // 16 // batches - 1
 
 
 def test_serializing_many_lets_the_loop_have_its_turn() -> None:

@@ -50,11 +50,11 @@ def one_by_one(records: Any, data: bytes, position: int, wanted: int, crc: bool)
         for batch in records.walk(data, position):
             header = batch.header
             kind = header.partition_leader_epoch, header.attributes
-            is_other = last is not None and kind != last[2:]
+            is_other = last is not None and (kind != last[2:] or header.base_offset < last[1])
             is_unusual = header.attributes & 0x37 or header.record_count < 1
             if len(found) >= wanted or is_other or is_unusual:
                 break
-            if not 0 <= header.base_offset <= 2**63 - 2**31:
+            if not 0 <= header.base_offset < 2**63 - 2**31:
                 break
             if crc:
                 batch.check_crc()
@@ -81,7 +81,8 @@ def test_it_goes_on_from_any_batch_of_any_buffer(kernel: Any, records: Any) -> N
     found, position, *_ = opened(kernel, data, len(made[0]))
     assert [each[0] for each in found] == [2, 3, 4, 5]
     assert position == len(data) - len(made[0]) + 1
-    assert opened(kernel, data, position) is None, "it is cut short"
+    for crc in (True, False):
+        assert opened(kernel, data, position, crc=crc) is None, "it is cut short"
     assert opened(kernel, data, len(data)) is None
 
 
@@ -108,6 +109,16 @@ def test_another_epoch_and_other_attributes_are_for_the_next_call(
     assert kind == [claims.get("partition_leader_epoch", 7), claims.get("attributes", 0)]
 
 
+@pytest.mark.parametrize("base_offset", [0, 1])
+def test_offsets_that_were_there_already_are_for_the_next_call(
+    kernel: Any, records: Any, base_offset: int
+) -> None:
+    first, second = batches(records, 2, 3)
+    changed = bytes(lying(second, base_offset=base_offset))
+    found, position, next_offset, *_ = opened(kernel, first + changed + second)
+    assert (len(found), position, next_offset) == (2, len(first), 2)
+
+
 def test_the_time_of_the_broker_is_that_of_all_records(kernel: Any, records: Any) -> None:
     (made,) = batches(records, 3, attributes=0x08, max_timestamp=NOW + 99)
     found, *_ = opened(kernel, made)
@@ -124,6 +135,7 @@ def test_the_time_of_the_broker_is_that_of_all_records(kernel: Any, records: Any
         {"batch_length": 2**31 - 1},
         {"base_offset": -1},
         {"base_offset": 2**63 - 1},
+        {"base_offset": 2**63 - 2**31, "last_offset_delta": 2**31 - 1},
         {"last_offset_delta": 1},
         {"last_offset_delta": -1},
         {"record_count": 0},
@@ -166,13 +178,19 @@ def test_what_is_no_buffer_is_a_type_error(kernel: Any) -> None:
         kernel.decode_usual("text", 0, 1, True)
 
 
-def test_headers_are_counted_like_records(kernel: Any, records: Any) -> None:
+@pytest.mark.parametrize("records_a_batch", [1, 2])
+def test_headers_are_counted_like_records(kernel: Any, records: Any, records_a_batch: int) -> None:
     """As many as a batch may have, and one more."""
-    most = records.DECOMPRESSED_BYTES_MAX // 128
-    small = records.encode_batch([(NOW, None, b"", ())])
-    for count, is_usual in ((most - 1, True), (most, False)):
-        record = b"\0\0\0\1\1" + kernel.varint(count) + b"\0\1" * count
-        section = kernel.varint(len(record)) + record
+    most = records.DECOMPRESSED_BYTES_MAX // 128 - records_a_batch
+    small = records.encode_batch([(NOW, None, b"", ())] * records_a_batch)
+    for more, is_usual in ((0, True), (1, False)):
+        section = b""
+        for index in range(records_a_batch):
+            is_last = index == records_a_batch - 1
+            count = most // records_a_batch + (more if is_last else 0)
+            record = b"\0\0" + kernel.varint(index) + b"\1\1" + kernel.varint(count)
+            record += b"\0\1" * count
+            section += kernel.varint(len(record)) + record
         many = bytes(lying(bytes(small[:61]) + section, batch_length=len(section) + 49))
         assert (kernel.decode_usual(many, 0, 1, True) is not None) == is_usual
 

@@ -220,6 +220,7 @@ class Fetched:
         """Opens the next batches, until there are so many records for us or a closer look has to be
         taken at one. With `keep` false, what was found so far is given out before an error is
         raised for what is behind it."""
+        wanted = min(wanted, self.size_bytes)  # the kernel takes no number that is ever so large
         while self._at < self._end:
             opened = decode_usual(self._data, self._at, wanted, check_crc)
             if opened is None:

@@ -42,8 +42,9 @@ from moldau.runtime.timeouts import timeout, timeout_at
 _ID_TIMEOUT_MS: Final = 2**31 - 1
 _TOO_LATE: Final = ErrorCode.REQUEST_TIMED_OUT
 _WAKE_S_MIN: Final = 0.001
-_PRESSING_BYTES: Final = 256 << 10
-_PRESSING_MIN, _PRESSING_MAX = 8, 16
+_PRESSING: Final = 8
+_PRESSING_MAX: Final = 16
+_TURN_S: Final = 0.002
 _UNTOLD_MAX: Final = 1_000
 """So many batches that have failed are remembered until a flush."""
 
@@ -83,9 +84,10 @@ class Sender:
         self._timer_at = 0.0
         self._drain_is_due = False
         self._filled = 0
+        self._drained_at = 0.0
+        self.presses = False
+        """Whether so many batches are full that the loop should have its turn now."""
         options = accumulator.options
-        batches = _PRESSING_BYTES // options.batch_bytes if options.batch_bytes else _PRESSING_MAX
-        self._pressing = max(_PRESSING_MIN, min(batches, _PRESSING_MAX))
         self._room = Room(min(options.batch_bytes, options.request_bytes))
         self._waking: dict[int, asyncio.Future[None]] = {}
         self._turns = 0
@@ -110,12 +112,15 @@ class Sender:
             self._loop.call_soon(self._drain)
 
     def filled(self) -> bool:
-        """A batch is full; whether so many are that the loop should have its turn now. Else who
-        sends without a pause would do so until memory runs out. A few at once, because a request
-        with several batches costs little more than one with one, and small ones grow meanwhile."""
+        """A batch is full; whether it `presses` now. Else who sends without a pause would do so
+        until memory runs out. A few at once, because a request with several batches costs little
+        more than one with one, and more where they are soon filled: small ones grow meanwhile."""
         self.drain_soon()
         self._filled += 1
-        return self._filled >= self._pressing
+        if self._filled >= _PRESSING:
+            took_s = self._clock.monotonic() - self._drained_at
+            self.presses = took_s >= _TURN_S or self._filled >= _PRESSING_MAX
+        return self.presses
 
     def begun(self, queue: PartitionQueue) -> None:
         """A batch was begun: what is complete before it goes now, it itself after the linger."""
@@ -124,11 +129,6 @@ class Sender:
             self.drain_soon()
         else:
             self._wake_at(self._loop.time() + linger_s)
-
-    @property
-    def presses(self) -> bool:
-        """See `filled`."""
-        return self._filled >= self._pressing
 
     def may_begin(self, waited: Turn | None) -> bool:
         """Whether a batch may be begun. Who has not waited yet comes after those who do."""
@@ -250,10 +250,11 @@ class Sender:
         """Sends what may be sent, fails what is too late, and sets the timer for what comes, also
         where something goes wrong that nobody reckoned with."""
         self._drain_is_due = False
-        self._filled = 0
+        self._filled, self.presses = 0, False
         if self.is_closed:
             return
         now, began = self._clock.monotonic(), self._loop.time()
+        self._drained_at = now
         try:
             self._send_what_may_go(now)
         finally:

@@ -618,18 +618,19 @@ def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) 
     return records
 
 
-def _are_of_one_kind(one: BatchHeader, other: BatchHeader) -> bool:
-    return (one.partition_leader_epoch, one.attributes) == (
-        other.partition_leader_epoch,
-        other.attributes,
+def _follows(header: BatchHeader, last: BatchHeader) -> bool:
+    return (
+        header.base_offset >= last.next_offset
+        and header.partition_leader_epoch == last.partition_leader_epoch
+        and header.attributes == last.attributes
     )
 
 
 def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) -> Opened | None:
     """The records of the batches that follow one another from `position` on: at least so many,
-    unless a batch comes before that is of another leader's epoch, or has other attributes, or takes
-    a closer look: it is compressed, transactional, for brokers and clients, empty, cut short or
-    damaged. None where that is the first."""
+    unless a batch comes before that is of another leader's epoch, or has other attributes, or
+    offsets that were there already, or takes a closer look: it is compressed, transactional, for
+    brokers and clients, empty, cut short or damaged. None where that is the first."""
     view = memoryview(buffer)
     records: list[Any] = []  # our own `Record`, not the compiled one's
     last = None
@@ -640,11 +641,11 @@ def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) ->
             break
         if header.attributes & _UNUSUAL or header.record_count < 1:
             break
-        if last is not None and not _are_of_one_kind(last, header):
+        if last is not None and not _follows(header, last):
             break
         if check_crc and crc32c(view[position + ATTRIBUTES_AT : end]) != header.crc:
             break
-        if not 0 <= header.base_offset <= _INT64_MAX - _INT32_MAX:
+        if not 0 <= header.base_offset < _INT64_MAX - _INT32_MAX:
             break
         try:
             records += decode(view[position + HEADER_BYTES : end], header)

@@ -374,13 +374,14 @@ cdef inline Record made(
 
 def decode_usual(buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc):
     """The records of the batches that follow one another from `position` on: at least so many,
-    unless a batch comes before that is of another leader's epoch, or has other attributes, or takes
-    a closer look: it is compressed, transactional, for brokers and clients, empty, cut short or
-    damaged. None where that is the first."""
+    unless a batch comes before that is of another leader's epoch, or has other attributes, or
+    offsets that were there already, or takes a closer look: it is compressed, transactional, for
+    brokers and clients, empty, cut short or damaged. None where that is the first."""
     cdef Py_buffer view
     cdef const uint8_t* at
     cdef const uint8_t* last = NULL
     cdef Py_ssize_t size, left
+    cdef int64_t next_offset = 0
     cdef list records = []
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
@@ -392,26 +393,29 @@ def decode_usual(buffer, Py_ssize_t position, Py_ssize_t wanted, bint check_crc)
             size = <Py_ssize_t> int32_at(at + 8) + OVERHEAD_BYTES
             if not HEADER_BYTES <= size <= left or at[ATTRIBUTES_AT + 1] & UNUSUAL:
                 break
-            if last != NULL and not is_of_one_kind(last, at):
+            if last != NULL and not follows(at, last, next_offset):
                 break
             if check_crc and not has_right_crc(at, size):
                 break
             if not add_records(records, at, size):
                 break
             last, position = at, position + size
+            next_offset = int64_at(at) + int32_at(at + 23) + 1
         if last == NULL:
             return None
-        next_offset = int64_at(last) + int32_at(last + 23) + 1
         epoch, attributes = int32_at(last + LEADER_EPOCH_AT), int16_at(last + ATTRIBUTES_AT)
         return Opened(records, position, next_offset, epoch, attributes)
     finally:
         PyBuffer_Release(&view)
 
 
-cdef inline bint is_of_one_kind(const uint8_t* one, const uint8_t* other) noexcept nogil:
+cdef inline bint follows(
+    const uint8_t* at, const uint8_t* last, int64_t next_offset
+) noexcept nogil:
     return (
-        int32_at(one + LEADER_EPOCH_AT) == int32_at(other + LEADER_EPOCH_AT)
-        and int16_at(one + ATTRIBUTES_AT) == int16_at(other + ATTRIBUTES_AT)
+        int64_at(at) >= next_offset
+        and int32_at(at + LEADER_EPOCH_AT) == int32_at(last + LEADER_EPOCH_AT)
+        and int16_at(at + ATTRIBUTES_AT) == int16_at(last + ATTRIBUTES_AT)
     )
 
 
@@ -425,7 +429,7 @@ cdef bint add_records(list records, const uint8_t* at, Py_ssize_t size) except -
     cdef Fields fields
     cdef Cursor cursor
     cursor.position, cursor.end = at + HEADER_BYTES, at + size
-    if not 1 <= count <= RECORDS_MAX or not 0 <= base_offset <= INT64_MAX - INT32_MAX:
+    if not 1 <= count <= RECORDS_MAX or not 0 <= base_offset < INT64_MAX - INT32_MAX:
         return False
     if count * RECORD_BYTES_MIN > cursor.end - cursor.position:
         return False
