@@ -242,6 +242,12 @@ cdef inline bint get_record(Cursor* cursor, Fields* fields, int64_t room) noexce
     return body.position == body.end
 
 
+cdef inline bint is_sum_of_64_bits(int64_t one, int64_t other) noexcept nogil:
+    return not (
+        (one > 0 and other > INT64_MAX - one) or (one < 0 and other < INT64_MIN - one)
+    )
+
+
 @cython.final
 cdef class Section:
     """A records section being read. Use: open, `next` until it is False, always close."""
@@ -288,7 +294,7 @@ cdef class Section:
         if not get_record(&self.cursor, fields, self.room):
             self.refuse()
         cdef int64_t stamp = fields.timestamp, base = self.base_timestamp
-        if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
+        if not is_sum_of_64_bits(base, stamp):
             self.refuse()
         fields.timestamp = base + stamp
         if fields.delta <= self.previous or fields.delta > self.last_delta:
@@ -437,7 +443,7 @@ cdef bint add_records(list records, const uint8_t* at, Py_ssize_t size) except -
         if not get_record(&cursor, &fields, room):
             break
         stamp = fields.timestamp
-        if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
+        if not is_sum_of_64_bits(base, stamp):
             break
         if fields.delta <= previous or fields.delta > last_delta:
             break
@@ -554,7 +560,7 @@ cdef bint are_usual_records(
         if rules & KEYED and fields.key_size < 0:
             return False
         stamp = fields.timestamp
-        if (base > 0 and stamp > INT64_MAX - base) or (base < 0 and stamp < INT64_MIN - base):
+        if not is_sum_of_64_bits(base, stamp):
             return False
         stamp += base
         room -= fields.header_count
