@@ -4,11 +4,17 @@ The log is the coordinator's own account, the same on Apache Kafka and here: it 
 wire, like any topic. Members are known by their client id, which each has for itself.
 
     log = await read_group_log(bootstrap, group, topic)
+    log.epoch_ends = await read_epoch_ends(bootstrap, topic)
     log.rounds              # of a classic group: each generation with its leader and its shares
     log.starts("kcat.3", 0) # the offsets at which that member may have begun to read partition 0
 
 A member holds a partition from the record that gives it to the one that takes it away. It has to
 begin at what is committed then, or at what was committed while it held it.
+
+Sarama commits with the epoch of the leader that it began under, however many came after that one.
+To who comes next, an offset behind the end of the epoch that it was committed with says that the
+log was truncated: Java's client, franz-go and ours then begin again where that epoch ended. Who
+does that is right, if `epoch_ends` tells of it.
 """
 
 from __future__ import annotations
@@ -52,6 +58,15 @@ class Holding:
     end: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An offset that was committed, and the place in the log where that is written."""
+
+    place: int
+    offset: int
+    leader_epoch: int = -1
+
+
 @dataclass(slots=True)
 class GroupLog:
     """See the module. Records are given one by one, oldest first."""
@@ -60,8 +75,9 @@ class GroupLog:
     topic: str
     rounds: list[Round] = field(default_factory=list)
     holdings: list[Holding] = field(default_factory=list)
-    # By partition: place in the log, offset.
-    commits: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    commits: dict[int, list[Commit]] = field(default_factory=lambda: defaultdict(list))
+    # By partition and leader epoch: the offset behind the last record of that epoch.
+    epoch_ends: dict[tuple[int, int], int] = field(default_factory=dict)
     _held: dict[str, frozenset[int]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
@@ -72,7 +88,7 @@ class GroupLog:
         told, what = GROUP_LOG.decode(key, value)
         if isinstance(told, OffsetCommitKey):
             if (told.group, told.topic) == (self.group, self.topic) and what is not None:
-                self.commits[told.partition].append((place, what.offset))
+                self.commits[told.partition].append(Commit(place, what.offset, what.leader_epoch))
         elif isinstance(told, GroupMetadataKey):
             if told.group == self.group:
                 self._generation(place, what)
@@ -90,14 +106,24 @@ class GroupLog:
         for each in self.holdings:
             if (each.member, each.partition) == (member, partition):
                 commits = self.commits[partition]
-                before = [offset for at, offset in commits if at < each.start]
+                before = [commit for commit in commits if commit.place < each.start]
                 within = [
-                    offset
-                    for at, offset in commits
-                    if each.start < at and (each.end is None or at < each.end)
+                    commit
+                    for commit in commits
+                    if each.start < commit.place and (each.end is None or commit.place < each.end)
                 ]
-                found |= {before[-1] if before else 0, *within}
+                seen = [*(before[-1:] or [Commit(-1, 0)]), *within]
+                found |= {commit.offset for commit in seen}
+                found |= {self._epoch_end(partition, commit) for commit in seen}
         return found
+
+    def set_back(self) -> set[int]:
+        """The partitions in which a commit names an epoch that had ended before its offset."""
+        return {
+            partition
+            for partition, commits in self.commits.items()
+            if any(self._epoch_end(partition, each) < each.offset for each in commits)
+        }
 
     def check_starts(self, member: str, read: Iterable[tuple[int, int]]) -> None:
         """AssertionError if a member, of whose partitions and offsets these are all, in its order,
@@ -115,7 +141,7 @@ class GroupLog:
 
     def who_passed(self, partition: int, offset: int) -> list[str]:
         """Who held that partition when an offset behind that one was committed, the first time."""
-        places = [place for place, committed in self.commits[partition] if committed > offset]
+        places = [each.place for each in self.commits[partition] if each.offset > offset]
         return [
             each.member
             for each in self.holdings
@@ -143,8 +169,22 @@ class GroupLog:
             )
 
     def committed(self) -> dict[int, int]:
-        """The last commit of each partition that has one."""
-        return {partition: each[-1][1] for partition, each in self.commits.items() if each}
+        """The last commit of each partition that has one; the furthest where members were set
+        back, who need not have come that far again."""
+        set_back = self.set_back()
+        return {
+            partition: max(
+                each.offset for each in (commits if partition in set_back else commits[-1:])
+            )
+            for partition, commits in self.commits.items()
+            if commits
+        }
+
+    def _epoch_end(self, partition: int, commit: Commit) -> int:
+        """Where the epoch ended that the offset was committed with, or the offset itself."""
+        return min(
+            commit.offset, self.epoch_ends.get((partition, commit.leader_epoch), commit.offset)
+        )
 
     def _generation(self, place: int, value: Any) -> None:
         """A snapshot of a classic group: its members and their shares."""
@@ -199,6 +239,22 @@ async def read_group_log(bootstrap: str, group: str, topic: str) -> GroupLog:
                     assert record.key is not None
                     log.take(record.offset, record.key, record.value)
     return log
+
+
+async def read_epoch_ends(bootstrap: str, topic: str) -> dict[tuple[int, int], int]:
+    """By partition and leader epoch: the offset behind the last record of that epoch."""
+    ends: dict[tuple[int, int], int] = {}
+    async with asyncio.timeout(30), Consumer(bootstrap_servers=bootstrap) as consumer:
+        wheres = await consumer.partitions(topic)
+        consumer.assign(wheres)
+        await consumer.seek_to_beginning()
+        offsets = await consumer.end_offsets(wheres)
+        while any((consumer.position(*each) or 0) < offsets[each] for each in wheres):
+            # One by one: a part names the epoch of its last record.
+            for part in await consumer.poll(1.0, max_records=1):
+                last = part.records[-1]
+                ends[part.partition, part.leader_epoch] = last.offset + 1
+    return ends
 
 
 def runs(offsets: Iterable[int]) -> list[Sequence[int]]:

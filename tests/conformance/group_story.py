@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from moldau.client import Admin, NewTopic, Producer, Resource, ResourceType
-from tests.conformance.group_log import GroupLog, read_group_log
+from tests.conformance.group_log import GroupLog, read_epoch_ends, read_group_log
 from tests.conformance.member_kinds import SESSION_MS, Read, Wish, check_owned
 from tests.conformance.members import Member, Members
 from tests.peers.either_broker import Broker
@@ -133,7 +133,9 @@ class Story:
             raise AssertionError(f"passed over, and by whom: {passed}; {late}") from None
         for each in self.members.running:
             each.leave()
+        wish = self.members.wish
         log = self._log()
+        log.epoch_ends = asyncio.run(read_epoch_ends(wish.bootstrap, wish.topic))
         self._judge(log, count)
         return log
 

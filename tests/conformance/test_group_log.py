@@ -59,8 +59,10 @@ class Coordinator:
         )
         self._write(GroupMetadataKey(group=GROUP), value, 3)
 
-    def commit(self, partition: int, offset: int) -> None:
-        value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
+    def commit(self, partition: int, offset: int, leader_epoch: int = -1) -> None:
+        value = OffsetCommitValue(
+            offset=offset, leader_epoch=leader_epoch, metadata="", commit_timestamp=0
+        )
         key = OffsetCommitKey(group=GROUP, topic=TOPIC, partition=partition)
         self._write(key, value, 3)
 
@@ -123,6 +125,25 @@ def test_who_begins_elsewhere_is_found(coordinator: Coordinator, first: int) -> 
     coordinator.log.check_starts("b", [(0, 8), (0, 9), (0, 8)])
     with pytest.raises(AssertionError, match=rf"b began at \[{first}\] in partition 0"):
         coordinator.log.check_starts("b", [(0, first), (0, first + 1)])
+
+
+def test_who_is_set_back_by_the_epoch_of_a_commit_begins_where_that_ended(
+    coordinator: Coordinator,
+) -> None:
+    log = coordinator.log
+    log.epoch_ends = {(0, 0): 6, (0, 1): 12, (1, 0): 4}
+    coordinator.generation("a", {"a": [0, 1]})
+    coordinator.commit(0, 8, leader_epoch=0)
+    coordinator.commit(0, 9, leader_epoch=1)
+    coordinator.commit(1, 4, leader_epoch=0)
+    assert log.starts("a", 0) == {0, 6, 8, 9}
+    assert log.set_back() == {0}
+    log.check_starts("a", [(0, 6)])
+    with pytest.raises(AssertionError, match=r"a began at \[7\] in partition 0"):
+        log.check_starts("a", [(0, 7)])
+    coordinator.commit(0, 7, leader_epoch=1)
+    coordinator.commit(1, 3, leader_epoch=0)
+    assert log.committed() == {0: 9, 1: 3}
 
 
 def test_who_leaves_one_out_in_the_midst_is_found(coordinator: Coordinator) -> None:

@@ -188,16 +188,21 @@ def test_a_group_goes_to_the_new_protocol_and_back_while_it_works(
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
 def test_all_outlive_a_broker_that_is_killed(strategy: str, tmp_path: Path) -> None:
-    """It comes again with its files; members join or go on, each as its client does."""
+    """It comes again with its files; members join or go on, each as its client does. Then they
+    leave one by one, and who is left goes on with what they committed under either leader epoch."""
     settings = [word for each in QUICK.items() for word in ("--set", "=".join(each))]
-    clients = [*others(strategy, tmp_path), "moldau"]
     with (
         MoldauBroker(tmp_path / "broker", *settings) as broker,
         story(broker, strategy, "killed", 12, tmp_path) as told,
     ):
-        members = [told.members.start(client) for client in clients]
+        members = [told.members.start("moldau")]
+        told.shared_by(*members)
+        members += [told.members.start(client) for client in others(strategy, tmp_path)]
         told.shared_by(*members)
         broker.kill()
         broker.start()
         told.shared_by(*members)
+        while len(members) > 1:
+            members.pop(0).leave()
+            told.shared_by(*members)
         told.end()
