@@ -15,11 +15,18 @@ import struct
 from contextlib import suppress
 from itertools import chain, islice, repeat
 from itertools import count as count_from
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from crc32c import crc32c
 
 from moldau.errors import CorruptRecord
+from moldau.records._plain import (
+    Record,
+    decode_headers,
+    plain_records,
+    read_varint,
+    skip_headers,
+)
 from moldau.records.codecs import Codec, codec_of, decompress
 from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_count, explain
 from moldau.records.header import (
@@ -54,20 +61,7 @@ _unpack_header: Final = LAYOUT.unpack_from
 _put_offset: Final = struct.Struct(">q").pack_into
 _put_epoch: Final = struct.Struct(">i").pack_into
 _TABLE: Final = 1 << 13
-_DELTAS: Final = 1 << 20  # what three bytes can tell
-_unpack_beginning: Final = struct.Struct("x5B").unpack_from  # the attributes mean nothing
-_NO_KEY: Final = 1  # -1 as a varint
 _BLANK_HEADER: Final = bytes(HEADER_BYTES)
-
-
-class Record(NamedTuple):
-    """One record; a value, never changed. Its fields are the contract, being a tuple is not."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
 
 
 _MURMUR_SEED: Final = 0x9747B28C
@@ -90,8 +84,6 @@ def varint(number: int) -> bytes:
 
 
 _VARINTS: Final = [varint(number) for number in range(_TABLE)]
-# A varint's bytes as a little-endian sum with 7-bit steps: one byte 0..127, two bytes 128..16511.
-_UNZIGZAG: Final = [number >> 1 ^ -(number & 1) for number in (*range(0x80), *range(0x80 << 7))]
 _NULL: Final = varint(-1)
 _NO_HEADERS: Final[Headers] = ()
 _NONE_FOLLOW: Final = varint(0)  # the count of no headers
@@ -378,57 +370,12 @@ class Appender:
         return bytearray().join(parts)
 
 
-def _read_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """A varint of any length, and where it ends; ValueError where there is none."""
-    shift = value = 0
-    while shift < bits:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >> bits:
-                break
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-    raise ValueError
-
-
-def _skip_headers(data: bytes, position: int, end: int, room: int) -> tuple[int, int]:
-    """(how many headers, where they end); ValueError where one is not inside, or too many are."""
-    count, position = _read_varint(data, position, 32)
-    if count < 0 or count * 2 > end - position or count > room:
-        raise ValueError
-    for _ in range(count):
-        length, position = _read_varint(data, position, 32)
-        if not 0 <= length <= end - position:
-            raise ValueError
-        length, position = _read_varint(data, position + length, 32)
-        if not -1 <= length <= end - position:
-            raise ValueError
-        if length > 0:
-            position += length
-    return count, position
-
-
-def _decode_headers(data: bytes, position: int) -> Headers:
-    """Headers that `_skip_headers` has stepped over; as in Java, what is not UTF-8 is replaced."""
-    count, position = _read_varint(data, position, 32)
-    headers = []
-    for _ in range(count):
-        length, start = _read_varint(data, position, 32)
-        key = data[start : start + length].decode("utf-8", "replace")
-        length, start = _read_varint(data, start + length, 32)
-        position = start if length < 0 else start + length
-        headers.append((key, None if length < 0 else data[start:position]))
-    return tuple(headers)
-
-
 def _key_and_value(data: bytes, position: int) -> tuple[int, int, int, int, int]:
     """(key, key end, value, value end, headers); a null begins and ends at -1."""
     if (number := data[position]) < 0x80:
         length, key = number >> 1 ^ -(number & 1), position + 1
     else:
-        length, key = _read_varint(data, position, 32)
+        length, key = read_varint(data, position, 32)
     if length >= 0:
         position = key_end = key + length
     elif length == -1:
@@ -441,7 +388,7 @@ def _key_and_value(data: bytes, position: int) -> tuple[int, int, int, int, int]
         number = number & 0x7F | second << 7
         length, value = number >> 1 ^ -(number & 1), position + 2
     else:
-        length, value = _read_varint(data, position, 32)
+        length, value = read_varint(data, position, 32)
     if length >= 0:
         return key, key_end, value, value + length, value + length
     if length == -1:
@@ -469,7 +416,7 @@ def _walk(data: bytes, header: BatchHeader, objects_max: int, rules: int = 0) ->
                 number = number & 0x7F | second << 7
                 length, position = number >> 1 ^ -(number & 1), start + 2
             else:
-                length, position = _read_varint(data, start, 32)
+                length, position = read_varint(data, start, 32)
             end = position + length
             if length < 6 or end > size:
                 raise ValueError
@@ -477,21 +424,21 @@ def _walk(data: bytes, header: BatchHeader, objects_max: int, rules: int = 0) ->
             if (number := data[position]) < 0x80:
                 timestamp, tail = number >> 1 ^ -(number & 1), position + 1
             else:
-                timestamp, tail = _read_varint(data, position, 64)
+                timestamp, tail = read_varint(data, position, 64)
             if (number := data[tail]) < 0x80:
                 delta, position = number >> 1 ^ -(number & 1), tail + 1
             elif (second := data[tail + 1]) < 0x80:
                 number = number & 0x7F | second << 7
                 delta, position = number >> 1 ^ -(number & 1), tail + 2
             else:
-                delta, position = _read_varint(data, tail, 32)
+                delta, position = read_varint(data, tail, 32)
             timestamp += base
             if not previous < delta <= last_delta or not _INT64_MIN <= timestamp <= _INT64_MAX:
                 raise ValueError
             key, key_end, value, value_end, headers = _key_and_value(data, position)
             count, headers_end = 0, headers + 1
             if data[headers]:
-                count, headers_end = _skip_headers(data, headers, end, room)
+                count, headers_end = skip_headers(data, headers, end, room)
             if headers_end != end or (keyed and key < 0) or (dense and delta != index):
                 raise ValueError
             previous, position = delta, end
@@ -508,85 +455,6 @@ def _bytes(buffer: Buffer) -> bytes:
     return buffer if buffer.__class__ is bytes else bytes(memoryview(buffer))
 
 
-def _plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
-    """The records where all varints have one or two bytes, as nearly always; offsets, of which a
-    large batch has many, may have three. Refuses whatever is in doubt with IndexError or
-    ValueError: a third byte leads behind the end of `_UNZIGZAG`, and a length that leads out of the
-    record ends elsewhere. Tuples that lie in between would cost collections of garbage.
-
-    Of what stands behind a record's length five bytes are read at once, as many as the shortest has
-    behind its attributes. `number` begins the key's length, `after` is the byte behind."""
-    room = check_count(len(data), header, objects_max)
-    base, base_timestamp, unzigzag = header.base_offset, header.base_timestamp, _UNZIGZAG
-    if not 0 <= base_timestamp < _INT64_MAX - _TABLE or base > _INT64_MAX - _DELTAS:
-        raise ValueError
-    two_bytes, beginning = len(unzigzag), _unpack_beginning
-    records: list[Record] = []
-    new, record, put = tuple.__new__, Record, records.append
-    position, previous = 0, -1
-    for _ in repeat(None, header.record_count):
-        if (number := data[position]) > 0x7F:
-            position += 1
-            number += data[position] << 7
-        position += 1
-        end = position + unzigzag[number]
-        stamp, first, second, number, after = beginning(data, position)
-        if stamp > 0x7F:
-            position += 1
-            stamp += first << 7
-            first, second, number, after = second, number, after, data[position + 5]
-        if first < 0x80:
-            delta, number, after = unzigzag[first], second, number
-            position += 4
-        elif (first := first + (second << 7)) < two_bytes:
-            delta = unzigzag[first]
-            position += 5
-        else:
-            delta = _long_delta(first, number)
-            number, after = after, data[position + 6]
-            position += 6
-        if delta <= previous:
-            raise ValueError
-        previous = delta
-        key = value = None
-        if number != _NO_KEY:
-            if number > 0x7F:
-                number += after << 7
-                position += 1
-            if (length := unzigzag[number]) < 0:
-                raise ValueError
-            key = data[position : (position := position + length)]
-            after = data[position]
-        position += 1
-        if after > 0x7F:
-            after += data[position] << 7
-            position += 1
-        if (length := unzigzag[after]) >= 0:
-            value = data[position : (position := position + length)]
-        elif length != -1:
-            raise ValueError
-        headers: Headers = ()
-        if data[position]:
-            count, stop = _skip_headers(data, position, end, room)
-            headers, position = _decode_headers(data, position), stop
-            room -= count
-        else:
-            position += 1
-        if position != end:
-            raise ValueError
-        put(new(record, (base + delta, base_timestamp + unzigzag[stamp], key, value, headers)))
-    if position != len(data) or previous > header.last_offset_delta:
-        raise ValueError
-    return records
-
-
-def _long_delta(number: int, third: int) -> int:
-    """Of the first two bytes, which were added as they are, and the last one; none is negative."""
-    if third > 0x7F or number & 1:
-        raise ValueError
-    return (number - 0x80 - (0x80 << 7) + (third << 14)) >> 1
-
-
 def _careful_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Record]:
     base = header.base_offset
     return [
@@ -595,7 +463,7 @@ def _careful_records(data: bytes, header: BatchHeader, objects_max: int) -> list
             timestamp,
             data[key:key_end] if key >= 0 else None,
             data[value:value_end] if value >= 0 else None,
-            _decode_headers(data, headers) if data[headers] else (),
+            decode_headers(data, headers) if data[headers] else (),
         )
         for delta, timestamp, key, key_end, value, value_end, headers, *_ in _walk(
             data, header, objects_max
@@ -610,7 +478,7 @@ def decode(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) 
     with suppress(
         IndexError, ValueError, struct.error
     ):  # and so let go of what the attempt has made
-        records = _plain_records(data, header, objects_max)
+        records = plain_records(data, header, objects_max)
     if records is None:
         records = _careful_records(data, header, objects_max)
     if header.attributes & LOG_APPEND_TIME:
