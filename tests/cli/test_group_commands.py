@@ -91,6 +91,12 @@ def test_a_dry_run_tells_what_would_be_deleted(shell: Shell) -> None:
     assert shell.good(*words, "--execute").out == "deleted dry-orders-1 of dry-1\n"
     assert offsets(shell, "dry-1") == {("dry-orders", 0): 1, ("dry-bills", 0): 1}
     assert offsets(shell, "dry-2") == {("dry-bills", 0): 1}
+    assert shell.good("group", "delete", "--all", "--json").json["failed"] == []
+    done = shell("group", "delete", "dry-1", "dry-never", "--json")
+    assert (done.code, done.json["deleted"]) == (1, ["dry-1"])
+    (failed,) = done.json["failed"]
+    assert failed["group"] == "dry-never"
+    assert failed["error"].startswith("GROUP_ID_NOT_FOUND")
 
 
 @pytest.mark.real
@@ -170,6 +176,10 @@ def test_offsets_move_to_another_group_and_to_another_topic(shell: Shell, tmp_pa
         1,
         "moldau: nowhere-0: there is no such partition, or nobody leads it\n",
     )
+    misspelled = ("group", "move", "heir", "--to", "third", "--rename", "miror=other", "--execute")
+    assert "nothing would move of miror, which --rename names" in shell(*misspelled).err
+    left_out = ("--rename", "mirror=moves", "--topic", "moves", "--execute")
+    assert "of mirror, which --rename" in shell("group", "move", "heir", "--to", "x", *left_out).err
     assert offsets(shell, "heir") == {("mirror", 0): 4, ("moves", 1): 9}
 
 
@@ -384,6 +394,9 @@ def test_kafkas_tool_plans_the_same_resets(shell: Shell, cluster: Cluster, tmp_p
         (("describe", "g", "--times", "3"), "--watch"),
         (("describe", "g", "--every", "3"), "--watch"),
         (("describe", "g", "--watch", "--times", "0"), "--times"),
+        (("describe", "g", "--watch", "--members"), "--watch shows lag alone"),
+        (("describe", "g", "--watch", "--state"), "--watch shows lag alone"),
+        (("describe", "g", "--watch", "-v"), "--watch shows lag alone"),
         (("reset", "g"), "--to-earliest"),
         (("reset", "--to-earliest"), "name a group"),
         (("reset", "g", "--all", "--to-earliest"), "name groups, or give --all"),

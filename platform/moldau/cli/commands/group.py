@@ -117,6 +117,8 @@ def _describe(arguments: Namespace, context: Context) -> int:
     _check_groups(arguments)
     if not arguments.watch and (arguments.times, arguments.every) != (None, None):
         raise UsageError("--times and --every are for --watch")
+    if arguments.watch and (arguments.state or arguments.members or arguments.verbose):
+        raise UsageError("--watch shows lag alone: not with --state, --members or --verbose")
     if arguments.every is None:
         arguments.every = _EVERY_S
     if not _EVERY_S_MIN <= arguments.every <= _EVERY_S_MAX:
@@ -179,7 +181,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
     failed = {group: error for group, error in results.items() if error is not None}
     deleted = [group for group in results if group not in failed]
     if arguments.json:
-        errors = {group: str(error) for group, error in failed.items()}
+        errors = [{"group": group, "error": str(error)} for group, error in failed.items()]
         write_json(context.out, {"deleted": deleted, "failed": errors})
     else:
         write_lines(context.out, (f"deleted {group}" for group in deleted))
@@ -189,7 +191,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
 
 def _tell_groups(arguments: Namespace, context: Context, groups: Sequence[str]) -> int:
     if arguments.json:
-        write_json(context.out, {"deleted": [], "failed": {}, "would_delete": list(groups)})
+        write_json(context.out, {"deleted": [], "failed": [], "would_delete": list(groups)})
     else:
         write_lines(context.out, (*(f"would delete {group}" for group in groups), DRY_RUN))
     return Exit.DONE

@@ -120,6 +120,10 @@ async def _plan(
     if not chosen:
         of = f" of {', '.join(scope)}" if scope else ""
         raise MoldauError(f"the group has committed nothing{of}", group=group)
+    strays = sorted(names.keys() - {where.topic for where in chosen})
+    if strays:
+        of = f"{', '.join(strays)}, which --rename names"
+        raise MoldauError(f"nothing would move of {of}", group=group)
     targets = {
         where: TopicPartition(names.get(where.topic, where.topic), where.partition)
         for where in chosen
