@@ -122,8 +122,24 @@ class GroupLog:
         return {
             partition
             for partition, commits in self.commits.items()
-            if any(self._epoch_end(partition, each) < each.offset for each in commits)
+            if any(self._names_an_old_epoch(partition, each) for each in commits)
         }
+
+    def check_epochs(self, may_be_old: Collection[str]) -> None:
+        """AssertionError if another than these has committed with an epoch that had ended, unless
+        one of these had: who took the partition over may have kept what was committed."""
+        for partition, commits in self.commits.items():
+            excused = set()
+            for each in commits:
+                if not self._names_an_old_epoch(partition, each):
+                    continue
+                members = self._holders(partition, each.place)
+                if set(members) <= set(may_be_old):
+                    excused.add(each.leader_epoch)
+                assert each.leader_epoch in excused, (
+                    f"{members} committed offset {each.offset} of partition {partition} with the "
+                    f"leader epoch {each.leader_epoch}, which had ended before it"
+                )
 
     def check_starts(self, member: str, read: Iterable[tuple[int, int]]) -> None:
         """AssertionError if a member, of whose partitions and offsets these are all, in its order,
@@ -142,14 +158,7 @@ class GroupLog:
     def who_passed(self, partition: int, offset: int) -> list[str]:
         """Who held that partition when an offset behind that one was committed, the first time."""
         places = [each.place for each in self.commits[partition] if each.offset > offset]
-        return [
-            each.member
-            for each in self.holdings
-            if places
-            and each.partition == partition
-            and each.start < places[0]
-            and (each.end is None or places[0] < each.end)
-        ]
+        return self._holders(partition, places[0]) if places else []
 
     def check_dropped(
         self,
@@ -179,6 +188,18 @@ class GroupLog:
             for partition, commits in self.commits.items()
             if commits
         }
+
+    def _holders(self, partition: int, place: int) -> list[str]:
+        return [
+            each.member
+            for each in self.holdings
+            if each.partition == partition
+            and each.start < place
+            and (each.end is None or place < each.end)
+        ]
+
+    def _names_an_old_epoch(self, partition: int, commit: Commit) -> bool:
+        return self._epoch_end(partition, commit) < commit.offset
 
     def _epoch_end(self, partition: int, commit: Commit) -> int:
         """Where the epoch ended that the offset was committed with, or the offset itself."""

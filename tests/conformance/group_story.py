@@ -7,7 +7,8 @@
 
 What is judged: every record was worked on; whoever began to read a partition, began at an offset
 that was committed while that partition was its own, so that a record comes twice only where it was
-not committed; and nothing is committed that nobody has worked on.
+not committed; nothing is committed that nobody has worked on; and nobody but sarama commits with an
+old leader epoch, which sets back who comes next.
 """
 
 from __future__ import annotations
@@ -186,6 +187,9 @@ class Story:
                 name: [(each.partition, each.offset) for each in told]
                 for name, told in self._droppers().items()
             },
+        )
+        log.check_epochs(
+            [each.name for each in self.members.all if each.kind.commits_with_its_first_epoch]
         )
         for member in self.members.all:
             log.check_starts(member.name, ((each.partition, each.offset) for each in member.seen))

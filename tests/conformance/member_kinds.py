@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -131,6 +131,7 @@ class Kind:
     tells_before_it_commits: bool = True  # else records are lost when it is killed
     # Of what it takes while it is told to leave it commits one record that it does not print.
     drops_one_at_its_end: bool = False
+    commits_with_its_first_epoch: bool = False  # of the leader: see group_log
 
 
 # Programs of ours.
@@ -272,7 +273,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "kafka-python": _python("kafka_python", "kafka"),
     "aiokafka": _python("aio_kafka", "aiokafka"),
     "kafkajs": Kind(_kafkajs, _read_json),
-    "sarama": _go("sarama"),
+    "sarama": replace(_go("sarama"), commits_with_its_first_epoch=True),
     "franz-go": _go("franz"),
     "moldau": _python("moldau_client", "moldau.client"),
 }

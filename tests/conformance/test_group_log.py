@@ -146,6 +146,27 @@ def test_who_is_set_back_by_the_epoch_of_a_commit_begins_where_that_ended(
     assert log.committed() == {0: 9, 1: 3}
 
 
+def test_who_commits_with_an_old_epoch_is_named_unless_it_found_that(
+    coordinator: Coordinator,
+) -> None:
+    log = coordinator.log
+    log.epoch_ends = {(0, 0): 6, (0, 1): 20}
+    coordinator.generation("a", {"a": [0]})
+    coordinator.commit(0, 6, leader_epoch=0)
+    log.check_epochs([])
+    coordinator.commit(0, 8, leader_epoch=0)
+    log.check_epochs(["a"])
+    with pytest.raises(
+        AssertionError, match=r"\['a'\] committed offset 8 of partition 0 with the l"
+    ):
+        log.check_epochs(["b"])
+    coordinator.generation("b", {"b": [0]})
+    coordinator.commit(0, 8, leader_epoch=0)
+    log.check_epochs(["a"])
+    with pytest.raises(AssertionError, match=r"\['a'\] committed offset 8"):
+        log.check_epochs(["b"])
+
+
 def test_who_leaves_one_out_in_the_midst_is_found(coordinator: Coordinator) -> None:
     coordinator.generation("a", {"a": [0]})
     with pytest.raises(AssertionError, match=r"a began at \[0, 3\]"):
