@@ -148,6 +148,11 @@ class ConsumerGroup:
     def _identity(self) -> Identity:
         identity = self._member.identity
         if self._is_subscribed and identity == NOBODY:
+            kept_out = self._member.kept_out_by
+            if kept_out is not None:
+                raise KafkaError(
+                    kept_out.code, f"not committed: {kept_out.reason}", **kept_out.context
+                )
             raise KafkaError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 "not committed: this consumer is no member of its group at present; poll, which "

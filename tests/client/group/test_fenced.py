@@ -116,6 +116,9 @@ def test_who_is_fenced_stays_out_until_it_subscribes_anew(kind: str) -> None:
             await read_all(reader, 10)
             world.is_fencing = True
             await asyncio.sleep(5)
+            with pytest.raises(KafkaError, match=r"not committed: .*group\.instance\.id") as caught:
+                await reader.commit()
+            assert caught.value.code is ErrorCode.FENCED_INSTANCE_ID
             await _fenced(reader)
             assert listener.lost == [("t", 0)], "before the error"
             assert reader.assignment == []

@@ -83,7 +83,9 @@ class ConsumeCommand:
             help="beginning, end, an offset, a time like 2026-11-20T12:00:00Z, or @ms since 1970; "
             "for a group, where it has committed nothing",
         )
-        place.add_argument("--last", type=int, metavar="N", help="the last N of each partition")
+        place.add_argument(
+            "--last", type=int, metavar="N", help="the last N offsets of each partition"
+        )
         parser.add_argument("--count", type=int, metavar="N", help="stop after N records")
         parser.add_argument(
             "-f", "--follow", action="store_true", help="go on when the end is read"

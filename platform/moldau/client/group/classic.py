@@ -560,8 +560,8 @@ class ClassicMember(Membership):
         self._forget_membership()
         self._lose(
             "the coordinator took this member for dead: others may have its partitions, and what "
-            "was not committed is read again. Nothing was heard of it for session.timeout.ms: the "
-            "event loop must not be blocked that long",
+            "was not committed is read again. Nothing was heard of it for session.timeout.ms (the "
+            "event loop must not be blocked that long), or an administrator removed it",
             "session.timeout.ms",
         )
         self._go(State.JOINING)

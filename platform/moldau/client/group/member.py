@@ -173,6 +173,9 @@ class Member(Protocol):
 
     def take_error(self) -> KafkaError | BadData | None: ...
 
+    @property
+    def kept_out_by(self) -> KafkaError | None: ...
+
     def forgive(self) -> None: ...
 
     def leave(self, *, is_closing: bool) -> None: ...
@@ -350,9 +353,17 @@ class Membership:
     def take_error(self) -> KafkaError | BadData | None:
         """What the user has to hear, once, or whenever he polls."""
         error = self._error
-        if not (isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID):
+        if self.kept_out_by is None:
             self._error = None
         return error
+
+    @property
+    def kept_out_by(self) -> KafkaError | None:
+        """Why it stays out of its group until the user unsubscribes, if it does."""
+        error = self._error
+        if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
+            return error
+        return None
 
     def forgive(self) -> None:
         """The user has unsubscribed: what he had to hear is over, and he may begin anew."""
