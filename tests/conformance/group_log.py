@@ -134,7 +134,7 @@ class GroupLog:
                 if not self._names_an_old_epoch(partition, each):
                     continue
                 members = self._holders(partition, each.place)
-                if set(members) <= set(may_be_old):
+                if members and set(members) <= set(may_be_old):
                     excused.add(each.leader_epoch)
                 assert each.leader_epoch in excused, (
                     f"{members} committed offset {each.offset} of partition {partition} with the "

@@ -49,7 +49,7 @@ def test_mutants_of_the_corpus_are_answered_or_refused(target: Target) -> None:
 
 
 @each_target
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_answered_or_refused(target: Target, data: bytes) -> None:
     feed(target, data)

@@ -104,7 +104,6 @@ def test_offsets_that_do_not_grow_are_refused(deltas: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_damage_of_every_byte_is_judged_alike(size: int) -> None:
-    """Also that which keeps the sum of the lengths, so that the next record begins elsewhere."""
     rows: list[Row] = [
         (NOW + 70 * (each > 8), None, VALUES[size][0] + b"a", ()) for each in range(11)
     ]

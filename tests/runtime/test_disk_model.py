@@ -367,4 +367,4 @@ class DiskModel(RuleBasedStateMachine):
 
 
 TestDiskModel = DiskModel.TestCase
-TestDiskModel.settings = settings(max_examples=250, stateful_step_count=30, deadline=None)
+TestDiskModel.settings = settings(max_examples=250, stateful_step_count=30)

@@ -21,7 +21,6 @@ from tests.runtime.test_disk_model import DiskModel
 MODEL = settings(
     max_examples=3000,
     stateful_step_count=30,
-    deadline=None,
     database=None,
     derandomize=True,
     phases=[Phase.generate],

@@ -25,7 +25,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 _DELTAS: Final = 1 << 20  # what three bytes can tell
 _NO_KEY: Final = 1  # -1 as a varint
 _FEW: Final = 8  # are not worth looking for
-_MANY: Final = 64
+_MANY: Final = 64  # are read before the next look, if few were alike
 # A varint's bytes as a little-endian sum with 7-bit steps: one byte 0..127, two bytes 128..16511.
 _UNZIGZAG: Final = [number >> 1 ^ -(number & 1) for number in (*range(0x80), *range(0x80 << 7))]
 _STAMPS: Final = 1 << 13  # no timestamp is further from the first than two bytes can tell
@@ -120,7 +120,7 @@ def plain_records(data: bytes, header: BatchHeader, objects_max: int) -> list[Re
 
 
 def _layout_at(data: bytes, position: int) -> Layout | None:
-    """That of the record there; None if it has a key, or no value."""
+    """That of the record there; None if it has a key."""
     length = 2 if data[position] > 0x7F else 1
     stamp = 2 if data[position := position + length + 1] > 0x7F else 1
     delta = 2 if data[position := position + stamp] > 0x7F else 1
@@ -222,9 +222,9 @@ def _take_any(
             raise ValueError
         headers: Headers = ()
         if data[position]:
-            count, stop = skip_headers(data, position, end, room)
+            more, stop = skip_headers(data, position, end, room)
             headers, position = decode_headers(data, position), stop
-            room -= count
+            room -= more
         else:
             position += 1
         if position != end:

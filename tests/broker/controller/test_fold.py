@@ -87,7 +87,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(steps)
 def test_the_image_is_the_fold_of_the_log_and_of_its_snapshot(events: list[Step]) -> None:
     cluster = Cluster(0, 1)

@@ -11,8 +11,6 @@ Invariants (reliability.md 12 and 13), looked at all the time:
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator
 from functools import partial
 from random import Random
 from typing import Final
@@ -52,6 +50,8 @@ from tests.broker.server.wire import Wire, wired
 from tests.differential.group_requests import commit, fetch_offsets
 from tests.differential.scenarios.group_consumers import heartbeat
 from tests.differential.scenarios.group_members import beat, join
+
+pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
 PORT: Final = 9092
 PARTITIONS: Final = 4
@@ -255,13 +255,6 @@ class Story:
 
 def kinds(groups: Groups) -> dict[str, str]:
     return {each.group_id: each.kind.value for each in groups}
-
-
-@pytest.fixture(autouse=True)
-def _no_world_is_left() -> Iterator[None]:
-    """A world is a cycle with disks in it: each keeps 300 MB until somebody looks."""
-    yield
-    gc.collect()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -296,7 +296,7 @@ class Model:
 
 
 @given(st.lists(COMMANDS, max_size=60))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_it_does_what_the_plain_model_does(commands: list[tuple[Any, ...]]) -> None:
     scene, model = Scene(), Model()
     made: list[Retrying] = []

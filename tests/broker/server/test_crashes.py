@@ -8,8 +8,6 @@ to the death of the process, which leaves the page cache alone.
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -20,6 +18,8 @@ from moldau.runtime.simulated import Simulation
 from tests.broker.network.test_idle_connections import after
 from tests.broker.server.houses import House
 from tests.broker.server.wire import Wire, wired
+
+pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
 PORT = 9092
 SEEDS = range(12)
@@ -104,13 +104,6 @@ class Story:
             auditor = world.add_node("auditor", self.audit)
             world.run_until(lambda: not auditor.is_alive, within=60)
             assert not auditor.has_failed
-
-
-@pytest.fixture(autouse=True)
-def _no_world_is_left() -> Iterator[None]:
-    """A world is a cycle with disks in it: many of them would fill the machine."""
-    yield
-    gc.collect()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

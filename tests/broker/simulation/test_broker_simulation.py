@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -23,6 +22,8 @@ from tests.broker.simulation.mutants import MUTANTS
 from tests.broker.simulation.promises import BrokenPromise, Promise, demand
 from tests.broker.simulation.scenario import Run, run_broker
 from tests.broker.simulation.search import Mutant, hunt_down
+
+pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
 SEEDS = range(1000, 1016)
 TWICE_EVERY = 12
@@ -45,13 +46,6 @@ HAPPENS = (
 )
 
 happened: Counter[str] = Counter()
-
-
-@pytest.fixture(autouse=True)
-def _no_world_is_left() -> Iterator[None]:
-    """A world is a cycle with disks in it: many of them would fill the machine."""
-    yield
-    gc.collect()
 
 
 def scenario(seed: int) -> Fingerprint:

@@ -6,8 +6,6 @@ its old one. That its topic was deleted stands in the metadata log.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -25,6 +23,8 @@ from tests.broker.network.test_idle_connections import after
 from tests.broker.server.houses import House
 from tests.broker.server.wire import wired
 
+pytestmark = pytest.mark.usefixtures("no_world_is_left")
+
 PORT = 9092
 DATA = "/data"
 VALUES = [b"one", b"two"]
@@ -33,13 +33,6 @@ VALUES = [b"one", b"two"]
 def deletion(topic: str) -> DeleteTopicsRequest:
     named = DeleteTopicState(name=topic, topic_id=ZERO_UUID)
     return DeleteTopicsRequest(topics=[named], timeout_ms=1000)
-
-
-@pytest.fixture(autouse=True)
-def _no_world_is_left() -> Iterator[None]:
-    """A world is a cycle with disks in it: many of them would fill the machine."""
-    yield
-    gc.collect()
 
 
 @dataclass

@@ -43,7 +43,7 @@ def turn(game: Game) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "assignor"), KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
 def test_nobody_reads_what_another_one_reads_and_all_is_read(
     protocol: str, assignor: str, seed: int

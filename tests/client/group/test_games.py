@@ -197,7 +197,7 @@ def comes_and_goes(game: LongGame, user: User, chosen: int) -> None:
 
 @pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "static"])
 @pytest.mark.parametrize(("protocol", "assignor"), KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_whoever_leaves_at_any_moment_commits_only_what_is_his_and_gets_out(
     protocol: str, assignor: str, is_static: bool, seed: int

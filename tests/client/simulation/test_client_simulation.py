@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,8 @@ from moldau.testing import SyncEmbeddedBroker
 from tests.broker.simulation.search import Mutant, hunt_down
 from tests.client.simulation.mutants import MUTANTS
 from tests.client.simulation.scenario import run_clients
+
+pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
 SEEDS = range(1000, 1012)
 TWICE_EVERY = 12
@@ -63,13 +64,6 @@ HAPPENS = (
 )
 
 happened: Counter[str] = Counter()
-
-
-@pytest.fixture(autouse=True)
-def _no_world_is_left() -> Iterator[None]:
-    """A world is a cycle with disks in it: many of them would fill the machine."""
-    yield
-    gc.collect()
 
 
 def scenario(seed: int) -> Fingerprint:

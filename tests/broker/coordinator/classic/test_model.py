@@ -307,5 +307,5 @@ class Members(RuleBasedStateMachine):
             assert not group.members
 
 
-Members.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+Members.TestCase.settings = settings(max_examples=120, stateful_step_count=50)
 TestMembers = Members.TestCase

@@ -206,6 +206,5 @@ TestGroup = GroupMachine.TestCase
 TestGroup.settings = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
