@@ -33,6 +33,14 @@ $(VENV)/.peers: $(VENV)/.made
 	$(INSTALL) --group peers
 	@touch $@
 
+$(VENV)/.demo: $(VENV)/.made
+	$(INSTALL) --group demo
+	@touch $@
+
+$(VENV)/.stream-peers: $(VENV)/.made
+	$(INSTALL) --group stream-peers
+	@touch $@
+
 $(VENV)/.fuzz: $(VENV)/.made
 	$(INSTALL) --group fuzz
 	@touch $@
@@ -41,7 +49,7 @@ $(VENV)/.fuzz: $(VENV)/.made
 venv: $(VENV)/.made ## make .venv with moldau and its tools
 
 .PHONY: peers
-peers: $(VENV)/.peers $(VENV)/.fuzz ## install other clients and the fuzzer: for conformance, bench and fuzz
+peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.demo $(VENV)/.stream-peers ## install other clients and the fuzzer: for conformance, bench and fuzz
 
 .PHONY: demo
 demo: venv ## a broker starts, and a million records are sent and read

@@ -18,7 +18,7 @@ from tests.architecture.sources import ROOT, Source, product
 PYPROJECT = ROOT / "pyproject.toml"
 BROKER = ("main", "server", "api", "network", "coordinator", "controller", "replication", "raft")
 PACKAGES = (
-    *("connectors", "spark", "connect", "streams", "broker", "cli", "testing", "client"),
+    *("connectors", "spark", "connect", "streams", "broker", "cli", "testing", "client", "link"),
     *("config", "metrics", "plugins", "logging", "records", "protocol", "runtime", "ids", "errors"),
     *(f"broker.{name}" for name in (*BROKER, "tiered", "log", "security")),
 )
