@@ -1,0 +1,1 @@
+"""The fluent interface: its calls write down a plan."""

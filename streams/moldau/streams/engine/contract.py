@@ -1,0 +1,64 @@
+"""The contract between a task and what runs it (the test driver, a worker).
+
+A task decides and never waits: it is given fetched records and the time, and hands out records to
+send and changes to log. A commit is, in this order:
+
+1. `flush()`: emit what caches hold back, write rows to the backings, return the changelogs.
+2. `take_outputs()`: send these, and the changes, and wait until they are written.
+3. Commit `positions()` with `metadata()` as the text of each offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.state.changes import Changes
+
+
+class RunsPartition(Protocol):
+    """One program on one partition. Made as Task(program, partition, backings, ...)."""
+
+    def add(self, topic: str, chunk: Chunk) -> None:
+        """Buffer fetched records of `topic`."""
+        ...
+
+    def set_at_end(self, topic: str, is_at_end: bool) -> None:
+        """Whether everything in the log of `topic` has been added: decides about waiting."""
+        ...
+
+    def process(self, now_ms: int, limit: int = 500) -> int:
+        """Run up to `limit` buffered records, lowest time first; return how many were run.
+
+        0 means: nothing to do now. Raises RecordFailed if a record fails and its policy is to fail.
+        """
+        ...
+
+    def punctuate(self, now_ms: int) -> None:
+        """Run what is due by the wall clock: idle windows and punctuators."""
+        ...
+
+    def take_outputs(self) -> list[Outputs]:
+        """Hand over what was made since the last call, a batch a topic."""
+        ...
+
+    def flush(self) -> Mapping[str, Changes]:
+        """Emit what caches hold back, write all rows, return the changes of each logged store."""
+        ...
+
+    def restore(self, store: str, changes: Changes) -> None:
+        """Apply changelog records of a store. Only before the first `process`."""
+        ...
+
+    def positions(self) -> Mapping[str, int]:
+        """For each input topic read from so far: the offset to read next after a restart."""
+        ...
+
+    def metadata(self) -> str:
+        """What must be kept with the offsets: the stream time of each operator."""
+        ...
+
+    def buffered(self, topic: str) -> int:
+        """How many records of `topic` wait: pause its fetching when there are too many."""
+        ...

@@ -1,0 +1,1 @@
+"""The plan: an app as plain data. Engines read only this."""

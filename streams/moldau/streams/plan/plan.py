@@ -1,0 +1,63 @@
+"""The compiled plan of an app: sub-topologies, their stores and topics, and nothing that runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moldau.streams.plan.steps import Step
+from moldau.streams.plan.topics import RepartitionTopic
+from moldau.streams.state.spec import StoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A sub-topology: steps that exchange records directly. A task runs one on one partition.
+
+    `steps` are in topological order. `inputs` are topics to subscribe to, repartition topics of
+    this app included; `outputs` the topics it writes to that are known beforehand. Topics of a
+    group in `copartitioned` must have the same number of partitions.
+    """
+
+    index: int
+    app: str
+    steps: tuple[Step, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    stores: tuple[StoreSpec, ...]
+    copartitioned: tuple[frozenset[str], ...] = ()
+    # Global tables that it looks up: names of stores that every worker holds in full.
+    global_tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTable:
+    """A topic that every worker reads in full into a store of its own."""
+
+    topic: str
+    store: StoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole app."""
+
+    app: str
+    programs: tuple[Program, ...]
+    repartitions: tuple[RepartitionTopic, ...] = ()
+    global_tables: tuple[GlobalTable, ...] = ()
+
+    def source_topics(self) -> tuple[str, ...]:
+        """The input topics that must exist before the app starts."""
+        own = {topic.name for topic in self.repartitions}
+        found = {topic for program in self.programs for topic in program.inputs}
+        found |= {table.topic for table in self.global_tables}
+        return tuple(sorted(found - own))
+
+    def changelogs(self) -> dict[str, StoreSpec]:
+        """The changelog topics that the app makes: name -> store."""
+        return {
+            topic: store
+            for program in self.programs
+            for store in program.stores
+            if store.source_topic is None and (topic := store.changelog(self.app)) is not None
+        }

@@ -1,0 +1,1 @@
+"""Codecs by type, and the layouts of windowed keys."""

@@ -1,0 +1,22 @@
+"""A codec turns values of one type into bytes and back. None stays outside: it is Kafka's null."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Invariant: decode(encode(value)) == value.
+
+    `is_hashable` says that equal values have equal bytes and a hash, so that a cache may use the
+    value itself as its key. `is_immutable` says that a value may be kept without a copy.
+    """
+
+    name: str
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+    is_hashable: bool = False
+    is_immutable: bool = False

@@ -1,0 +1,1 @@
+"""State stores: a cache of objects above rows of bytes."""

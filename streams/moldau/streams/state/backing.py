@@ -1,0 +1,74 @@
+"""Rows of bytes under a store. Invariant: `scan` yields rows in the order of their keys."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+Row = tuple[bytes, bytes | None]
+
+
+class Backing(Protocol):
+    """The rows of one store of one task, ordered by key."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def scan(
+        self, first: bytes, end: bytes | None, *, is_reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The rows with first <= key < end. `end` None means no upper bound."""
+        ...
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Put rows; a value of None deletes. A later row of the same key wins."""
+        ...
+
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        """Delete the rows with first <= key < end."""
+        ...
+
+
+class MemoryBacking:
+    """A backing in memory: for tests, and for stores that need not survive."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self._keys: list[bytes] | None = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(key)
+
+    def scan(
+        self, first: bytes, end: bytes | None, *, is_reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        keys = self._sorted()
+        low = bisect_left(keys, first)
+        high = len(keys) if end is None else bisect_left(keys, end)
+        found = [(key, self._rows[key]) for key in keys[low:high]]
+        return iter(found[::-1] if is_reverse else found)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for key, value in rows:
+            if value is None:
+                if self._rows.pop(key, None) is not None:
+                    self._keys = None
+            else:
+                if key not in self._rows:
+                    self._keys = None
+                self._rows[key] = value
+
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        keys = self._sorted()
+        low, high = bisect_left(keys, first), bisect_left(keys, end)
+        for key in keys[low:high]:
+            del self._rows[key]
+        del keys[low:high]
+
+    def _sorted(self) -> list[bytes]:
+        if self._keys is None:
+            self._keys = sorted(self._rows)
+        return self._keys

@@ -1,0 +1,26 @@
+"""Changes of a store as its changelog topic carries them, in columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Changes:
+    """Records of a changelog: equally long lists. A value of None deletes.
+
+    The bytes are Kafka Streams' own: the value of a store with timestamps is the plain value, and
+    its time is the record's.
+    """
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self.keys.append(key)
+        self.values.append(value)
+        self.timestamps.append(timestamp)

@@ -1,0 +1,57 @@
+"""What a store is, as plain data: its backing and its changelog topic are made from this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from moldau.streams.serdes.codec import Codec
+
+DAY_MS = 86_400_000
+
+
+class StoreKind(Enum):
+    KEY_VALUE = "key-value"
+    WINDOW = "window"
+    SESSION = "session"
+    VERSIONED = "versioned"
+    # Records in order of time, for joins and suppression.
+    BUFFER = "buffer"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """A store. `retention_ms` is None for those that keep rows until they are deleted.
+
+    `source_topic` names the input topic of a table: that topic is the changelog then, so the store
+    is restored from it and nothing is written to it.
+    """
+
+    name: str
+    kind: StoreKind
+    key: Codec
+    value: Codec
+    retention_ms: int | None = None
+    is_logged: bool = True
+    source_topic: str | None = None
+    # Windows of one size: needed to read a windowed key, whose bytes hold only the start.
+    window_ms: int | None = None
+    # Whether rows carry a sequence number, so that equal keys and times stay apart.
+    has_duplicates: bool = False
+    topic_config: dict[str, str] = field(default_factory=dict)
+
+    def changelog(self, app: str) -> str | None:
+        """The topic to restore from, None for a store that is not logged."""
+        if self.source_topic is not None:
+            return self.source_topic
+        return f"{app}-{self.name}-changelog" if self.is_logged else None
+
+    def changelog_config(self) -> dict[str, str]:
+        """The settings of the changelog topic, as Kafka Streams chooses them."""
+        config = {"cleanup.policy": "compact"}
+        if self.kind in (StoreKind.WINDOW, StoreKind.SESSION) and self.retention_ms is not None:
+            config["cleanup.policy"] = "compact,delete"
+            config["retention.ms"] = str(self.retention_ms + DAY_MS)
+        if self.kind is StoreKind.VERSIONED and self.retention_ms is not None:
+            config["min.compaction.lag.ms"] = str(self.retention_ms + DAY_MS)
+        return config | self.topic_config

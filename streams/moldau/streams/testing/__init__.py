@@ -1,0 +1,1 @@
+"""Run an app without a broker, in virtual time."""
