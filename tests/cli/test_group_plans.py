@@ -32,8 +32,8 @@ from moldau.client import (
     Topic,
     TopicPartition,
 )
-from moldau.client.addresses import Address
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
 from moldau.plugins import Plugins
 from tests.cli.shell import Terminal
 

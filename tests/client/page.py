@@ -17,6 +17,7 @@ from moldau.client.common_settings import (
 from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.settings import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import SettingTable, render_reference
+from moldau.link.settings import CONNECTION_ROWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "client-settings.md"
 
@@ -36,7 +37,7 @@ This page is made of the rows that the program reads; `python -m tests.client.pa
 
 def render() -> str:
     """The whole page."""
-    shared = rows.CONNECTION_ROWS
+    shared = CONNECTION_ROWS
     serdes = (*SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
     tables = {
         "All clients": SettingTable(shared),
@@ -75,7 +76,7 @@ def _without_meaning() -> str:
 
 
 def _own(table: SettingTable) -> SettingTable:
-    elsewhere = (*rows.CONNECTION_ROWS, *SHARED, *SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
+    elsewhere = (*CONNECTION_ROWS, *SHARED, *SERDE_ROWS, *SERIALIZER_ROWS, *DESERIALIZER_ROWS)
     return SettingTable(row for row in table if row not in elsewhere)
 
 

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 
 from moldau.client.accumulator import Accumulator, Drained, Options
-from moldau.client.backoff import Backoff
 from moldau.client.batches import EPOCH_MAX, Batch, PartitionQueue
-from moldau.client.metadata import Metadata, TopicPartition
 from moldau.client.outgoing import OutgoingTopic
 from moldau.client.partitioner import Partitioner
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import Backoff
+from moldau.link.metadata import Metadata, TopicPartition
 from moldau.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -18,11 +18,11 @@ from moldau.client.admin_configs import ResourceType
 from moldau.client.admin_topics import TO_THE_END
 from moldau.client.arguments import known_names, offsets_to_store, partition_of, several
 from moldau.client.group.states import GROUP_STATES
-from moldau.client.metadata import Topic
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord, record_of
 from moldau.client.serdes.contract import SerializationFailed
 from moldau.client.sync.shared_producer import SharedProducer
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import Topic
 from moldau.protocol.messages.delete_records import DeleteRecordsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime

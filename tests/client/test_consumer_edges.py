@@ -18,15 +18,15 @@ from moldau.client import (
     PartitionRecords,
     TopicPartition,
 )
-from moldau.client.cluster import Cluster
 from moldau.errors import CorruptRecord
 from moldau.errors.codes import KafkaError
+from moldau.link.cluster import Cluster
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.runtime import Runtime
 from tests.client.scripted import Log
-from tests.client.test_cluster import cluster
 from tests.client.test_consumer import consumer, fill, read_all
 from tests.client.world import BOOTSTRAP, ClientWorld
+from tests.link.test_cluster import cluster
 
 
 async def _use(call: Callable[[Any], Any], reader: Consumer) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.fetch_session import FetchSession, Wish
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 ID = b"i" * 16
 OTHER = b"o" * 16

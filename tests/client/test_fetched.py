@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from moldau.client import fetched
 from moldau.client.fetched import Fetched
-from moldau.client.metadata import TopicPartition
 from moldau.errors import CorruptRecord
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.records import (
     NO_PRODUCER,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from moldau.client.connection import Connection
 from moldau.client.fetcher import Fetcher
+from moldau.link.connection import Connection
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime

@@ -8,10 +8,10 @@ import pytest
 
 from moldau.client.accumulator import WAITS_S
 from moldau.client.batches import Batch, PartitionQueue
-from moldau.client.metadata import TopicPartition
 from moldau.client.producer import Producer
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode
+from moldau.link.metadata import TopicPartition
 from tests.client.scripted import Log
 from tests.client.test_accumulator import T0, T1, Pipeline, Sender, Wire, hear
 

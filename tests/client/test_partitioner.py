@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from moldau.client.metadata import Partition, Topic
 from moldau.client.partitioner import Loads, Partitioner, RoundRobin, load_partitioner
 from moldau.client.producer_record import ProducerRecord
 from moldau.errors import ConfigError
+from moldau.link.metadata import Partition, Topic
 
 RECORD = ProducerRecord("t", b"v")
 

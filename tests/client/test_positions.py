@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from moldau.client.addresses import Address
-from moldau.client.backoff import Backoff
-from moldau.client.metadata import Broker, Metadata, Partition, Topic, TopicPartition
 from moldau.client.position import Position, State
 from moldau.client.positions import Bounds, Positions
 from moldau.client.reset import Reset, parse_reset
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
+from moldau.link.backoff import Backoff
+from moldau.link.metadata import Broker, Metadata, Partition, Topic, TopicPartition
 from moldau.protocol.messages.fetch import PartitionData
 from moldau.records import encode_batch, stamp
 

@@ -12,7 +12,6 @@ import pytest
 
 from moldau.client import Producer, Sent
 from moldau.client.delivery import Deliveries, Delivery
-from moldau.client.metadata import Topic
 from moldau.client.pipeline import load_interceptors
 from moldau.client.producer_record import ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import Place, SerializationFailed
@@ -20,6 +19,7 @@ from moldau.client.sync.shared_producer import SharedProducer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import Topic
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import Record, open_batch
 from moldau.runtime import Runtime

@@ -12,7 +12,6 @@ import pytest
 
 from moldau.client import Admin, Consumer, Producer, producer_settings
 from moldau.client import settings as rows
-from moldau.client.addresses import Address, parse_address
 from moldau.client.common_settings import (
     WITHOUT_MEANING_PREFIXES,
     WITHOUT_MEANING_TO_ADMINS,
@@ -25,6 +24,8 @@ from moldau.client.serdes.registry import SchemaRegistry
 from moldau.client.unused_settings import UNUSED
 from moldau.config import REQUIRED, BadSettings, SettingTable
 from moldau.errors import ConfigError
+from moldau.link.addresses import Address, parse_address
+from moldau.link.settings import addresses
 from moldau.runtime import Runtime
 from tests.client.page import PAGE, render
 from tests.client.world import BOOTSTRAP, ClientWorld
@@ -41,9 +42,9 @@ def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
     settings = rows.resolve(rows.PRODUCER_SETTINGS, given, {"batch_size": 20, "linger_ms": 0})
     assert settings[rows.batch_size] == 20
     assert settings[rows.linger_ms] == 0
-    assert rows.addresses(settings) == (Address("a", 1), Address("b", 2))
+    assert addresses(settings) == (Address("a", 1), Address("b", 2))
     listed = rows.resolve(rows.ADMIN_SETTINGS, {}, {"bootstrap_servers": ["a:1", "b:2"]})
-    assert rows.addresses(listed) == (Address("a", 1), Address("b", 2))
+    assert addresses(listed) == (Address("a", 1), Address("b", 2))
 
 
 @pytest.mark.parametrize(

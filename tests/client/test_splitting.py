@@ -12,9 +12,9 @@ import pytest
 from moldau.client import Deliveries, Producer, Sent, SentRange
 from moldau.client.batches import Batch
 from moldau.client.delivery import error_of, ranges_of, sent_of
-from moldau.client.metadata import TopicPartition
 from moldau.client.runs import Rows
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import open_batch
 from moldau.runtime import Runtime

@@ -309,7 +309,7 @@ def test_the_timer_is_set_whatever_goes_wrong_in_a_turn() -> None:
 
 IN_A_REQUEST = (
     "moldau.client.sender.produce_request",
-    "moldau.client.connection.Connection._encode",
+    "moldau.link.connection.Connection._encode",
     "moldau.client.producer_metrics.ProducerMetrics.drained",
 )
 
@@ -381,7 +381,7 @@ def test_what_is_under_way_when_a_bug_shows_is_decided_by_its_answer() -> None:
         told = heard()
         async with producer(runtime) as sender:
             await (await sender.send("t", b"0"))
-            with patched("moldau.client.connection.Connection._watch") as watch:
+            with patched("moldau.link.connection.Connection._watch") as watch:
                 connection = sender._cluster.ready_connection(1)
                 assert connection is not None
                 connection._looks_at = FOREVER**4

@@ -51,8 +51,8 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
 
 async def within_or_later(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
     """The same; None too where it fails for a reason for which it may work later."""
-    from moldau.client.backoff import may_work_later
     from moldau.errors.codes import KafkaError
+    from moldau.link.backoff import may_work_later
 
     try:
         return await within(seconds, work)

@@ -5,11 +5,11 @@
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         await (await producer.send("orders", b"value", key=b"key"))
 
-How it is built, from the wire up: `connection` (one broker), `cluster` (all of them: metadata,
-reconnecting, retrying), then `producer` on the cores `accumulator`, `batches` and `outcomes`,
-`consumer` on the cores `positions`, `topic_life` and `fetched` and on `group` (membership, offsets,
-rebalancing) with its `assignors`, and `admin`. The cores do no IO, so a test hands them answers
-directly; the shells run unchanged in the simulator. Settings have Kafka's names (`settings`).
+How it is built, from the wire up: `moldau.link` (connections, and the cluster with its metadata),
+then `producer` on the cores `accumulator`, `batches` and `outcomes`, `consumer` on the cores
+`positions`, `topic_life` and `fetched` and on `group` (membership, offsets, rebalancing) with its
+`assignors`, and `admin`. The cores do no IO, so a test hands them answers directly; the shells run
+unchanged in the simulator. Settings have Kafka's names (`settings`).
 
 Importing this package imports none of that: a name is loaded when it is first used.
 """
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from moldau.client.group.descriptions import GroupDescription, GroupMember, ListedGroup
     from moldau.client.group.listener import RebalanceListener
     from moldau.client.group.offset_requests import OffsetAndMetadata
-    from moldau.client.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.client.offsets import FoundOffset
     from moldau.client.options.admin import AdminOptions
     from moldau.client.options.consumer import ConsumerOptions
@@ -58,9 +57,11 @@ if TYPE_CHECKING:
     from moldau.client.records_out import ConsumerRecord
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.settings_file import load_settings
-    from moldau.client.world import ClientClosed, ClientNotStarted, WrongLoop
+    from moldau.client.world import ClientNotStarted
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
+    from moldau.link.lifetime import ClientClosed, WrongLoop
+    from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.protocol.acl_operations import AclOperation
 
 # By name the module here that has it; with a dot before it one beside this package.
@@ -69,8 +70,8 @@ _HOMES = {
     "ActiveProducer": "admin_cluster",
     "Admin": "admin",
     "AdminOptions": "options.admin",
-    "Broker": "metadata",
-    "ClientClosed": "world",
+    "Broker": ".link.metadata",
+    "ClientClosed": ".link.lifetime",
     "ClientNotStarted": "world",
     "ClusterDescription": "admin_cluster",
     "ConfigEntry": "admin_configs",
@@ -103,7 +104,7 @@ _HOMES = {
     "OffsetAndMetadata": "group.offset_requests",
     "OffsetsNotStored": "admin_groups",
     "OnDelivery": "producer_record",
-    "Partition": "metadata",
+    "Partition": ".link.metadata",
     "PartitionProgress": "admin_progress",
     "PartitionRecords": "fetched",
     "PolledRecord": "fetched",
@@ -123,9 +124,9 @@ _HOMES = {
     "SentRange": "delivery",
     "SerializationFailed": "serdes.contract",
     "TimestampType": "fetched",
-    "Topic": "metadata",
-    "TopicPartition": "metadata",
-    "WrongLoop": "world",
+    "Topic": ".link.metadata",
+    "TopicPartition": ".link.metadata",
+    "WrongLoop": ".link.lifetime",
     "load_settings": "settings_file",
 }
 

@@ -21,13 +21,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.client.backoff import Backoff
 from moldau.client.batches import EPOCH_MAX, Batch, PartitionQueue
-from moldau.client.metadata import NO_LEADER, Metadata, TopicPartition
 from moldau.client.outcomes import Outcomes
 from moldau.client.runs import Run
 from moldau.client.splitting import Fit
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import Backoff
+from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
 from moldau.records import NO_PRODUCER, BatchBuilder, Codec, Producer
 
 if TYPE_CHECKING:

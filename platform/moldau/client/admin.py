@@ -27,10 +27,10 @@ from moldau.client.admin_cluster import ClusterAdmin
 from moldau.client.admin_configs import ConfigAdmin
 from moldau.client.admin_partitions import PartitionAdmin
 from moldau.client.admin_progress import ProgressAdmin
-from moldau.client.cluster import Cluster
 from moldau.client.common_settings import WITHOUT_MEANING_TO_ADMINS, Given
 from moldau.client.options.admin import AdminOptions
 from moldau.client.world import Life, comes_with_start
+from moldau.link.cluster import Cluster
 from moldau.runtime import Runtime
 
 

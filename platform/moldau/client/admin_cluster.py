@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from moldau.client.absence import final
-from moldau.client.addresses import Address
 from moldau.client.admin_requests import AdminRequests, error_of
 from moldau.client.arguments import (
     Partition,
@@ -20,9 +19,10 @@ from moldau.client.arguments import (
     partition_of,
     within,
 )
-from moldau.client.cluster import ANY_BROKER
-from moldau.client.metadata import Broker, Metadata, TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
+from moldau.link.addresses import Address
+from moldau.link.cluster import ANY_BROKER
+from moldau.link.metadata import Broker, Metadata, TopicPartition
 from moldau.protocol.acl_operations import AclOperation, operations_in
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,

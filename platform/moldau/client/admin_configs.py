@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from moldau.client.absence import maybe_final
 from moldau.client.admin_requests import AdminRequests, error_of
-from moldau.client.arguments import config_values, flag, member_of, name_of, names_of, several, told
-from moldau.client.cluster import ANY_BROKER
+from moldau.client.arguments import config_values, flag, member_of, name_of, names_of, several
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
+from moldau.link.arguments import told
+from moldau.link.cluster import ANY_BROKER
 from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -24,7 +24,6 @@ from moldau.client.arguments import (
     names_of,
     offsets_to_store,
     partitions_in,
-    text_of,
 )
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import (
@@ -44,8 +43,9 @@ from moldau.client.group.offset_requests import (
     fetched,
 )
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
+from moldau.link.arguments import text_of
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.acl_operations import operations_in
 from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

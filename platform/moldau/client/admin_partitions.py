@@ -20,11 +20,10 @@ from moldau.client.arguments import (
     names_of,
     partition_of,
     partitions_in,
-    text_of,
-    told,
 )
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import KafkaError, raise_for
+from moldau.link.arguments import text_of, told
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages import describe_topic_partitions as paging
 from moldau.protocol.messages import elect_leaders as electing
 from moldau.protocol.messages.alter_partition_reassignments import (

@@ -15,9 +15,9 @@ from moldau.client.arguments import Partition, names_of, partitions_in
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import GroupDescription, GroupMember
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.metadata import Broker, Topic, TopicPartition
 from moldau.client.offsets import LATEST, Found
 from moldau.errors.codes import KafkaError
+from moldau.link.metadata import Broker, Topic, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

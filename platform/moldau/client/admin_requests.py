@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from moldau.client.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.protocol.declare import Request, Response
 
 K = TypeVar("K")

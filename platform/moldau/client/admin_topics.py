@@ -21,15 +21,15 @@ from moldau.client.arguments import (
     offsets_to_keep_from,
     several,
     timestamp_of,
-    told,
     within,
 )
-from moldau.client.backoff import may_work_later
-from moldau.client.cluster import CONTROLLER
-from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import Found, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
+from moldau.link.arguments import told
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import CONTROLLER
+from moldau.link.metadata import Metadata, Topic, TopicPartition
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Mapping
 from enum import Enum
 from operator import index
-from typing import Final, Protocol, SupportsFloat, SupportsIndex, TypeVar, cast
+from typing import Final, Protocol, SupportsIndex, TypeVar, cast
 
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.metadata import TopicPartition
-from moldau.config import sendable
+from moldau.link.arguments import TEXT, fits, text_of, told
+from moldau.link.metadata import TopicPartition
 
 E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
@@ -44,7 +44,6 @@ _OFFSETS: Final = range(2**63)
 _OFFSETS_AND_THE_END: Final = range(-1, 2**63)
 _PARTITIONS: Final = range(2**31)
 _BROKERS: Final = range(2**31)
-_TEXT: Final = sendable()
 _EPOCHS: Final = range(-1, 2**31)
 _NO_FACTS: Final[Mapping[str, object]] = {}
 
@@ -53,26 +52,6 @@ def name_of(given: object, what: str) -> str:
     """The name of a topic, a group, ...; nothing else passes for one, for the broker would take
     None for all there are. Which names are allowed is for the broker to say."""
     return text_of(given, f"a {what}'s name")
-
-
-def text_of(given: object, what: str) -> str:
-    """Text that a message has place for."""
-    text = str_of(given, what)
-    if not fits(text):
-        raise ValueError(f"{what} is {_TEXT.allowed}, not {told(given)}")
-    return text
-
-
-def str_of(given: object, what: str) -> str:
-    """Any str, also one that no message has place for."""
-    if not isinstance(given, str):
-        raise TypeError(f"{what} is a str, not {told(given)}")
-    return given
-
-
-def fits(text: str) -> bool:
-    """Whether a message has place for it: not for what is too long, nor for lone surrogates."""
-    return _TEXT.holds(text)
 
 
 def several(given: Iterable[T], what: str, *, one: str = "") -> list[T]:
@@ -216,7 +195,7 @@ def _offset_to_store(where: TopicPartition, given: int | OffsetAndMetadata) -> O
         )
     if not fits(metadata):
         raise ValueError(
-            f"the metadata of an offset to commit are {_TEXT.allowed}, not {told(metadata)} "
+            f"the metadata of an offset to commit are {TEXT.allowed}, not {told(metadata)} "
             f"({_written(facts)})"
         )
     epoch = leader_epoch_of(stored.leader_epoch, facts)
@@ -323,22 +302,6 @@ def positive(given: object, what: str) -> int:
     return number
 
 
-def seconds(given: object, what: str) -> float:
-    """How long, in seconds."""
-    if given.__class__ is int and given >= 0:  # most are, and need no search for `__float__`
-        return float(given)
-    if isinstance(given, bool | type) or not isinstance(given, SupportsFloat):
-        raise TypeError(f"{what} is a number of seconds, not {told(given)}")
-    if not (number := float(given)) >= 0:
-        raise ValueError(f"{what} is not negative, as {told(given)} is")
-    return number
-
-
-def seconds_at_most(given: object, what: str) -> float | None:
-    """The same for who may wait; None leaves it to a setting, or has no end."""
-    return None if given is None else seconds(given, what)
-
-
 def since_1970(given: object, what: str) -> int:
     """A time in ms; brokers take what is below 0 for something else, such as the end of a log."""
     number = whole(given, what)
@@ -350,12 +313,3 @@ def since_1970(given: object, what: str) -> int:
 
 def _written(facts: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in facts.items())
-
-
-def told(given: object) -> str:
-    """A value with its type, short enough for a line of an error."""
-    if given is None:
-        return "None"
-    text = repr(given)
-    shown = text if len(text) <= 60 else f"{text[:57]}..."
-    return f"{type(given).__name__} {shown}"

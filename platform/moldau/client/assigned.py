@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
-from moldau.client.metadata import Metadata, TopicPartition
 from moldau.client.position import Asked, Position, State
 from moldau.client.reset import Reset
 from moldau.client.topic_life import Former, TopicLife
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.metadata import Metadata, TopicPartition
 
 NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 

@@ -43,9 +43,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Final
 
-from moldau.client.metadata import NO_EPOCH, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer, stamp_producer
 
 EPOCH_MAX: Final = 2**15 - 1

@@ -15,9 +15,10 @@ from importlib import import_module
 from itertools import pairwise, repeat
 from typing import Any, Final, NamedTuple, cast
 
-from moldau.client.arguments import check_numbers, check_timestamp, check_timestamps, told
+from moldau.client.arguments import check_numbers, check_timestamp, check_timestamps
 from moldau.client.runs import InBuffers, Rows, Run, Values
 from moldau.errors import ConfigError
+from moldau.link.arguments import told
 from moldau.records import Headers, HeadersGiven, Row, Spans
 
 _KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")

@@ -22,14 +22,12 @@ from moldau.config import (
     INT,
     LIST,
     LONG,
-    STRING,
     BadSettings,
     Problem,
     Secret,
     Setting,
     Settings,
     at_least,
-    one_of_ignoring_case,
     overrides,
 )
 
@@ -47,19 +45,6 @@ metrics_num_samples = Setting(
     "How many samples a rate or an average is made of.",
     check=at_least(1),
 )
-security_protocol = Setting(
-    "security.protocol",
-    STRING,
-    "PLAINTEXT",
-    "How brokers are talked to. Only PLAINTEXT is built so far; anything else is refused.",
-    check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-)
-config_providers = Setting(
-    "config.providers",
-    LIST,
-    (),
-    "Where references in values are looked up. A client looks up none: refused.",
-)
 interceptor_classes = Setting(
     "interceptor.classes",
     LIST,
@@ -68,9 +53,7 @@ interceptor_classes = Setting(
     "moldau.interceptors, dotted names of classes, or (in Python) objects.",
 )
 
-COMMON_ROWS: Final = (security_protocol, config_providers)
 METRICS_ROWS: Final = (metrics_sample_window_ms, metrics_num_samples)
-OPEN_PREFIXES: Final = ("config.providers.",)
 
 _SECURITY: Final = "security.protocol is PLAINTEXT"
 WITHOUT_MEANING: Final[Mapping[str, str]] = reasons(UNUSED_BY_ALL)
@@ -199,15 +182,3 @@ def _is_text(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(isinstance(each, str) for each in value)
     return value is None or isinstance(value, str)
-
-
-def nothing_unbuilt(settings: Settings) -> str | None:
-    """What must not be ignored in silence is not asked for."""
-    if settings[security_protocol].upper() != "PLAINTEXT":
-        return (
-            f"security.protocol={settings[security_protocol]} is not built yet: only PLAINTEXT "
-            "listeners can be reached"
-        )
-    if settings[config_providers]:
-        return "config.providers: a client looks up no references, give it the values themselves"
-    return None

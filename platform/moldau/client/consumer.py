@@ -32,16 +32,8 @@ from functools import partial
 from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
-from moldau.client.arguments import (
-    flag_or_none,
-    partitions_in,
-    positive,
-    seconds,
-    str_of,
-    text_of,
-)
+from moldau.client.arguments import flag_or_none, partitions_in, positive
 from moldau.client.assigned import NO_IDS
-from moldau.client.cluster import Cluster
 from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
     Given,
@@ -61,7 +53,6 @@ from moldau.client.group.missing import MissingTopics
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.group_settings import coordinator_decides
-from moldau.client.metadata import TopicPartition
 from moldau.client.notices import not_hiding
 from moldau.client.notices import tell as tell_notices
 from moldau.client.options.consumer import ConsumerOptions
@@ -73,9 +64,13 @@ from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.streams_out import PartStream, RecordStream
-from moldau.client.world import ClientClosed, Life, closed, comes_with_start
+from moldau.client.world import Life, comes_with_start
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link.arguments import seconds, str_of, text_of
+from moldau.link.cluster import Cluster
+from moldau.link.lifetime import ClientClosed, closed
+from moldau.link.metadata import TopicPartition
 from moldau.runtime import Clock, Runtime
 
 _CLOSE_S: Final = 30.0
@@ -165,7 +160,10 @@ class Consumer(ConsumerPositions):
         settings = self.settings
         self._clock = runtime.clock
         self._cluster = Cluster(
-            runtime, settings, creates_topics=settings[rows.allow_auto_create_topics]
+            runtime,
+            settings,
+            creates_topics=settings[rows.allow_auto_create_topics],
+            answer_bytes_max=settings[rows.fetch_max_bytes],
         )
         bounds = Bounds(
             max(1, settings[rows.max_partition_fetch_bytes]),

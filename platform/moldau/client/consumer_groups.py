@@ -26,9 +26,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.client import settings as rows
-from moldau.client.arguments import ByPartition, offsets_to_store, seconds_at_most
+from moldau.client.arguments import ByPartition, offsets_to_store
 from moldau.client.assignors import load_assignors
-from moldau.client.cluster import Cluster
 from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
@@ -39,14 +38,16 @@ from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
 from moldau.client.group.session import GroupSession, tell_guarded
 from moldau.client.group_settings import coordinator_decides
-from moldau.client.metadata import TopicPartition
 from moldau.client.notices import not_hiding
 from moldau.client.notices import tell as tell_notices
-from moldau.client.world import closed
 from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid, format_uuid, new_uuid
+from moldau.link.arguments import seconds_at_most
+from moldau.link.cluster import Cluster
+from moldau.link.lifetime import closed
+from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
 
 T = TypeVar("T")

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from moldau.client.arguments import told
 from moldau.client.common_settings import interceptor_classes
 from moldau.client.fetched import PartitionRecords
 from moldau.client.foreign import close_all, guarded, made_from, refuse_coroutines
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.metadata import TopicPartition
 from moldau.errors import ConfigError
+from moldau.link.arguments import told
+from moldau.link.metadata import TopicPartition
 from moldau.plugins import Plugins
 
 _GROUP: Final = "moldau.interceptors"

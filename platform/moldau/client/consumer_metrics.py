@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from moldau.client.fetched import PartitionRecords
-from moldau.client.metadata import TopicPartition
 from moldau.client.producer_metrics import Sampled
+from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
 from moldau.runtime import Clock
 

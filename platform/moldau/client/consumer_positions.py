@@ -13,16 +13,13 @@ from moldau.client.arguments import (
     offset_of,
     partition_of,
     partitions_in,
-    seconds_at_most,
     since_1970,
     timestamp_of,
 )
-from moldau.client.cluster import Cluster
 from moldau.client.consumer_metrics import ConsumerMetrics, Lag
 from moldau.client.fetcher import Fetcher
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
-from moldau.client.metadata import Metadata, Topic, TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets, partitions_of
 from moldau.client.position import Position
 from moldau.client.positions import Positions
@@ -30,6 +27,9 @@ from moldau.client.records_out import RecordsOut
 from moldau.client.world import comes_with_start
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
+from moldau.link.arguments import seconds_at_most
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import Metadata, Topic, TopicPartition
 from moldau.metrics import Registry
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 

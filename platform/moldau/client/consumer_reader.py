@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from moldau.client.group.commit_reach import CommitReach
 from moldau.client.group.member import Change
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.metadata import TopicPartition
 from moldau.ids import Uuid
+from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.consumer import Consumer

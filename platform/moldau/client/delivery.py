@@ -16,9 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch
-from moldau.client.metadata import TopicPartition
-from moldau.client.world import wrong_loop
 from moldau.errors.codes import KafkaError
+from moldau.link.lifetime import wrong_loop
+from moldau.link.metadata import TopicPartition
 from moldau.records import BatchBuilder, Slot
 
 _Part = tuple[Batch, int, int]

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.client import settings as rows
-from moldau.client.addresses import Address
 from moldau.client.fetch_session import SESSION_ERRORS, FetchSession, Wish
-from moldau.client.metadata import Metadata, TopicPartition
 from moldau.client.position import Asked, Position
 from moldau.client.positions import Positions
 from moldau.client.produce_requests import Listener, Speaker
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.addresses import Address
+from moldau.link.metadata import Metadata, TopicPartition
 from moldau.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

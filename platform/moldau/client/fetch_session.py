@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.fetch import FetchPartition
 
 NO_SESSION: Final = 0

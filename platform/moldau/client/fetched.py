@@ -21,8 +21,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
-from moldau.client.metadata import NO_EPOCH, TopicPartition
 from moldau.errors import CorruptRecord
+from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.records import (
     Batch,

@@ -25,19 +25,19 @@ from functools import partial
 from typing import Final, cast
 
 from moldau.client import settings as rows
-from moldau.client.cluster import Cluster
 from moldau.client.fetch_requests import Told, fetch_request, settle_fetch
 from moldau.client.fetch_room import FetchRoom
 from moldau.client.fetch_session import FetchSession
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.leader_epochs import ends_of_epochs
-from moldau.client.metadata import NO_LEADER, TopicPartition
 from moldau.client.notices import tell as tell_notices
 from moldau.client.offsets import LATEST, FoundOffset, ask_leader
 from moldau.client.position import Asked, Position, State
 from moldau.client.positions import Positions
 from moldau.config import Settings
 from moldau.errors.codes import KafkaError
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import NO_LEADER, TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.fetch import FetchResponse
 from moldau.runtime import Runtime

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from moldau.client.cluster import Cluster
-from moldau.client.metadata import TopicPartition
 from moldau.client.offsets import left_out
 from moldau.errors.codes import KafkaError
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

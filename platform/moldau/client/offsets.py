@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from moldau.client.absence import final
-from moldau.client.addresses import Address
-from moldau.client.backoff import may_work_later
-from moldau.client.cluster import Cluster
-from moldau.client.metadata import NO_LEADER, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import NO_LEADER, TopicPartition
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

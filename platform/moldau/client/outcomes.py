@@ -36,12 +36,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.backoff import Backoff
 from moldau.client.batches import NO_OFFSET, Batch, PartitionQueue
-from moldau.client.metadata import TopicPartition
 from moldau.client.refusals import LOST_STATE, NOT_STORED, OF_CONTENT, TOO_LARGE, UNANSWERED
 from moldau.client.splitting import Fit, split
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import Backoff
+from moldau.link.metadata import TopicPartition
 from moldau.records import NO_PRODUCER
 
 if TYPE_CHECKING:

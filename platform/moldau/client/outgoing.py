@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from moldau.client.accumulator import Accumulator
 from moldau.client.batches import PartitionQueue
-from moldau.client.metadata import Topic, TopicPartition
 from moldau.client.partitioner import Partitioner
+from moldau.link.metadata import Topic, TopicPartition
 
 
 class OutgoingTopic:

@@ -18,8 +18,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.client.foreign import made_from
-from moldau.client.metadata import Topic
 from moldau.errors import ConfigError
+from moldau.link.metadata import Topic
 from moldau.records import partition_for_key
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from moldau.client.arguments import check_number, check_timestamp, told
+from moldau.client.arguments import check_number, check_timestamp
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP
 from moldau.client.delivery import Delivery, Sent, error_of, sent_of
 from moldau.client.foreign import close_all, guarded, made_from, refuse_coroutines
@@ -27,6 +27,7 @@ from moldau.client.serdes.contract import (
     failed_to_serialize,
 )
 from moldau.errors import ConfigError, MoldauError
+from moldau.link.arguments import told
 from moldau.plugins import Plugins
 from moldau.records import HeadersGiven
 from moldau.runtime.cancellation import CancelledError, is_cancelling

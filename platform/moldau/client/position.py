@@ -26,12 +26,12 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from moldau.client.fetched import Fetched
-from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 from moldau.client.reset import BEGINNING, Reset
 from moldau.client.topic_life import Former, TopicLife
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 
 
 class State(Enum):

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.assigned import Assigned
-from moldau.client.backoff import Backoff, may_work_later
 from moldau.client.fetched import Fetched, PartitionRecords
-from moldau.client.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 from moldau.client.position import Asked, Position, State
 from moldau.client.reset import Reset
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import Backoff, may_work_later
+from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
 from moldau.protocol.messages.fetch import PartitionData
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from moldau.client.accumulator import Accumulator
-from moldau.client.addresses import Address
 from moldau.client.batches import Batch
-from moldau.client.metadata import Metadata, TopicPartition
 from moldau.client.refusals import TOO_LARGE
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.addresses import Address
+from moldau.link.metadata import Metadata, TopicPartition
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.produce import (
     PartitionProduceData,

@@ -31,15 +31,13 @@ from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Clocks, Options
-from moldau.client.arguments import flag, name_of, seconds_at_most, told
+from moldau.client.arguments import flag, name_of
 from moldau.client.batches import Batch, PartitionQueue
-from moldau.client.cluster import Cluster
 from moldau.client.columns import Columns, from_arrow, is_arrow
 from moldau.client.common_settings import Given
 from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.foreign import LOG
 from moldau.client.handed_over import HandedOver, Parts
-from moldau.client.metadata import TopicPartition
 from moldau.client.notices import not_hiding
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.outgoing import OutgoingTopic
@@ -63,6 +61,9 @@ from moldau.client.world import Life, comes_with_start
 from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.arguments import seconds_at_most, told
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
 from moldau.records import Codec, HeadersGiven, Row
 from moldau.runtime import Runtime

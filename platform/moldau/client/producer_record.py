@@ -6,11 +6,12 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypedDict
 
-from moldau.client.arguments import check_number, check_timestamp, name_of, told
+from moldau.client.arguments import check_number, check_timestamp, name_of
 from moldau.client.delivery import Sent
 from moldau.client.serdes.contract import SerializationFailed
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
+from moldau.link.arguments import told
 from moldau.records import HeadersGiven
 
 

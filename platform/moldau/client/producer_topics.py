@@ -11,18 +11,18 @@ from __future__ import annotations
 from moldau.client import producer_settings as own_rows
 from moldau.client.accumulator import Accumulator, Options
 from moldau.client.arguments import name_of
-from moldau.client.backoff import may_work_later
 from moldau.client.batches import PartitionQueue
-from moldau.client.cluster import Cluster
-from moldau.client.metadata import TopicPartition
 from moldau.client.outgoing import OutgoingTopic
 from moldau.client.partitioner import Loads, Partitioner, RecordPartitioner
 from moldau.client.pipeline import Pipeline
 from moldau.client.producer_metrics import METADATA_WAIT, ProducerMetrics
 from moldau.client.sender import Sender
-from moldau.client.world import ClientClosed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import Cluster
+from moldau.link.lifetime import ClientClosed
+from moldau.link.metadata import TopicPartition
 from moldau.runtime import Clock, Runtime
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from moldau.client.fetched import PartitionRecords
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 
 class Place(NamedTuple):

@@ -38,8 +38,8 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary, ref
 
 from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, PolledRecord, TimestampType
-from moldau.client.metadata import TopicPartition
 from moldau.client.readers import Place
+from moldau.link.metadata import TopicPartition
 from moldau.records import Headers
 
 

@@ -14,21 +14,21 @@ from typing import Final, NamedTuple, cast
 
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, ToSend
-from moldau.client.arguments import seconds
-from moldau.client.backoff import may_work_later
 from moldau.client.batches import NO_OFFSET, NO_TIMESTAMP, Batch, PartitionQueue
-from moldau.client.cluster import Cluster
-from moldau.client.connection import Connection
 from moldau.client.delivery import again, decided
 from moldau.client.foreign import LOG
-from moldau.client.metadata import TopicPartition
 from moldau.client.produce_requests import names_in, produce_request, settle_response
 from moldau.client.producer_metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.room import Room
-from moldau.client.world import closed
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link.arguments import seconds
+from moldau.link.backoff import may_work_later
+from moldau.link.cluster import Cluster
+from moldau.link.connection import Connection
+from moldau.link.lifetime import closed
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.init_producer_id import (
     InitProducerIdRequest,

@@ -14,16 +14,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.client import producer_settings
-from moldau.client.addresses import Address, parse_address, split_address
 from moldau.client.common_settings import (
     BOOTSTRAP_CONTROLLERS,
-    COMMON_ROWS,
     METRICS_ROWS,
-    OPEN_PREFIXES,
     WITHOUT_CONTROLLERS,
     WITHOUT_MEANING_TO_CONSUMERS,
     interceptor_classes,
-    nothing_unbuilt,
     refuse_bytes,
     text_of,
 )
@@ -84,9 +80,7 @@ from moldau.client.serdes.settings import (
 from moldau.config import (
     BOOLEAN,
     INT,
-    LIST,
     LONG,
-    REQUIRED,
     STRING,
     BadSettings,
     Check,
@@ -98,22 +92,24 @@ from moldau.config import (
     between,
     either,
     exactly,
-    list_of,
     one_of,
     overrides,
     sendable,
 )
 from moldau.errors import ConfigError
+from moldau.link.settings import CONNECTION_ROWS, OPEN_PREFIXES, hosts_have_names, nothing_unbuilt
+from moldau.link.settings import bootstrap_servers as bootstrap_servers
+from moldau.link.settings import client_id as client_id
+from moldau.link.settings import connection_setup_timeout_ms as connection_setup_timeout_ms
+from moldau.link.settings import default_api_timeout_ms as default_api_timeout_ms
+from moldau.link.settings import metadata_max_age_ms as metadata_max_age_ms
+from moldau.link.settings import reconnect_backoff_max_ms as reconnect_backoff_max_ms
+from moldau.link.settings import reconnect_backoff_ms as reconnect_backoff_ms
+from moldau.link.settings import request_timeout_ms as request_timeout_ms
+from moldau.link.settings import retry_backoff_max_ms as retry_backoff_max_ms
+from moldau.link.settings import retry_backoff_ms as retry_backoff_ms
 
 _INT_MAX: Final = 2**31 - 1
-
-
-def _is_address(text: str) -> bool:
-    try:
-        split_address(text)
-    except ConfigError:
-        return False
-    return True
 
 
 def _is_reset(text: str) -> bool:
@@ -124,100 +120,8 @@ def _is_reset(text: str) -> bool:
     return True
 
 
-bootstrap_servers = Setting(
-    "bootstrap.servers",
-    LIST,
-    REQUIRED,
-    "Where to look for the cluster first: host:port, several separated by commas.",
-    check=list_of(item=Check("host:port", _is_address), empty_allowed=False),
-)
-client_id = Setting(
-    "client.id",
-    STRING,
-    "",
-    "What this client calls itself in the broker's logs and quotas.",
-    check=sendable(),
-)
-request_timeout_ms = Setting(
-    "request.timeout.ms",
-    INT,
-    30_000,
-    "A connection that leaves a request without an answer for this long is closed, and the "
-    "request tried again where that is safe.",
-    check=at_least(1),
-)
-default_api_timeout_ms = Setting(
-    "default.api.timeout.ms",
-    INT,
-    60_000,
-    "How long a call may take with all its retries, if it is not told otherwise.",
-    check=at_least(1),
-)
-retry_backoff_ms = Setting(
-    "retry.backoff.ms",
-    LONG,
-    100,
-    "How long to wait before the first retry; each further one waits twice as long.",
-    check=at_least(0),
-)
-retry_backoff_max_ms = Setting(
-    "retry.backoff.max.ms", LONG, 1_000, "The longest wait between retries.", check=at_least(0)
-)
-reconnect_backoff_ms = Setting(
-    "reconnect.backoff.ms",
-    LONG,
-    50,
-    "How long to wait before a broker is connected to again after a failure; twice as long after "
-    "each further one.",
-    check=at_least(0),
-)
-reconnect_backoff_max_ms = Setting(
-    "reconnect.backoff.max.ms",
-    LONG,
-    1_000,
-    "The longest wait before a broker is connected to again.",
-    check=at_least(0),
-)
-connection_setup_timeout_ms = Setting(
-    "socket.connection.setup.timeout.ms",
-    LONG,
-    10_000,
-    "How long a connection may take until the broker has said which versions it speaks.",
-    check=at_least(1),
-)
-metadata_max_age_ms = Setting(
-    "metadata.max.age.ms",
-    LONG,
-    300_000,
-    "Metadata older than this is asked for again even if nothing hints at a change.",
-    check=at_least(0),
-)
-
-CONNECTION_ROWS: Final = (
-    bootstrap_servers,
-    client_id,
-    request_timeout_ms,
-    default_api_timeout_ms,
-    retry_backoff_ms,
-    retry_backoff_max_ms,
-    reconnect_backoff_ms,
-    reconnect_backoff_max_ms,
-    connection_setup_timeout_ms,
-    metadata_max_age_ms,
-    *COMMON_ROWS,
-)
-
-
-def _hosts_have_names(settings: Settings) -> str | None:
-    for text in settings[bootstrap_servers]:
-        fault = split_address(text).fault
-        if fault is not None:
-            return f"{bootstrap_servers.name} has {text!r}: {fault}"
-    return None
-
-
 ADMIN_SETTINGS: Final = SettingTable(
-    CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=(_hosts_have_names, nothing_unbuilt)
+    CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=(hosts_have_names, nothing_unbuilt)
 )
 
 acks = Setting(
@@ -397,7 +301,7 @@ PRODUCER_SETTINGS: Final = SettingTable(
     rules=(
         _idempotence_needs,
         _delivery_outlasts_a_request,
-        _hosts_have_names,
+        hosts_have_names,
         nothing_unbuilt,
         has_no_transactions,
         partitioner_is_one,
@@ -509,7 +413,7 @@ CONSUMER_SETTINGS: Final = SettingTable(
         group_is_whole,
         fits_protocol,
         beats_often_enough,
-        _hosts_have_names,
+        hosts_have_names,
         nothing_unbuilt,
         credentials_are_whole,
     ),
@@ -557,8 +461,3 @@ OF_PRODUCERS_AND_CONSUMERS: Final = (
     (_OF_PRODUCERS | _OF_CONSUMERS) - _names(ADMIN_SETTINGS) - WITHOUT_CONTROLLERS.keys()
 )
 """What a file of another client may have, and an Admin has no use for."""
-
-
-def addresses(settings: Settings) -> tuple[Address, ...]:
-    """The bootstrap servers."""
-    return tuple(map(parse_address, settings[bootstrap_servers]))

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from moldau.client.metadata import NO_EPOCH
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.metadata import NO_EPOCH
 
 ANEW: Final = (
     "the topic was deleted and made again: what was not read of the old one is lost, and the new "

@@ -23,41 +23,12 @@ from typing import Any, Self
 from moldau.client.foreign import LOG
 from moldau.client.notices import not_hiding
 from moldau.errors import MoldauError
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.lifetime import closed
 from moldau.runtime import Runtime
 
 
 class ClientNotStarted(MoldauError):
     """A client was used before it was started."""
-
-
-class ClientClosed(KafkaError):
-    """A client was used after it was closed. Not to be tried again, though its code would allow
-    it."""
-
-    @property
-    def retriable(self) -> bool:
-        return False
-
-
-class WrongLoop(MoldauError):
-    """An asyncio client was used in another event loop than the one that it was started in."""
-
-
-def wrong_loop(home: asyncio.AbstractEventLoop) -> WrongLoop:
-    """What a client answers where another loop than its own runs. What it waits for happens in its
-    own: elsewhere it would wait for ever, or work in the midst of what is done there."""
-    home_is = "has ended" if home.is_closed() else "is not the one that runs here"
-    return WrongLoop(
-        f"the client belongs to the event loop that it was started in, which {home_is}: start and "
-        "close one in each loop (asyncio.run makes a new loop each time), or take "
-        "moldau.client.sync, whose clients serve all threads"
-    )
-
-
-def closed(kind: str) -> ClientClosed:
-    """What a client that is closed answers."""
-    return ClientClosed(ErrorCode.NETWORK_EXCEPTION, f"the {kind} is closed")
 
 
 def comes_with_start(kind: str) -> Any:

@@ -15,8 +15,8 @@ from moldau.broker.log.shell import rest
 from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.client.group.member import NOBODY, Identity
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.world import ClientClosed
 from moldau.errors.codes import KafkaError
+from moldau.link.lifetime import ClientClosed
 from tests.client.group.consumer_book import (
     API_S,
     COMMIT_S,

@@ -15,10 +15,10 @@ from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.session import GroupSession
-from moldau.client.metadata import TopicPartition
 from moldau.client.readers import Readers, Task
 from moldau.client.records_out import ConsumerRecord, RecordsOut, _at_most
 from moldau.client.streams_out import RecordStream
+from moldau.link.metadata import TopicPartition
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.group.consumer_book import Promise
 

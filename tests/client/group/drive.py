@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from moldau.client.assignors import load_assignors
-from moldau.client.backoff import Backoff
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Ask, Kind, Member, Terms, Wanted
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.backoff import Backoff
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from tests.client.group.classic_model import ClassicModel
 from tests.client.group.consumer_model import ConsumerModel

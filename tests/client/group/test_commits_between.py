@@ -8,8 +8,8 @@ import pytest
 from moldau.client.group.classic import ClassicMember, State
 from moldau.client.group.member import Kind, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.heartbeat import HeartbeatResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
 from tests.client.group.test_members import (

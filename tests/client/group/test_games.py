@@ -17,8 +17,8 @@ from moldau.client.assignors import load_assignors
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Wanted
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode
+from moldau.link.metadata import TopicPartition
 from tests.client.group.drive import TERMS, TOPICS, Game, Player
 from tests.client.group.test_cores import KINDS
 

@@ -18,9 +18,9 @@ from moldau.client.group.subscription_bytes import (
     encode_assignment,
     encode_subscription,
 )
-from moldau.client.metadata import TopicPartition
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.consumer_group_heartbeat import (
     Assignment,

@@ -33,6 +33,7 @@ from moldau.config import (
     SettingTable,
 )
 from moldau.config.setting import Absent
+from moldau.link.settings import CONNECTION_ROWS
 from tests.client.sync.twins import tidy
 
 FOLDER: Final = Path(__file__).parents[3] / "platform" / "moldau" / "client" / "options"
@@ -94,9 +95,9 @@ def _interceptors(kind: str) -> str:
     return f"str | Sequence[str | {kind} | type[{kind}]]"
 
 
-_CONNECTION: Final = SettingTable(rows.CONNECTION_ROWS)
+_CONNECTION: Final = SettingTable(CONNECTION_ROWS)
 _REGISTRY: Final = SettingTable(SERDE_ROWS)
-_RECORDS: Final = SettingTable((*rows.CONNECTION_ROWS, *METRICS_ROWS, *SERDE_ROWS))
+_RECORDS: Final = SettingTable((*CONNECTION_ROWS, *METRICS_ROWS, *SERDE_ROWS))
 MODULES: Final = (
     Module("connection", "those of every client", "TypedDict", _CONNECTION),
     Module("registry", "those of `SchemaRegistry`", "TypedDict", _REGISTRY),

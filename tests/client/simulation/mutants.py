@@ -39,10 +39,10 @@ from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Membership
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.session import GroupSession
-from moldau.client.metadata import Metadata
 from moldau.client.position import Asked, Position
 from moldau.client.positions import Positions
 from moldau.ids import Uuid
+from moldau.link.metadata import Metadata
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.protocol.messages.join_group import JoinGroupResponse
 from moldau.protocol.messages.sync_group import SyncGroupRequest

@@ -81,8 +81,8 @@ async def cut_ends(
 
 async def _gone(client: Consumer, known: Collection[TopicPartition]) -> list[TopicPartition]:
     """Those of them that there are not, as the cluster says and goes on saying."""
-    from moldau.client.backoff import may_work_later
     from moldau.errors.codes import ErrorCode, KafkaError
+    from moldau.link.backoff import may_work_later
 
     gone = []
     for topic in dict.fromkeys(each.topic for each in known):

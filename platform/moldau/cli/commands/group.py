@@ -249,7 +249,7 @@ def _delete_offsets(
 async def _forget(client: Admin, group: str, partitions: list[TopicPartition]) -> Results:
     """A group that is refused as a whole, since it has got members or has gone meanwhile, costs the
     others nothing; a cluster that does not answer ends it all."""
-    from moldau.client.backoff import may_work_later
+    from moldau.link.backoff import may_work_later
 
     try:
         return await client.delete_group_offsets(group, partitions)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 NO_GENERATION: Final = -1
 

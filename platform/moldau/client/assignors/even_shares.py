@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from moldau.client.assignors.assignor import Assignment, Topics
 from moldau.client.assignors.order import text_order
 from moldau.client.assignors.racks import RackView
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 
 class EvenShares:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from moldau.client.assignors.assignor import Subscription, Topics
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 from moldau.records import java_string_hash
 
 K = TypeVar("K")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from moldau.client.assignors.assignor import Racks, Subscription, Topics
 from moldau.client.assignors.order import is_rack_aware
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 
 class RackView:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from moldau.client.assignors.assignor import Assignment, Forgetful, Racks, Subscription, Topics
 from moldau.client.assignors.order import by_instance, is_rack_aware, wanted_topics
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 
 class RangeAssignor(Forgetful):

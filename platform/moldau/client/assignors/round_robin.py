@@ -7,7 +7,7 @@ from itertools import cycle
 
 from moldau.client.assignors.assignor import Assignment, Forgetful, Subscription, Topics
 from moldau.client.assignors.order import by_instance, wanted_topics
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 
 class RoundRobinAssignor(Forgetful):

@@ -28,8 +28,8 @@ from moldau.client.assignors.even_shares import EvenShares
 from moldau.client.assignors.order import members_in_hash_order, wanted_topics
 from moldau.client.assignors.racks import RackView
 from moldau.client.assignors.uneven_shares import Held, UnevenShares
-from moldau.client.metadata import TopicPartition
 from moldau.errors import MalformedMessage
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Data, Struct, field
 from moldau.protocol.types import Int32, String
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from moldau.client.assignors.assignor import Assignment, Subscription, Topics
 from moldau.client.assignors.order import in_hash_order, partition_hash, table_size, text_order
 from moldau.client.assignors.racks import RackView
-from moldau.client.metadata import TopicPartition
+from moldau.link.metadata import TopicPartition
 
 
 class Held(NamedTuple):

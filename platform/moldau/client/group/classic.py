@@ -57,10 +57,10 @@ from moldau.client.group.subscription_bytes import (
     encode_assignment,
     encode_subscription,
 )
-from moldau.client.metadata import TopicPartition
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages.describe_groups import DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

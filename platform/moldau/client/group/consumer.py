@@ -40,9 +40,9 @@ from moldau.client.group.member import (
     Wanted,
     reassigned,
 )
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final, TypeVar
 
-from moldau.client.addresses import Address
-from moldau.client.cluster import Cluster, result_of
-from moldau.client.connection import Connection
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
+from moldau.link.addresses import Address
+from moldau.link.cluster import Cluster
+from moldau.link.connection import Connection
+from moldau.link.connections import result_of
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

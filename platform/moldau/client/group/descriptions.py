@@ -10,8 +10,8 @@ from moldau.client.group.subscription_bytes import (
     decode_assignment,
     decode_subscription,
 )
-from moldau.client.metadata import TopicPartition
 from moldau.errors import BadData
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.acl_operations import AclOperation
 from moldau.protocol.messages import consumer_group_describe as consumer
 from moldau.protocol.messages import describe_groups as classic

@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.client.arguments import told
 from moldau.client.group.member import Change, Kind
-from moldau.client.metadata import TopicPartition
+from moldau.link.arguments import told
+from moldau.link.metadata import TopicPartition
 
 
 class RebalanceListener:

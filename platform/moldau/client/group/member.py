@@ -28,11 +28,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.client.assignors import Topics
-from moldau.client.backoff import Backoff
-from moldau.client.metadata import TopicPartition
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link.backoff import Backoff
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:

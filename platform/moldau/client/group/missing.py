@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from moldau.client.metadata import Metadata, TopicPartition
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import Metadata, TopicPartition
 
 _MADE_WITHIN_S: Final = 2.0
 """Longer than a cluster takes to make a topic."""

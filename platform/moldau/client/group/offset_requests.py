@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from moldau.client.group.member import NOBODY, Identity
-from moldau.client.metadata import TopicPartition
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

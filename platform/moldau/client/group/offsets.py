@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from moldau.client.cluster import Cluster
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.member import NOBODY, Identity
 from moldau.client.group.offset_requests import (
@@ -26,9 +25,10 @@ from moldau.client.group.offset_requests import (
     fetch_request,
     fetched,
 )
-from moldau.client.metadata import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 

@@ -31,16 +31,16 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.client.assignors import Topics
-from moldau.client.cluster import Cluster
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import Ask, Change, Identity, Kind, Member
 from moldau.client.group.missing import unheard_of
-from moldau.client.metadata import TopicPartition
 from moldau.client.notices import tell as tell_notices
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest

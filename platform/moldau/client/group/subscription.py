@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.client.arguments import names_of, text_of, told
+from moldau.client.arguments import names_of
 from moldau.client.group.member import Wanted
-from moldau.client.metadata import Metadata
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.arguments import text_of, told
+from moldau.link.metadata import Metadata
 
 Pattern = str | re.Pattern[str]
 

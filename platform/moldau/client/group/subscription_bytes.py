@@ -17,8 +17,8 @@ from typing import Final
 
 from moldau.client.assignors import Subscription
 from moldau.client.assignors.order import text_order
-from moldau.client.metadata import TopicPartition
 from moldau.errors import MalformedMessage
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.schemas.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

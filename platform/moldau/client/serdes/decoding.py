@@ -17,7 +17,6 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from moldau.client.fetched import PartitionRecords, PolledRecord
-from moldau.client.metadata import TopicPartition
 from moldau.client.records_out import ConsumerRecord
 from moldau.client.serdes import settings as rows
 from moldau.client.serdes.contract import (
@@ -30,6 +29,7 @@ from moldau.client.serdes.contract import (
     told,
 )
 from moldau.errors import MoldauError
+from moldau.link.metadata import TopicPartition
 from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 if TYPE_CHECKING:

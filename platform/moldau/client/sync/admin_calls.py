@@ -22,11 +22,11 @@ from moldau.client.admin_topics import CreatedTopic, NewTopic
 from moldau.client.arguments import ByPartition, Partition
 from moldau.client.group.descriptions import GroupDescription, ListedGroup
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.metadata import Topic, TopicPartition
 from moldau.client.offsets import Found
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
+from moldau.link.metadata import Topic, TopicPartition
 
 
 class AdminCalls(BlockingClient):

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from moldau.client.common_settings import settings_in
 from moldau.client.notices import not_hiding
-from moldau.client.world import closed, not_started
+from moldau.client.world import not_started
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.lifetime import closed
 from moldau.runtime.forks import hear_of_forks, import_whole
 from moldau.runtime.loop_thread import (
     Errands,

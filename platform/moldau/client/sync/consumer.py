@@ -24,21 +24,22 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from moldau.client.arguments import flag_or_none, seconds
+from moldau.client.arguments import flag_or_none
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor
 from moldau.client.fetched import PartitionRecords
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.subscription import Pattern
-from moldau.client.metadata import TopicPartition
 from moldau.client.notices import not_hiding
 from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.records_out import ConsumerRecord, RecordsOut
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.sync.client import State
 from moldau.client.sync.consumer_calls import ConsumerCalls
-from moldau.client.world import ClientClosed
+from moldau.link.arguments import seconds
+from moldau.link.lifetime import ClientClosed
+from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import (
     Errands,

@@ -10,11 +10,11 @@ from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import GroupMetadata
 from moldau.client.consumer_positions import Partitions
 from moldau.client.group.offset_requests import OffsetAndMetadata
-from moldau.client.metadata import Topic, TopicPartition
 from moldau.client.offsets import FoundOffset
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
+from moldau.link.metadata import Topic, TopicPartition
 from moldau.metrics import Registry
 
 

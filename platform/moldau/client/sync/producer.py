@@ -21,14 +21,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
 
-from moldau.client.arguments import flag, seconds_at_most
+from moldau.client.arguments import flag
 from moldau.client.delivery import Delivery as Place
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.producer_record import ProducerInterceptor, SendOptions, record_of
 from moldau.client.sync.delivery import Deliveries, Delivery
 from moldau.client.sync.producer_calls import ProducerCalls
 from moldau.client.sync.shared_producer import SharedProducer
-from moldau.client.world import ClientClosed
+from moldau.link.arguments import seconds_at_most
+from moldau.link.lifetime import ClientClosed
 from moldau.records import HeadersGiven
 from moldau.runtime import Runtime
 

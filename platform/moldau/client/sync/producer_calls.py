@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from moldau.client.metadata import TopicPartition
 from moldau.client.producer import Producer as AsyncProducer
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
+from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
 
 

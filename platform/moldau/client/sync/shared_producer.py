@@ -21,9 +21,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from moldau.client.accumulator import Accumulator, Options
-from moldau.client.backoff import Backoff
 from moldau.client.batches import Batch, PartitionQueue
-from moldau.client.cluster import Cluster
 from moldau.client.delivery import Delivery
 from moldau.client.outgoing import OutgoingTopic
 from moldau.client.pipeline import Prepared, Preparing, Telling
@@ -32,6 +30,8 @@ from moldau.client.producer_metrics import ProducerMetrics
 from moldau.client.producer_record import NO_RECORD, OnDelivery, ProducerRecord
 from moldau.client.sender import Sender, Turn
 from moldau.config import Settings
+from moldau.link.backoff import Backoff
+from moldau.link.cluster import Cluster
 from moldau.records import HeadersGiven
 from moldau.runtime import Runtime
 from moldau.runtime.loop_thread import new_shared_lock

@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
-from moldau.client.addresses import Address
-from moldau.client.connection import Connection, ConnectionOptions
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
+from moldau.link.connection import Connection, ConnectionOptions
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest

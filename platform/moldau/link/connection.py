@@ -26,9 +26,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from moldau.client.addresses import Address
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import (

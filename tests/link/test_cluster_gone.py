@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.client.cluster import Cluster
 from moldau.client.settings import ADMIN_SETTINGS, resolve
+from moldau.link.cluster import Cluster
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from moldau.runtime import Runtime
 from tests.client.world import BOOTSTRAP, ClientWorld

@@ -12,12 +12,12 @@ import pytest
 
 from moldau.client import Admin, ClientClosed, Consumer, Producer, TopicPartition
 from moldau.client import settings as rows
-from moldau.client.addresses import Address
-from moldau.client.backoff import Backoff
-from moldau.client.cluster import Cluster
-from moldau.client.metadata import Metadata
 from moldau.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
+from moldau.link.backoff import Backoff
+from moldau.link.cluster import Cluster
+from moldau.link.metadata import Metadata
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -17,28 +17,27 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from moldau.client import settings as rows
-from moldau.client.addresses import Address
-from moldau.client.arguments import fits, seconds, str_of
-from moldau.client.backoff import Backoff, may_work_later
-from moldau.client.connection import Connection, ConnectionOptions
-from moldau.client.metadata import NO_LEADER, Metadata, Topic, TopicPartition
-from moldau.client.world import closed, wrong_loop
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
+from moldau.link import settings as rows
+from moldau.link.addresses import Address
+from moldau.link.arguments import fits, seconds, str_of
+from moldau.link.backoff import Backoff, may_work_later
+from moldau.link.connection import Connection, ConnectionOptions
+from moldau.link.connections import Connections
+from moldau.link.lifetime import closed, wrong_loop
+from moldau.link.metadata import NO_LEADER, Metadata, Topic, TopicPartition
 from moldau.protocol.declare import Request, Response
-from moldau.protocol.framing import MAX_FRAME_BYTES, shared_buffer
+from moldau.protocol.framing import MAX_FRAME_BYTES
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
 from moldau.runtime import Runtime
-from moldau.runtime.cancellation import CancelledError, is_cancelling
 from moldau.runtime.timeouts import timeout
 
 T = TypeVar("T")
@@ -50,7 +49,6 @@ CONTROLLER: Final = -2
 _SOUGHT_S: Final = 300.0
 _FRAME_SLACK_BYTES: Final = 1 << 20
 _REFRESH_FIRST_MS_MIN: Final = 10
-_SHARED_LANE: Final = ""
 _TOPICS_BY_ID: Final = 12
 
 
@@ -58,17 +56,6 @@ class Attempt(Protocol[T_co]):
     """One try of a call that may be repeated."""
 
     def __call__(self) -> Awaitable[T_co]: ...
-
-
-@dataclass(slots=True)
-class _Link:
-    """What is known about reaching one address."""
-
-    address: Address
-    connection: Connection | None = None
-    opening: asyncio.Task[Connection] | None = None
-    failures: int = 0
-    not_before: float = 0.0
 
 
 @dataclass(slots=True)
@@ -87,9 +74,15 @@ class Cluster:
     """A Kafka cluster as one client sees it."""
 
     def __init__(
-        self, runtime: Runtime, settings: Settings, *, creates_topics: bool = False
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        *,
+        creates_topics: bool = False,
+        answer_bytes_max: int = 0,
     ) -> None:
-        """`creates_topics`: whether asking for an unknown topic may make it."""
+        """`creates_topics`: whether asking for an unknown topic may make it. `answer_bytes_max`:
+        the most that an answer may bring, if it is more than usual."""
         self.runtime = runtime
         self.settings = settings
         self.metadata = Metadata()
@@ -97,13 +90,13 @@ class Cluster:
         self._loop = asyncio.get_running_loop()
         self.on_update: Callable[[], None] | None = None
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
-        self._reconnect = Backoff(
-            settings[rows.reconnect_backoff_ms], settings[rows.reconnect_backoff_max_ms]
+        self._connections = Connections(
+            runtime,
+            _connection_options(settings, answer_bytes_max),
+            Backoff(settings[rows.reconnect_backoff_ms], settings[rows.reconnect_backoff_max_ms]),
         )
-        self._options = _connection_options(settings)
-        self._buffer = shared_buffer()
+        self._connections.on_lost = self._lost
         self._bootstrap = rows.addresses(settings)
-        self._links: dict[tuple[Address, str], _Link] = {}
         self._creates_topics = creates_topics
         self.awaits_topics = False
         """Whether topics that are watched and missing are looked for until somebody makes them."""
@@ -158,37 +151,30 @@ class Cluster:
                 broker=node_id,
                 brokers=sorted(self.metadata.brokers),
             )
-        return await self._open(broker.address)
+        return await self._connections.open(broker.address)
 
     async def connection_to(self, address: Address, lane: str) -> Connection:
         """As `connection`, to an address that a broker named, apart from other talk with it."""
         self._check_open()
-        return await self._open(address, lane)
+        return await self._connections.open(address, lane)
 
     def hang_up(self, address: Address, lane: str) -> None:
         """Ends that connection, if it stands."""
-        link = self._links.get((address, lane))
-        if link is not None and link.connection is not None:
-            link.connection.close()
+        self._connections.hang_up(address, lane)
 
     def ready_connection(self, node_id: int) -> Connection | None:
         """The connection to that broker if it stands already."""
         broker = self.metadata.brokers.get(node_id)
-        link = None if broker is None else self._links.get((broker.address, _SHARED_LANE))
-        return None if link is None else link.connection
+        return None if broker is None else self._connections.ready(broker.address)
 
     @property
     def connections(self) -> int:
         """How many stand."""
-        return sum(link.connection is not None for link in self._links.values())
+        return len(self._connections)
 
     async def _any(self) -> Connection:
         """The least busy of those that stand, else the first that can be made."""
-        standing = [
-            link.connection
-            for (_, lane), link in self._links.items()
-            if link.connection is not None and lane == _SHARED_LANE
-        ]
+        standing = self._connections.standing()
         if standing:
             return min(standing, key=lambda each: each.in_flight)
         known = [each.address for each in self.metadata.brokers.values()]
@@ -198,7 +184,7 @@ class Cluster:
         problems: dict[str, str] = {}
         for address in dict.fromkeys((*known, *bootstrap)):
             try:
-                return await self._open(address)
+                return await self._connections.open(address)
             except KafkaError as error:
                 self._check_open()
                 why = error.context.get("why")
@@ -210,51 +196,7 @@ class Cluster:
             setting=rows.bootstrap_servers.name,
         )
 
-    async def _open(self, address: Address, lane: str = _SHARED_LANE) -> Connection:
-        self._check_open()
-        link = self._links.get((address, lane))
-        if link is None:
-            link = self._links[address, lane] = _Link(address)
-        if link.connection is not None:
-            return link.connection
-        if link.opening is None:
-            link.opening = self.runtime.spawn(
-                self._make(link), name=f"connect to {address}", reported=False
-            )
-            # Whoever waited may have given up: then nobody else would look at its failure.
-            link.opening.add_done_callback(_look_at)
-        return await result_of(link.opening)
-
-    async def _make(self, link: _Link) -> Connection:
-        try:
-            wait = link.not_before - self.runtime.clock.monotonic()
-            if wait > 0:
-                await asyncio.sleep(wait)
-            connection = await Connection.open(
-                self.runtime, link.address, self._options, self._buffer
-            )
-        except KafkaError:
-            self._failed(link)
-            raise
-        finally:
-            link.opening = None
-        if self.is_closed:
-            connection.close()
-            self._check_open()
-        link.failures = 0
-        link.connection = connection
-        connection.on_close = partial(self._lost, link)
-        return connection
-
-    def _failed(self, link: _Link) -> None:
-        link.failures += 1
-        wait_s = self._reconnect.wait_s(link.failures, self.runtime.random)
-        link.not_before = self.runtime.clock.monotonic() + wait_s
-
-    def _lost(self, link: _Link, connection: Connection) -> None:
-        """The connection ended: whoever needs it makes the next one, after the backoff."""
-        link.connection = None
-        self._failed(link)
+    def _lost(self, connection: Connection) -> None:
         if connection.has_told and not self.is_closed:
             self._hints += 1
             self.request_refresh()
@@ -373,7 +315,7 @@ class Cluster:
         for name in self._topics:
             if not fits(name):
                 self.metadata.refused[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
-        self._drop_links_of_the_gone()
+        self._drop_connections_to_the_gone()
         if self.on_update is not None:
             self.on_update()
         return None
@@ -393,16 +335,9 @@ class Cluster:
             topics=None if self.watches_all else topics, allow_auto_topic_creation=creates
         )
 
-    def _drop_links_of_the_gone(self) -> None:
+    def _drop_connections_to_the_gone(self) -> None:
         """Idle connections to brokers that left, and to addresses that only were for bootstrap."""
-        addresses = {each.address for each in self.metadata.brokers.values()}
-        for key, link in list(self._links.items()):
-            if link.address in addresses or link.opening is not None:
-                continue
-            if link.connection is None:
-                del self._links[key]
-            elif not link.connection.in_flight and addresses:
-                link.connection.close()
+        self._connections.keep_only({each.address for each in self.metadata.brokers.values()})
 
     def _plan_next_refresh(self) -> None:
         age_ms = max(self.settings[rows.metadata_max_age_ms], _REFRESH_FIRST_MS_MIN)
@@ -568,38 +503,15 @@ class Cluster:
         """Closes all connections; calls under way fail. May be called again, and ends then what a
         call that was cancelled has left."""
         self._closing.set()
+        self._connections.refuse_more()
         if self._refresh_timer is not None:
             self._refresh_timer.cancel()
         _settle((*self._refresh.asked, *self._refresh.waiting), closed("client"))
-        ending: list[asyncio.Task[Any]] = [
-            link.opening for link in self._links.values() if link.opening is not None
-        ]
-        if self._refresh.task is not None:
-            ending.append(self._refresh.task)
-        for task in ending:
-            task.cancel()
-        if ending:
-            await asyncio.wait(ending)
-        for link in list(self._links.values()):
-            if link.connection is not None:
-                link.connection.close()
-        self._links.clear()
-
-
-async def result_of(task: asyncio.Task[T]) -> T:
-    """Of what several wait for, so that one who gives up ends it for nobody else. ClientClosed
-    where a close has ended it: CancelledError would end who waits, though nobody cancels him."""
-    try:
-        return await asyncio.shield(task)
-    except CancelledError as error:
-        if task.cancelled() and not is_cancelling(error):
-            raise closed("client") from None
-        raise
-
-
-def _look_at(task: asyncio.Task[Connection]) -> None:
-    if not task.cancelled():
-        task.exception()
+        refreshing = self._refresh.task
+        if refreshing is not None:
+            refreshing.cancel()
+            await asyncio.wait([refreshing])
+        await self._connections.aclose()
 
 
 def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None) -> None:
@@ -612,13 +524,10 @@ def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None
             future.set_exception(error)
 
 
-def _connection_options(settings: Settings) -> ConnectionOptions:
-    frame_bytes_max = MAX_FRAME_BYTES
-    if rows.fetch_max_bytes in settings.table:
-        frame_bytes_max = max(frame_bytes_max, settings[rows.fetch_max_bytes] + _FRAME_SLACK_BYTES)
+def _connection_options(settings: Settings, answer_bytes_max: int) -> ConnectionOptions:
     return ConnectionOptions(
         client_id=settings[rows.client_id],
         request_timeout_s=settings[rows.request_timeout_ms] / 1000,
         setup_timeout_s=settings[rows.connection_setup_timeout_ms] / 1000,
-        frame_bytes_max=frame_bytes_max,
+        frame_bytes_max=max(MAX_FRAME_BYTES, answer_bytes_max + _FRAME_SLACK_BYTES),
     )

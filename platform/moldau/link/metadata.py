@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from moldau.client.addresses import Address
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
+from moldau.link.addresses import Address
 from moldau.protocol.acl_operations import AclOperation, operations_in
 from moldau.protocol.messages.metadata import (
     MetadataResponse,

@@ -1,0 +1,36 @@
+"""Errors of a client that is used after its end, or in another event loop than its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+
+
+class ClientClosed(KafkaError):
+    """A client was used after it was closed. Retrying does not help, though the code allows it."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class WrongLoop(MoldauError):
+    """An asyncio client was used in another event loop than the one that it was started in."""
+
+
+def wrong_loop(home: asyncio.AbstractEventLoop) -> WrongLoop:
+    """The error for a call from another event loop. What a client waits for happens in its own
+    loop: a call from elsewhere would wait for ever, or change state in the middle of a step."""
+    home_is = "has ended" if home.is_closed() else "is not the one that runs here"
+    return WrongLoop(
+        f"the client belongs to the event loop that it was started in, which {home_is}: start and "
+        "close one in each loop (asyncio.run makes a new loop each time), or take "
+        "moldau.client.sync, whose clients serve all threads"
+    )
+
+
+def closed(kind: str) -> ClientClosed:
+    """The error for a call of a client that is closed."""
+    return ClientClosed(ErrorCode.NETWORK_EXCEPTION, f"the {kind} is closed")

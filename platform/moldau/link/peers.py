@@ -1,0 +1,86 @@
+"""Connections to brokers whose ids and addresses are known: what a broker needs of other brokers.
+
+A client asks the cluster where its brokers are (`cluster`); a broker reads it from its own metadata
+log and gives it to `Peers.update`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.addresses import Address
+from moldau.link.backoff import Backoff
+from moldau.link.connection import Connection, ConnectionOptions
+from moldau.link.connections import SHARED_LANE, Connections
+from moldau.protocol.declare import Request, Response
+from moldau.runtime import Runtime
+
+R = TypeVar("R", bound=Response)
+
+RECONNECT: Final = Backoff(first_ms=50, longest_ms=1_000)
+
+
+class Peers:
+    """Other brokers by id, with one connection each (and lane), which is made again when lost."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        options: ConnectionOptions,
+        addresses: Mapping[int, Address] | None = None,
+        *,
+        reconnect: Backoff = RECONNECT,
+    ) -> None:
+        """`options.client_id` is what the others see in their logs and quotas."""
+        self.addresses: dict[int, Address] = dict(addresses or {})
+        self._connections = Connections(runtime, options, reconnect, owner="link to other brokers")
+
+    def update(self, addresses: Mapping[int, Address]) -> None:
+        """These are the brokers now. Ends the connections to all other addresses."""
+        self.addresses = dict(addresses)
+        self._connections.keep_only(frozenset(addresses.values()), end_busy=True)
+
+    async def connection(self, node_id: int, lane: str = SHARED_LANE) -> Connection:
+        """The connection to that broker. If the last attempt failed, waits for the backoff first.
+
+        KafkaError if it cannot be made: BROKER_NOT_AVAILABLE for an unknown id, NETWORK_EXCEPTION
+        or REQUEST_TIMED_OUT with the address, UNSUPPORTED_VERSION. ClientClosed after `aclose`.
+        """
+        address = self.addresses.get(node_id)
+        if address is None:
+            known = sorted(self.addresses)
+            reason = "no address is known of the broker"
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, reason, broker=node_id, brokers=known)
+        return await self._connections.open(address, lane)
+
+    def ready(self, node_id: int, lane: str = SHARED_LANE) -> Connection | None:
+        """The connection to that broker if it stands already; `ask` on it needs no await."""
+        address = self.addresses.get(node_id)
+        return None if address is None else self._connections.ready(address, lane)
+
+    async def request(
+        self,
+        node_id: int,
+        request: Request,
+        response: type[R],
+        *,
+        lane: str = SHARED_LANE,
+        version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> R:
+        """One try of a request. `timeout_s` counts from when the connection stands; without one the
+        options' request timeout applies. KafkaError as `connection` has it."""
+        connection = await self.connection(node_id, lane)
+        return await connection.request(request, response, version=version, timeout_s=timeout_s)
+
+    def hang_up(self, node_id: int, lane: str = SHARED_LANE) -> None:
+        """Ends the connection to that broker if it stands. Its requests fail."""
+        address = self.addresses.get(node_id)
+        if address is not None:
+            self._connections.hang_up(address, lane)
+
+    async def aclose(self) -> None:
+        """Closes all connections; requests under way fail."""
+        await self._connections.aclose()

@@ -1,0 +1,158 @@
+"""The settings of connections and of the search for a cluster, by Kafka's names: one row each.
+
+Every kind of client has these rows in its own table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.config import (
+    INT,
+    LIST,
+    LONG,
+    REQUIRED,
+    STRING,
+    Check,
+    Setting,
+    Settings,
+    at_least,
+    list_of,
+    one_of_ignoring_case,
+    sendable,
+)
+from moldau.errors import ConfigError
+from moldau.link.addresses import Address, parse_address, split_address
+
+
+def _is_address(text: str) -> bool:
+    try:
+        split_address(text)
+    except ConfigError:
+        return False
+    return True
+
+
+bootstrap_servers = Setting(
+    "bootstrap.servers",
+    LIST,
+    REQUIRED,
+    "Where to look for the cluster first: host:port, several separated by commas.",
+    check=list_of(item=Check("host:port", _is_address), empty_allowed=False),
+)
+client_id = Setting(
+    "client.id",
+    STRING,
+    "",
+    "What this client calls itself in the broker's logs and quotas.",
+    check=sendable(),
+)
+request_timeout_ms = Setting(
+    "request.timeout.ms",
+    INT,
+    30_000,
+    "A connection that leaves a request without an answer for this long is closed, and the "
+    "request tried again where that is safe.",
+    check=at_least(1),
+)
+default_api_timeout_ms = Setting(
+    "default.api.timeout.ms",
+    INT,
+    60_000,
+    "How long a call may take with all its retries, if it is not told otherwise.",
+    check=at_least(1),
+)
+retry_backoff_ms = Setting(
+    "retry.backoff.ms",
+    LONG,
+    100,
+    "How long to wait before the first retry; each further one waits twice as long.",
+    check=at_least(0),
+)
+retry_backoff_max_ms = Setting(
+    "retry.backoff.max.ms", LONG, 1_000, "The longest wait between retries.", check=at_least(0)
+)
+reconnect_backoff_ms = Setting(
+    "reconnect.backoff.ms",
+    LONG,
+    50,
+    "How long to wait before a broker is connected to again after a failure; twice as long after "
+    "each further one.",
+    check=at_least(0),
+)
+reconnect_backoff_max_ms = Setting(
+    "reconnect.backoff.max.ms",
+    LONG,
+    1_000,
+    "The longest wait before a broker is connected to again.",
+    check=at_least(0),
+)
+connection_setup_timeout_ms = Setting(
+    "socket.connection.setup.timeout.ms",
+    LONG,
+    10_000,
+    "How long a connection may take until the broker has said which versions it speaks.",
+    check=at_least(1),
+)
+metadata_max_age_ms = Setting(
+    "metadata.max.age.ms",
+    LONG,
+    300_000,
+    "Metadata older than this is asked for again even if nothing hints at a change.",
+    check=at_least(0),
+)
+security_protocol = Setting(
+    "security.protocol",
+    STRING,
+    "PLAINTEXT",
+    "How brokers are talked to. Only PLAINTEXT is built so far; anything else is refused.",
+    check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+)
+config_providers = Setting(
+    "config.providers",
+    LIST,
+    (),
+    "Where references in values are looked up. A client looks up none: refused.",
+)
+
+CONNECTION_ROWS: Final = (
+    bootstrap_servers,
+    client_id,
+    request_timeout_ms,
+    default_api_timeout_ms,
+    retry_backoff_ms,
+    retry_backoff_max_ms,
+    reconnect_backoff_ms,
+    reconnect_backoff_max_ms,
+    connection_setup_timeout_ms,
+    metadata_max_age_ms,
+    security_protocol,
+    config_providers,
+)
+OPEN_PREFIXES: Final = ("config.providers.",)
+
+
+def hosts_have_names(settings: Settings) -> str | None:
+    """A rule of a table: why there can be no host of one of the names."""
+    for text in settings[bootstrap_servers]:
+        fault = split_address(text).fault
+        if fault is not None:
+            return f"{bootstrap_servers.name} has {text!r}: {fault}"
+    return None
+
+
+def nothing_unbuilt(settings: Settings) -> str | None:
+    """What must not be ignored in silence is not asked for."""
+    if settings[security_protocol].upper() != "PLAINTEXT":
+        return (
+            f"security.protocol={settings[security_protocol]} is not built yet: only PLAINTEXT "
+            "listeners can be reached"
+        )
+    if settings[config_providers]:
+        return "config.providers: a client looks up no references, give it the values themselves"
+    return None
+
+
+def addresses(settings: Settings) -> tuple[Address, ...]:
+    """The bootstrap servers."""
+    return tuple(map(parse_address, settings[bootstrap_servers]))
