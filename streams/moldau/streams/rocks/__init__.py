@@ -1,0 +1,27 @@
+"""Stores on disk: one RocksDB for each task, a column family for each of its stores.
+
+`TaskDatabase` is the protagonist; `RocksBacking` is what a store sees of it. What RocksDB holds is
+never ahead of the last commit: rows wait in memory until `TaskDatabase.commit` writes them in one
+batch with the changelog offsets that they belong to. There is no write-ahead log, since the
+changelog topic is the log.
+
+Never fork a process that has used RocksDB: the child hangs on its first call. Spawn workers.
+"""
+
+from __future__ import annotations
+
+from moldau.streams.rocks.backing import RocksBacking
+from moldau.streams.rocks.database import ChangelogPosition, StoreSize, TaskDatabase
+from moldau.streams.rocks.failures import StateInUse, StoreCorrupted, StoreFailed
+from moldau.streams.rocks.memory import RocksMemory
+
+__all__ = [
+    "ChangelogPosition",
+    "RocksBacking",
+    "RocksMemory",
+    "StateInUse",
+    "StoreCorrupted",
+    "StoreFailed",
+    "StoreSize",
+    "TaskDatabase",
+]

@@ -1,0 +1,195 @@
+"""The RocksDB of one task: a column family for each store, and how far each changelog is in it.
+
+Invariants: rows and the changelog offset behind them reach RocksDB in one batch, and the disk in
+one flush, so that after a crash the offset is that of the rows, however old both are. A damaged
+database is renamed aside and made anew, never opened again. Stores that the topology no longer
+has stay on disk, unread, until somebody resets the application.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import struct
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final, NamedTuple, Self
+
+from rocksdict import Rdict, WriteBatch, WriteOptions
+
+from moldau.ids import ZERO_UUID, Uuid
+from moldau.runtime.files import Files
+from moldau.streams.rocks.backing import RocksBacking
+from moldau.streams.rocks.failures import StoreCorrupted, StoreFailed, rocks_errors
+from moldau.streams.rocks.memory import RocksMemory
+
+_DEFAULT: Final = "default"
+_POSITION: Final = struct.Struct(">Bq16s")
+_POSITION_FORMAT: Final = 1
+_ASIDE: Final = ".damaged"
+
+
+class ChangelogPosition(NamedTuple):
+    """The rows hold everything below `offset` of the changelog topic of this id."""
+
+    offset: int
+    topic_id: Uuid = ZERO_UUID
+
+
+class StoreSize(NamedTuple):
+    """How large a store is, about; `offset` is -1 if nothing was ever committed."""
+
+    name: str
+    kind: str
+    rows: int
+    size_bytes: int
+    offset: int
+
+
+class TaskDatabase:
+    """Opened by one worker at a time, used by one thread at a time."""
+
+    def __init__(self, path: str, database: Rdict, stores: Mapping[str, str]) -> None:
+        """Use `open`."""
+        self.path = path
+        self._database: Rdict | None = database
+        self._unlogged = WriteOptions()
+        # An attribute, though rocksdict's own types call it a method.
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
+        self._stores = dict(stores)
+        self._backings: dict[str, RocksBacking] = {}
+        self._positions: dict[str, ChangelogPosition] = {}
+
+    @classmethod
+    def open(cls, path: str, stores: Mapping[str, str], memory: RocksMemory, files: Files) -> Self:
+        """Opens or makes the database. `stores`: their kinds by name; StoreFailed if one was of
+        another kind, StoreCorrupted if the files are damaged, StateInUse if they are in use."""
+        files.make_dirs(path)
+        with rocks_errors(path), ExitStack() as on_failure:
+            there = Rdict.list_cf(path) if files.exists(posixpath.join(path, "CURRENT")) else []
+            families = {name: memory.options() for name in {_DEFAULT, *there, *stores}}
+            opened = cls(path, Rdict(path, memory.options(), families), stores)
+            on_failure.callback(opened.close)
+            opened._begin()
+            on_failure.pop_all()
+        return opened
+
+    @staticmethod
+    def set_aside(path: str, files: Files) -> str:
+        """Renames damaged files; of those that were set aside before the newest replace them."""
+        aside = path + _ASIDE
+        files.remove_tree(aside)
+        files.rename(path, aside)
+        return aside
+
+    def _begin(self) -> None:
+        database = self._database
+        assert database is not None
+        with rocks_errors(self.path):
+            for name, kind in self._stores.items():
+                self._check_kind(database, name, kind)
+                rows = database.get_column_family(name)
+                family = database.get_column_family_handle(name)
+                self._backings[name] = RocksBacking(self.path, rows, family)
+                found = database.get(_position_key(name))
+                if found is not None:
+                    self._positions[name] = self._read_position(found)
+
+    def _check_kind(self, database: Rdict, name: str, kind: str) -> None:
+        found = database.get(_kind_key(name))
+        if found is not None and found != kind.encode():
+            raise StoreFailed(
+                f"the store {name} holds {found.decode()} rows and the topology now wants {kind}: "
+                "give the store another name, or remove this state and its changelog topic",
+                path=self.path,
+            )
+
+    def _read_position(self, found: bytes) -> ChangelogPosition:
+        try:
+            layout, offset, topic_id = _POSITION.unpack(found)
+        except struct.error as error:
+            raise StoreCorrupted("a changelog offset is unreadable", path=self.path) from error
+        if layout != _POSITION_FORMAT:
+            raise StoreFailed(f"the state has the unknown layout {layout}", path=self.path)
+        return ChangelogPosition(offset, topic_id)
+
+    def backing(self, store: str) -> RocksBacking:
+        """The rows of this store."""
+        return self._backings[store]
+
+    def position(self, store: str) -> ChangelogPosition | None:
+        """How far the changelog is in the committed rows; None if nothing was ever committed."""
+        return self._positions.get(store)
+
+    @property
+    def staged_bytes(self) -> int:
+        """About how much waits for a commit."""
+        return sum(each.staged_bytes for each in self._backings.values())
+
+    def commit(self, positions: Mapping[str, ChangelogPosition]) -> None:
+        """Stores all rows written since the last commit, and these positions, at once."""
+        assert self._database is not None, "the state is closed"
+        with rocks_errors(self.path):
+            batch = WriteBatch(raw_mode=True)
+            for name, position in positions.items():
+                row = _POSITION.pack(_POSITION_FORMAT, position.offset, position.topic_id)
+                batch.put(_position_key(name), row)
+                batch.put(_kind_key(name), self._stores[name].encode())
+            for backing in self._backings.values():
+                backing.stage(batch)
+            if not batch.is_empty():
+                self._database.write(batch, self._unlogged)
+        self._positions.update(positions)
+        for backing in self._backings.values():
+            backing.committed()
+
+    def clear(self, store: str) -> None:
+        """Deletes all rows of the store and forgets its changelog offset, at once."""
+        self._backings[store].clear()
+        self.commit({store: ChangelogPosition(0)})
+        del self._positions[store]
+
+    def flush(self) -> None:
+        """Writes what is committed to disk; `close` does it too."""
+        assert self._database is not None, "the state is closed"
+        with rocks_errors(self.path):
+            self._database.flush()
+
+    def sizes(self) -> list[StoreSize]:
+        """Of each store, estimated from RocksDB's own figures."""
+        assert self._database is not None, "the state is closed"
+        found = []
+        with rocks_errors(self.path):
+            for name, kind in sorted(self._stores.items()):
+                rows = self._database.get_column_family(name)
+                size_bytes = sum(
+                    rows.property_int_value(each) or 0
+                    for each in ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
+                )
+                count = rows.property_int_value("rocksdb.estimate-num-keys") or 0
+                position = self._positions.get(name)
+                offset = -1 if position is None else position.offset
+                found.append(StoreSize(name, kind, count, size_bytes, offset))
+        return found
+
+    def close(self) -> None:
+        """Writes what is committed to disk and lets go; what was not committed is dropped."""
+        for backing in self._backings.values():
+            backing.close()
+        self._backings.clear()
+        database, self._database = self._database, None
+        if database is not None:
+            with rocks_errors(self.path):
+                database.close()
+
+
+def _position_key(store: str) -> bytes:
+    return f"position/{store}".encode()
+
+
+def _kind_key(store: str) -> bytes:
+    return f"kind/{store}".encode()
+
+
+def task_path(state: str, task: str) -> str:
+    """Where a task's database is under a worker's state directory."""
+    return posixpath.join(state, "tasks", task)

@@ -1,0 +1,57 @@
+"""What RocksDB's errors mean. rocksdict raises plain `Exception` with RocksDB's text.
+
+Invariant: a corruption is told apart from everything else, because it heals by a restore from the
+changelog, while a full disk or a missing permission must stop the worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from moldau.errors import MoldauError
+
+_CORRUPTION: Final = "Corruption"
+_LOCKED: Final = ("lock hold by current process", "While lock file")
+_NO_ROOM: Final = "No space left on device"
+
+
+class StoreFailed(MoldauError):
+    """RocksDB refused an operation; the state on disk is that of the last commit."""
+
+
+class StoreCorrupted(StoreFailed):
+    """The files of a task's state are damaged. The changelog has everything to make them anew."""
+
+
+class StateInUse(StoreFailed):
+    """Another worker uses the state directory."""
+
+
+@contextmanager
+def rocks_errors(path: str) -> Iterator[None]:
+    """RocksDB's errors inside the block become ours, with the database's path."""
+    try:
+        yield
+    except MoldauError:
+        raise
+    except Exception as error:
+        raise meaning_of(error, path) from error
+
+
+def meaning_of(error: Exception, path: str) -> Exception:
+    """Ours for RocksDB's; any other exception as it is."""
+    text = str(error)
+    if _CORRUPTION in text:
+        return StoreCorrupted(f"the state is damaged: {text}", path=path)
+    if any(mark in text for mark in _LOCKED):
+        return StateInUse(
+            "another worker uses this state: stop it, or give each worker its own --state",
+            path=path,
+        )
+    if type(error) is not Exception:
+        return error
+    if _NO_ROOM in text:
+        return StoreFailed(f"the disk is full: make room and start again ({text})", path=path)
+    return StoreFailed(f"RocksDB: {text}", path=path)

@@ -1,0 +1,158 @@
+"""A task's state survives what a process and a disk do to it, or says clearly what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime.real_files import RealFiles
+from moldau.streams.rocks import (
+    ChangelogPosition,
+    RocksMemory,
+    StateInUse,
+    StoreCorrupted,
+    StoreFailed,
+    TaskDatabase,
+)
+
+MEMORY = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
+STORES = {"counts": "key-value", "windows": "window"}
+TOPIC = bytes(range(16))
+
+
+def opened(path: str | Path, stores: dict[str, str] = STORES) -> TaskDatabase:
+    return TaskDatabase.open(str(path), stores, MEMORY, RealFiles())
+
+
+def test_rows_and_positions_are_there_after_a_clean_close(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    assert database.position("counts") is None
+    database.backing("counts").write([(b"a", b"1")])
+    database.backing("windows").write([(b"a", b"2")])
+    database.commit({"counts": ChangelogPosition(7, TOPIC)})
+    database.backing("counts").write([(b"never", b"committed")])
+    database.close()
+
+    database = opened(tmp_path)
+    assert database.position("counts") == ChangelogPosition(7, TOPIC)
+    assert database.position("windows") is None
+    assert list(database.backing("counts").scan(b"", None)) == [(b"a", b"1")]
+    assert list(database.backing("windows").scan(b"", None)) == [(b"a", b"2")]
+    [counts, windows] = database.sizes()
+    assert (counts.name, counts.kind, counts.offset) == ("counts", "key-value", 7)
+    assert windows.offset == -1
+    assert counts.size_bytes > 0
+    database.close()
+
+
+def test_a_store_that_is_cleared_has_neither_rows_nor_a_position(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    database.backing("counts").write([(b"", b"0"), (b"\xff" * 40, b"1")])
+    database.commit({"counts": ChangelogPosition(7, TOPIC)})
+    database.clear("counts")
+    assert list(database.backing("counts").scan(b"", None)) == []
+    assert database.position("counts") is None
+    database.close()
+
+
+def test_stores_may_come_and_go(tmp_path: Path) -> None:
+    database = opened(tmp_path, {"counts": "key-value"})
+    database.backing("counts").write([(b"a", b"1")])
+    database.commit({"counts": ChangelogPosition(1)})
+    database.close()
+    opened(tmp_path, {"others": "key-value"}).close()
+    database = opened(tmp_path, {"counts": "key-value", "others": "key-value"})
+    assert database.backing("counts").get(b"a") == b"1"
+    database.close()
+
+
+def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:
+    database = opened(tmp_path, {"counts": "key-value"})
+    database.commit({"counts": ChangelogPosition(1)})
+    database.close()
+    with pytest.raises(StoreFailed, match=r"counts holds key-value rows .* now wants window"):
+        opened(tmp_path, {"counts": "window"})
+    opened(tmp_path, {"counts": "key-value"}).close()
+
+
+def test_state_that_is_in_use_is_refused(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    with pytest.raises(StateInUse, match="give each worker its own"):
+        opened(tmp_path)
+    database.close()
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*"])
+def test_damaged_files_are_told_and_set_aside(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "0_0"
+    database = opened(path)
+    database.backing("counts").write([(b"a", b"1")])
+    database.commit({"counts": ChangelogPosition(1)})
+    database.close()
+    for file in path.glob(name):
+        file.write_bytes(b"garbage")
+    with pytest.raises(StoreCorrupted, match="damaged"):
+        opened(path)
+
+    aside = TaskDatabase.set_aside(str(path), RealFiles())
+
+    assert Path(aside).is_dir()
+    database = opened(path)
+    assert database.position("counts") is None
+    database.close()
+
+
+def test_damaged_rows_are_told_and_are_no_end_of_a_scan(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    database.backing("counts").write([(b"%05d" % each, b"x" * 50) for each in range(1000)])
+    database.commit({"counts": ChangelogPosition(1)})
+    database.close()
+    file = max(tmp_path.glob("*.sst"), key=lambda each: each.stat().st_size)
+    file.write_bytes(b"\0" * 100 + file.read_bytes()[100:])
+    database = opened(tmp_path)
+    with pytest.raises(StoreCorrupted, match="damaged"):
+        list(database.backing("counts").scan(b"", None))
+    database.close()
+
+
+KILLED = """
+import os, sys
+from moldau.runtime.real_files import RealFiles
+from moldau.streams.rocks import ChangelogPosition, RocksMemory, TaskDatabase
+memory = RocksMemory(write_buffer_bytes=64 << 10)
+stores = {"counts": "key-value", "windows": "window"}
+database = TaskDatabase.open(sys.argv[1], stores, memory, RealFiles())
+begin = database.position("counts")
+at = 0 if begin is None else begin.offset
+for _ in range(int(sys.argv[2])):
+    at += 1
+    row = (b"last", b"%d" % at)
+    database.backing("counts").write([row, (b"%d" % at, b"x" * 200)])
+    database.backing("windows").write([row])
+    position = ChangelogPosition(at)
+    database.commit({"counts": position, "windows": position})
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.real
+def test_after_kill_the_offset_is_that_of_the_rows(tmp_path: Path) -> None:
+    reached = 0
+    for commits in (1, 700, 1300, 2900):
+        command = [sys.executable, "-c", KILLED, str(tmp_path), str(commits)]
+        assert subprocess.run(command, check=False).returncode == -9  # noqa: S603
+        database = opened(tmp_path)
+        position = database.position("counts")
+        assert database.position("windows") == position
+        offset = 0 if position is None else position.offset
+        expected = None if position is None else b"%d" % offset
+        assert database.backing("counts").get(b"last") == expected
+        assert database.backing("windows").get(b"last") == expected
+        assert offset >= reached
+        assert len(list(database.backing("counts").scan(b"", None))) == (offset and offset + 1)
+        reached = offset
+        database.close()
+    assert reached > 0, "nothing was flushed before any kill: the buffers are too large to prove it"
