@@ -1,0 +1,109 @@
+"""The kinds of settings and how a text becomes a value, with Kafka's rules and Kafka's messages."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping, Sequence
+from enum import Enum, StrEnum
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import SecretStr
+
+
+class Kind(StrEnum):
+    """The types that Kafka's REST API names."""
+
+    STRING = "STRING"
+    INT = "INT"
+    LONG = "LONG"
+    SHORT = "SHORT"
+    DOUBLE = "DOUBLE"
+    BOOLEAN = "BOOLEAN"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"  # noqa: S105 - the name of a type
+
+
+HIDDEN = "[hidden]"
+_BITS: Mapping[Kind, int] = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
+_OF_TYPE: Mapping[object, Kind] = {
+    str: Kind.STRING,
+    int: Kind.INT,
+    float: Kind.DOUBLE,
+    bool: Kind.BOOLEAN,
+    SecretStr: Kind.PASSWORD,
+}
+_COMMAS = re.compile(r"\s*,\s*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def without_none(annotation: object) -> object:
+    """`int | None` -> `int`."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        rest = [part for part in get_args(annotation) if part is not type(None)]
+        if len(rest) == 1:
+            return rest[0]
+    return annotation
+
+
+def kind_of(annotation: object) -> Kind:
+    """The kind that fits a Python annotation."""
+    annotation = without_none(annotation)
+    if get_origin(annotation) in (list, tuple, set, frozenset):
+        return Kind.LIST
+    return _OF_TYPE.get(annotation, Kind.STRING)
+
+
+def choices_of(annotation: object) -> tuple[str, ...]:
+    """The texts that an Enum or a Literal allows; () for everything else."""
+    annotation = without_none(annotation)
+    if get_origin(annotation) is Literal:
+        return tuple(str(each) for each in get_args(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return tuple(str(each.value) for each in annotation)
+    return ()
+
+
+def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
+    """The value that a text stands for; ValueError with the reason. Other values stay."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if kind is Kind.LIST:
+        return _COMMAS.split(text) if text else []
+    if choices:
+        for choice in choices:
+            if choice.lower() == text.lower():
+                return choice
+        raise ValueError(f"String must be one of: {', '.join(choices)}")
+    if kind is Kind.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise ValueError("Expected value to be either true or false")
+        return text.lower() == "true"
+    if kind in _BITS:
+        limit = 1 << _BITS[kind]
+        if not _INTEGER.fullmatch(text) or not -limit <= int(text) < limit:
+            raise ValueError(f"Not a number of type {kind}")
+        return int(text)
+    if kind is Kind.DOUBLE:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"Not a number of type {kind}") from None
+    return value if kind is Kind.PASSWORD else text
+
+
+def shown(kind: Kind, value: Any) -> str | None:
+    """The text of a value in answers: as in a file, passwords hidden."""
+    if value is None:
+        return None
+    if kind is Kind.PASSWORD:
+        return HIDDEN
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item.value if isinstance(item, Enum) else item) for item in value)
+    return str(value)

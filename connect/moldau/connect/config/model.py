@@ -1,0 +1,268 @@
+"""`ConfigModel`: the settings of a plugin, as one pydantic model.
+
+    class FileSinkConfig(ConfigModel):
+        file: str = key("file", doc="The file to write to.", importance="high")
+        sync_ms: int = key("sync.ms", 1000, doc="Milliseconds between two fsyncs.", ge=1)
+
+        def check(self) -> Iterable[Problem]:
+            if self.sync_ms > 60_000 and "sync.ms" not in self.wrong:
+                yield Problem("sync.ms", "more than a minute of data would be lost")
+
+    config = FileSinkConfig.of({"file": "/data/out", "sync.ms": "500"})
+
+Each setting is read by itself, so one that is wrong hides nothing: the others are still checked,
+and so is what `check` says about several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic_core import PydanticUndefined, PydanticUseDefault
+
+from moldau.connect.config.kinds import Kind, choices_of, kind_of, parsed, shown
+from moldau.errors import ConfigError
+
+Importance = Literal["high", "medium", "low"]
+Width = Literal["none", "short", "medium", "long"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a setting, in words that say what to do."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One setting as the REST API, the docs and the CLI show it."""
+
+    name: str
+    attribute: str
+    kind: Kind
+    required: bool
+    default: Any
+    doc: str
+    importance: str
+    group: str | None
+    order: int
+    width: str
+    display: str
+    dependents: tuple[str, ...]
+    choices: tuple[str, ...]
+    also: tuple[str, ...]
+
+    @property
+    def shown_default(self) -> str | None:
+        return None if self.required else shown(self.kind, self.default)
+
+
+def key(
+    name: str,
+    default: Any = PydanticUndefined,
+    *,
+    doc: str = "",
+    importance: Importance = "medium",
+    **more: Any,
+) -> Any:
+    """A setting. Without `default` it is required.
+
+    `more`: `kind` (where the annotation does not say it: "LONG", "CLASS"), `group`, `width`,
+    `display`, `dependents`, `also` (other names for the same setting), and pydantic's constraints
+    (`ge`, `le`, `gt`, `lt`, `pattern`, `min_length`, ...).
+    """
+    names = ("kind", "group", "width", "display", "dependents", "also")
+    details = {each: more.pop(each) for each in names if each in more}
+    kind = details.get("kind")
+    return Field(
+        default,
+        alias=name,
+        description=doc,
+        json_schema_extra={
+            "importance": importance,
+            "kind": None if kind is None else Kind(kind).value,
+            "group": details.get("group"),
+            "width": details.get("width", "medium"),
+            "display": details.get("display", name),
+            "dependents": list(details.get("dependents", ())),
+            "also": list(details.get("also", ())),
+        },
+        **more,
+    )
+
+
+class ConfigModel(BaseModel):
+    """Subclass it with one `key` a setting. All values may come as texts."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, validate_default=False)
+
+    open_prefixes: ClassVar[tuple[str, ...]] = ()
+    """Keys that begin so are known though no field names them, such as `connection.`."""
+
+    _originals: dict[str, str] = PrivateAttr(default_factory=dict)
+    _wrong: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _from_text(cls, value: Any, info: Any) -> Any:
+        if value is None:
+            raise PydanticUseDefault
+        setting = cls.attributes()[info.field_name]
+        return parsed(setting.kind, setting.choices, value)
+
+    @classmethod
+    def of(cls, props: Mapping[str, str | None]) -> Self:
+        """The settings in `props`; ConfigError that names everything that is wrong."""
+        config = cls.read(props)
+        problems = [*config.problems(), *config.check()]
+        if problems:
+            raise ConfigError("; ".join(problem.text for problem in problems))
+        return config
+
+    @classmethod
+    def read(cls, props: Mapping[str, str | None]) -> Self:
+        """The same without an error: a setting that is wrong has its default, or None if it has
+        none, and `wrong` names it."""
+        given = cls.renamed(props)
+        config = cls.model_construct()
+        config._originals = {name: text for name, text in given.items() if text is not None}
+        for setting in cls.settings():
+            value = config._originals.get(setting.name)
+            if value is not None:
+                config._take(setting, value)
+            elif setting.required:
+                config._miss(
+                    setting,
+                    f'Missing required configuration "{setting.name}" which has no default value.',
+                )
+        return config
+
+    @classmethod
+    def renamed(cls, props: Mapping[str, str | None]) -> dict[str, str | None]:
+        """`props` with each setting under its first name; override it to translate values too."""
+        given = dict(props)
+        for setting in cls.settings():
+            for other in setting.also:
+                if other in given:
+                    value = given.pop(other)
+                    given.setdefault(setting.name, value)
+        return given
+
+    def check(self) -> Iterable[Problem]:
+        """Problems of several settings together. Look at `wrong` first: a setting in it has its
+        default or None. Use the name of the setting that the user should change."""
+        return ()
+
+    def recommended(self, name: str) -> Sequence[str]:
+        """Values to offer for a setting, given the others."""
+        return type(self).named()[name].choices
+
+    def is_visible(self, name: str) -> bool:
+        """Whether a setting means anything, given the others."""
+        return True
+
+    @property
+    def originals(self) -> Mapping[str, str]:
+        """All that was given, also what no field names."""
+        return self._originals
+
+    @property
+    def wrong(self) -> frozenset[str]:
+        """The names of the settings whose values cannot be used."""
+        return frozenset(self._wrong)
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """What was given under a prefix, without it."""
+        return {
+            name.removeprefix(prefix): text
+            for name, text in self._originals.items()
+            if name.startswith(prefix)
+        }
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with single settings."""
+        return [Problem(name, text) for name, texts in self._wrong.items() for text in texts]
+
+    @classmethod
+    def settings(cls) -> tuple[ConfigKey, ...]:
+        """The settings in their order."""
+        return tuple(cls.attributes().values())
+
+    @classmethod
+    def named(cls) -> dict[str, ConfigKey]:
+        """The settings by name."""
+        return {setting.name: setting for setting in cls.settings()}
+
+    @classmethod
+    def attributes(cls) -> dict[str, ConfigKey]:
+        """The settings by the name of their attribute."""
+        known: dict[str, ConfigKey] | None = cls.__dict__.get("_known_keys")
+        if known is None:
+            known = _keys_of(cls)
+            type.__setattr__(cls, "_known_keys", known)
+        return known
+
+    def _take(self, setting: ConfigKey, value: str) -> None:
+        try:
+            type(self).__pydantic_validator__.validate_assignment(self, setting.attribute, value)
+        except ValidationError as error:
+            told = "[hidden]" if setting.kind is Kind.PASSWORD else value
+            for each in error.errors(include_url=False):
+                reason = _reason(dict(each))
+                self._miss(
+                    setting, f"Invalid value {told} for configuration {setting.name}: {reason}"
+                )
+
+    def _miss(self, setting: ConfigKey, text: str) -> None:
+        self._wrong.setdefault(setting.name, []).append(text)
+        if setting.required:
+            object.__setattr__(self, setting.attribute, None)
+
+
+def _keys_of(model: type[ConfigModel]) -> dict[str, ConfigKey]:
+    found: dict[str, ConfigKey] = {}
+    orders: dict[str | None, int] = {}
+    for attribute, field in model.model_fields.items():
+        details = field.json_schema_extra
+        extra: dict[str, Any] = dict(details) if isinstance(details, dict) else {}
+        group = extra.get("group")
+        orders[group] = orders.get(group, 0) + 1
+        name = field.alias or attribute
+        found[attribute] = ConfigKey(
+            name=name,
+            attribute=attribute,
+            kind=Kind(extra.get("kind") or kind_of(field.annotation)),
+            required=field.is_required(),
+            default=None if field.is_required() else field.get_default(call_default_factory=True),
+            doc=field.description or "",
+            importance=str(extra.get("importance", "medium")),
+            group=group,
+            order=orders[group],
+            width=str(extra.get("width", "medium")),
+            display=str(extra.get("display", name)),
+            dependents=tuple(extra.get("dependents", ())),
+            choices=choices_of(field.annotation),
+            also=tuple(extra.get("also", ())),
+        )
+    return found
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    """What pydantic says, in Kafka's words where Kafka has some."""
+    limits = error.get("ctx") or {}
+    match error["type"]:
+        case "greater_than_equal":
+            return f"Value must be at least {limits['ge']}"
+        case "less_than_equal":
+            return f"Value must be no more than {limits['le']}"
+        case "value_error":
+            return str(limits.get("error", error["msg"]))
+    return str(error["msg"])
