@@ -1,0 +1,36 @@
+"""The PySpark data source `moldau`, and what a Spark session on this machine needs.
+
+    spark.readStream.format("moldau").option("kafka.bootstrap.servers", "localhost:9092")
+         .option("subscribe", "orders").load()
+
+Installing the distribution registers the format (`pyspark_moldau`); no jar is needed. Options, row
+schema and meaning are those of Spark's own `kafka` source, so a job changes one word.
+
+Importing this package imports neither pyspark nor pyarrow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.spark.java import Java, find_java
+    from moldau.spark.session import new_session, prepare_environment
+
+_HOMES = {
+    "Java": "moldau.spark.java",
+    "find_java": "moldau.spark.java",
+    "new_session": "moldau.spark.session",
+    "prepare_environment": "moldau.spark.session",
+}
+
+__all__ = ["Java", "find_java", "new_session", "prepare_environment"]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -1,0 +1,116 @@
+"""Reading one range of offsets in an executor. The only module of the source that fetches records.
+
+Spark keeps its Python workers between batches, so a consumer is made once for a worker and its
+settings, and its connections and what it has fetched ahead are used again (`_CONSUMERS`).
+
+Invariants: a range gives the same records each time it is read, whatever compaction or transaction
+markers left out; it ends at `end` even if no record is there any more; an offset that is gone is an
+error or a gap, as `failOnDataLoss` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from moldau.client.fetched import PartitionRecords
+from moldau.client.metadata import TopicPartition
+from moldau.client.sync import Consumer
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime.real import RealClock
+from moldau.spark.ranges import Range
+
+_CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer]] = {}
+_BATCH_RECORDS: Final = 10_000
+_WAIT_S: Final = 0.2
+_DEFAULTS: Final = {
+    "max.partition.fetch.bytes": "4194304",
+    "fetch.max.wait.ms": "100",
+    "allow.auto.create.topics": "false",
+}
+_OURS: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
+
+
+def fetch(
+    settings: Mapping[str, str], wanted: Range, *, fails_on_loss: bool, timeout_ms: int
+) -> Iterator[PartitionRecords]:
+    """The records of the range, in order, at most 10,000 at a time."""
+    consumer = _placed(settings, wanted.where, wanted.start)
+    clock = RealClock()
+    position, heard_at = wanted.start, clock.monotonic()
+    while position < wanted.end:
+        is_late = clock.monotonic() - heard_at > timeout_ms / 1000
+        try:
+            parts = consumer.poll(_WAIT_S, max_records=min(_BATCH_RECORDS, wanted.end - position))
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not is_late:
+                # The driver has heard of a partition that came after this consumer's metadata.
+                consumer.close()
+                consumer = _placed(settings, wanted.where, position)
+            else:
+                position = _after_loss(consumer, wanted, error, fails_on_loss=fails_on_loss)
+            continue
+        for part in parts:
+            kept = _before(part, wanted.end)
+            if kept is not None:
+                yield kept
+        reached = consumer.position(*wanted.where)
+        if reached is not None and reached > position:
+            position, heard_at = reached, clock.monotonic()
+        elif is_late:
+            raise TimeoutError(
+                f"no record of {wanted.where} from offset {position} on came within {timeout_ms} "
+                f"ms: is its leader up? (option kafkaConsumer.pollTimeoutMs)"
+            )
+
+
+def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -> Consumer:
+    """This worker's consumer, at a place; one that stands there keeps what it has fetched ahead."""
+    consumer = _consumer(settings)
+    if consumer.assignment != [where]:
+        consumer.assign([where])
+    if consumer.position(*where) != position:
+        consumer.seek(*where, position)
+    return consumer
+
+
+def _consumer(settings: Mapping[str, str]) -> Consumer:
+    key = frozenset(settings.items())
+    found = _CONSUMERS.get(key)
+    if found is None or found.is_over:
+        own = {name: value for name, value in settings.items() if name != "group.id"}
+        found = Consumer({**_DEFAULTS, **own, **_OURS})
+        found.start()
+        _CONSUMERS[key] = found
+    return found
+
+
+def _before(part: PartitionRecords, end: int) -> PartitionRecords | None:
+    """Without the records from `end` on."""
+    records = part.records
+    if records[-1].offset < end:
+        return part
+    kept: list[Any] = [each for each in records if each.offset < end]
+    return part._replace(records=kept) if kept else None
+
+
+def _after_loss(
+    consumer: Consumer, wanted: Range, error: KafkaError, *, fails_on_loss: bool
+) -> int:
+    """Where to go on when the position is not in the log any more."""
+    if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise error
+    if fails_on_loss:
+        raise KafkaError(
+            error.code,
+            "records that the batch should hold were deleted: set failOnDataLoss=false to go on "
+            "without them",
+            **wanted.where._asdict(),
+            start=wanted.start,
+            end=wanted.end,
+        ) from error
+    topic, partition = wanted.where
+    first = consumer.beginning_offsets([wanted.where])[wanted.where]
+    position = min(max(first, wanted.start), wanted.end)
+    consumer.seek(topic, partition, position)
+    return position

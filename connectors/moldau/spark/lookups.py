@@ -1,0 +1,157 @@
+"""What the driver asks the cluster: which partitions there are, where they begin and end.
+
+Invariants: a client is opened with the first question and never pickled; every question is a fresh
+look, nothing is remembered between two batches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from moldau.client.metadata import TopicPartition
+from moldau.client.offsets import EARLIEST, LATEST, FoundOffset
+from moldau.client.sync import Admin
+from moldau.errors import ConfigError, MoldauError
+from moldau.spark.options import Bound, ReadOptions
+
+_OF_CONSUMERS: Final = frozenset({"group.id", "isolation.level"})
+
+
+class Lookups:
+    """Answers for one read. Pickles as its options."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._admin: Admin | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_admin": None}
+
+    def close(self) -> None:
+        """Closes the connections; another question opens them again."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def _asked(self) -> Admin:
+        if self._admin is None:
+            settings = self._options.settings
+            known = {name: each for name, each in settings.items() if name not in _OF_CONSUMERS}
+            admin = Admin(known)
+            admin.start()
+            self._admin = admin
+        return self._admin
+
+    def partitions(self) -> list[TopicPartition]:
+        """Those that the subscription names at present, sorted."""
+        chosen = self._options.subscription
+        if chosen.partitions:
+            return list(chosen.partitions)
+        if chosen.pattern is None:
+            return sorted(self._asked().partitions(*chosen.topics))
+        pattern = _compiled(chosen.pattern)
+        return sorted(
+            TopicPartition(topic.name, each.index)
+            for topic in self._asked().list_topics()
+            if pattern.fullmatch(topic.name)
+            for each in topic.partitions
+        )
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs begin."""
+        return self._edges(partitions, EARLIEST)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs end: with read_committed, before the first open transaction."""
+        return self._edges(partitions, LATEST)
+
+    def existing_earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """As `earliest`, without those of topics or partitions that are gone."""
+        wanted = list(partitions)
+        described = self._asked().describe_topics({where.topic for where in wanted})
+        known = {
+            TopicPartition(name, each.index)
+            for name, topic in described.items()
+            if not isinstance(topic, MoldauError)
+            for each in topic.partitions
+        }
+        return self.earliest(where for where in wanted if where in known)
+
+    def resolve(
+        self, bound: Bound, partitions: Iterable[TopicPartition], *, is_end: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The bound as an offset of each partition."""
+        wanted = list(partitions)
+        if bound.is_by_time:
+            return self._by_time(bound, wanted, is_end=is_end)
+        if bound.offsets is not None:
+            _check_all_named(bound, bound.offsets, wanted)
+        given = bound.offsets or {}
+        asked = {where: given.get(where, bound.edge) for where in wanted}
+        found = self._found({where: each for where, each in asked.items() if each < 0})
+        return {where: each if each >= 0 else found[where].offset for where, each in asked.items()}
+
+    def _by_time(
+        self, bound: Bound, wanted: list[TopicPartition], *, is_end: bool
+    ) -> dict[TopicPartition, int]:
+        if bound.times_ms is not None:
+            _check_all_named(bound, bound.times_ms, wanted)
+            asked = {where: bound.times_ms[where] for where in wanted}
+        else:
+            assert bound.time_ms is not None
+            asked = dict.fromkeys(wanted, bound.time_ms)
+        found = self._found(asked)
+        late = [where for where in wanted if found[where].offset < 0]
+        if late and not is_end and self._options.fails_without_match:
+            raise ConfigError(
+                "no record is as new: choose an earlier time, or set "
+                "startingOffsetsByTimestampStrategy=latest",
+                option=bound.text,
+                partitions=", ".join(map(str, late)),
+            )
+        ends = self.latest(late)
+        return {where: ends.get(where, found[where].offset) for where in wanted}
+
+    def at_times(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset that is not older than each time (ms); -1 where there is none."""
+        return {where: each.offset for where, each in self._found(wanted).items()}
+
+    def commit(self, group: str, offsets: dict[TopicPartition, int]) -> None:
+        """Stores a group's offsets, for tools that show lag."""
+        self._asked().alter_group_offsets(group, offsets)
+
+    def _edges(self, partitions: Iterable[TopicPartition], edge: int) -> dict[TopicPartition, int]:
+        found = self._found(dict.fromkeys(partitions, edge))
+        return {where: each.offset for where, each in found.items()}
+
+    def _found(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        if not wanted:
+            return {}
+        is_committed = self._options.is_read_committed
+        return self._asked().list_offsets(wanted, is_committed=is_committed)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"it is no regular expression: {error}", option="subscribePattern", value=pattern
+        ) from None
+
+
+def _check_all_named(
+    bound: Bound, named: Iterable[TopicPartition], wanted: Iterable[TopicPartition]
+) -> None:
+    """As Spark's own source: offsets that are given are given for all partitions."""
+    named, wanted = set(named), set(wanted)
+    missing, unknown = sorted(wanted - named), sorted(named - wanted)
+    if missing or unknown:
+        raise ConfigError(
+            "name exactly the partitions that are read: -2 is the earliest, -1 the latest offset",
+            option=bound.text,
+            missing=", ".join(map(str, missing)) or "none",
+            unknown=", ".join(map(str, unknown)) or "none",
+        )

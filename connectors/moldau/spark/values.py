@@ -1,0 +1,168 @@
+"""Values as typed columns: `value.format=binary|string|json|avro`.
+
+Invariants: one value is one row, whatever is in it; in mode `permissive` a value that cannot be
+read is null, in mode `failfast` it ends the query and the error names it; a tombstone is null.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from moldau.errors import ConfigError
+from moldau.spark.avro import avro_reader, avro_to_ddl
+from moldau.spark.options import ReadOptions, refuse
+
+Values = Sequence[bytes | None]
+_SHOWN: Final = 80
+
+
+def value_type(options: ReadOptions) -> str:
+    """The type of the column `value`, as DDL."""
+    kind, schema = options.value_format, options.value_schema
+    if kind == "binary":
+        return "BINARY"
+    if kind == "string":
+        return "STRING"
+    if schema is None:
+        example = "id BIGINT, at TIMESTAMP" if kind == "json" else "the Avro schema as JSON"
+        refuse("value.schema", "", f"value.format={kind} needs it: {example}")
+    if kind == "avro":
+        return avro_to_ddl(schema)
+    return f"STRUCT<{schema}>"
+
+
+def value_column(options: ReadOptions, kind: Any) -> Callable[[Values], Any]:
+    """What makes a column of this Arrow type of values."""
+    if options.value_format == "binary":
+        return _binary
+    if options.value_format == "string":
+        return _string
+    is_strict = options.value_mode == "failfast"
+    if options.value_format == "json":
+        return JsonColumn(kind, is_strict=is_strict)
+    assert options.value_schema is not None
+    read = avro_reader(options.value_schema, is_framed=options.is_value_framed)
+    return RecordColumn(kind, read, is_strict=is_strict)
+
+
+def _binary(values: Values) -> Any:
+    return pa.array(values, pa.binary())
+
+
+def _string(values: Values) -> Any:
+    """Bytes that are no UTF-8 become U+FFFD, as Spark's `CAST(value AS STRING)` shows them."""
+    try:
+        return pa.array(values, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if each is None else each.decode("utf-8", "replace") for each in values]
+        return pa.array(texts, pa.string())
+
+
+class JsonColumn:
+    """JSON objects as structs: the whole batch at once, and halves of it where one is bad."""
+
+    def __init__(self, kind: Any, *, is_strict: bool) -> None:
+        self._kind = kind
+        self._is_strict = is_strict
+        self._options = pa_json.ParseOptions(
+            explicit_schema=pa.schema(list(_as_written(kind))), unexpected_field_behavior="ignore"
+        )
+
+    def __call__(self, values: Values) -> Any:
+        places = [index for index, each in enumerate(values) if each is not None]
+        lines = [_one_line(values[index]) for index in places]
+        chunks = self._parse(lines)
+        if len(places) == len(values):
+            return pa.concat_arrays(chunks) if chunks else pa.array([], self._kind)
+        rows = pa.concat_arrays(chunks) if chunks else pa.array([], self._kind)
+        order: list[int | None] = [None] * len(values)
+        for row, place in enumerate(places):
+            order[place] = row
+        return rows.take(pa.array(order, pa.int64()))
+
+    def _parse(self, lines: list[bytes]) -> list[Any]:
+        if not lines:
+            return []
+        found = self._together(lines)
+        if found is not None:
+            return [found]
+        if len(lines) == 1:
+            if self._is_strict:
+                raise _unreadable("JSON", lines[0])
+            return [pa.nulls(1, self._kind)]
+        middle = len(lines) // 2
+        return self._parse(lines[:middle]) + self._parse(lines[middle:])
+
+    def _together(self, lines: list[bytes]) -> Any:
+        """None where they cannot be read together."""
+        data = b"\n".join(lines)
+        reading = pa_json.ReadOptions(block_size=max(len(data) + 1, 1024), use_threads=False)
+        try:
+            table = pa_json.read_json(
+                io.BytesIO(data), read_options=reading, parse_options=self._options
+            )
+            rows = table.to_struct_array().combine_chunks().cast(self._kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return None
+        return rows if len(rows) == len(lines) else None
+
+
+class RecordColumn:
+    """Values that are read one by one into dicts."""
+
+    def __init__(
+        self, kind: Any, read: Callable[[bytes], dict[str, Any]], *, is_strict: bool
+    ) -> None:
+        self._kind = kind
+        self._read = read
+        self._is_strict = is_strict
+
+    def __call__(self, values: Values) -> Any:
+        return pa.array([self._row(each) for each in values], self._kind)
+
+    def _row(self, value: bytes | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        try:
+            return self._read(value)
+        except (ValueError, TypeError, EOFError, IndexError, KeyError):
+            if self._is_strict:
+                raise _unreadable("Avro", value) from None
+            return None
+
+
+def _as_written(kind: Any) -> list[Any]:
+    """The fields as JSON writes them: a date is text."""
+    return [pa.field(each.name, _written(each.type)) for each in kind]
+
+
+def _written(kind: Any) -> Any:
+    if pa.types.is_date(kind) or pa.types.is_binary(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct(_as_written(kind))
+    if pa.types.is_list(kind):
+        return pa.list_(_written(kind.value_type))
+    return kind
+
+
+def _one_line(value: bytes | None) -> bytes:
+    """Line breaks in JSON stand between tokens, where a blank means the same."""
+    assert value is not None
+    if b"\n" in value or b"\r" in value:
+        value = value.replace(b"\n", b" ").replace(b"\r", b" ")
+    return value
+
+
+def _unreadable(kind: str, value: bytes) -> ConfigError:
+    shown = json.dumps(value[:_SHOWN].decode("utf-8", "replace"))
+    return ConfigError(
+        f"a value is no {kind} of this value.schema: set value.mode=permissive to read it as null",
+        value=shown,
+    )

@@ -1,0 +1,137 @@
+"""Writers of the data source: rows to records.
+
+Columns are those of Spark's own Kafka sink: `value` (required), `key`, `topic`, `partition` and
+`headers`; the option `topic` is for all rows and wins.
+
+Invariant: a task ends only when all its records are acknowledged. A task that Spark runs twice
+writes twice: delivery is at least once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from moldau.client.sync import Deliveries, Producer
+from moldau.errors import ConfigError
+from moldau.spark.options import Options, client_settings, refuse
+
+_TYPES: Final = {
+    "value": ("binary", "string"),
+    "key": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+_REFUSED: Final = {
+    "key.serializer": "keys are written as they are: cast them to STRING or BINARY",
+    "value.serializer": "values are written as they are: cast them to STRING or BINARY",
+}
+_WINDOW: Final = 64
+"""So many Arrow batches may be unacknowledged at a time."""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Everything that a write is told."""
+
+    settings: Mapping[str, str]
+    topic: str | None
+    columns: tuple[str, ...]
+
+
+@dataclass
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """What one task wrote."""
+
+    records: int
+
+
+def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bool) -> WriteOptions:
+    """ConfigError for columns and options that make no records."""
+    given = {name.lower(): value for name, value in options.items()}
+    settings = client_settings(options)
+    for name, instead in _REFUSED.items():
+        if name in settings:
+            refuse(f"kafka.{name}", settings[name], instead)
+    if overwrite and not is_stream:
+        raise ConfigError("a topic can only be appended to: use mode('append')")
+    columns = {each.name: each.dataType.simpleString() for each in schema}
+    unknown = [name for name in columns if name not in _TYPES]
+    if unknown or "value" not in columns:
+        raise ConfigError(
+            "rows need a column value, and may have key, topic, partition and headers: select "
+            "those, for example with to_json(struct(*)) AS value",
+            columns=", ".join(columns),
+        )
+    for name, kind in columns.items():
+        if kind not in _TYPES[name]:
+            raise ConfigError(
+                f"the column {name} must be {' or '.join(_TYPES[name])}: cast it", type=kind
+            )
+    topic = given.get("topic")
+    if topic is None and "topic" not in columns:
+        raise ConfigError("name the topic: by the option topic, or in a column topic")
+    return WriteOptions(settings, topic, tuple(columns))
+
+
+def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
+    """In an executor."""
+    producer = Producer(options.settings).configuration.shared()
+    sent: list[Deliveries] = []
+    count = 0
+    for batch in batches:
+        for topic, table in _by_topic(options, batch):
+            sent.append(producer.send_many(topic, table))
+            count += table.num_rows
+        while len(sent) > _WINDOW:
+            sent.pop(0).result()
+    for each in sent:
+        each.result()
+    return Written(count)
+
+
+def _by_topic(options: WriteOptions, batch: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of each topic, in their order."""
+    table = pa.Table.from_batches([batch])
+    names = [name for name in options.columns if name != "topic"]
+    if options.topic is not None:
+        yield options.topic, table.select(names)
+        return
+    topics = table.column("topic")
+    if topics.null_count:
+        raise ConfigError(
+            "a row has no topic: fill the column topic, or set the option topic",
+            rows=topics.null_count,
+        )
+    for topic in pc.unique(topics).to_pylist():
+        yield topic, table.filter(pc.equal(topics, topic)).select(names)
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """df.write.format("moldau")."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return _write(self.options, iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """df.writeStream.format("moldau")."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return _write(self.options, iterator)

@@ -1,0 +1,35 @@
+"""One Spark session for all tests that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from moldau.errors import ConfigError
+from moldau.spark.java import find_java
+from moldau.spark.session import new_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    try:
+        find_java()
+    except ConfigError as error:
+        pytest.skip(str(error))
+    session = new_session(
+        "moldau-tests",
+        master="local[2]",
+        conf={
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+        },
+    )
+    try:
+        yield session
+    finally:
+        session.stop()

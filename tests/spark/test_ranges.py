@@ -1,0 +1,92 @@
+"""Offsets, limits and ranges of a batch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.client.metadata import TopicPartition
+from moldau.spark.ranges import (
+    Range,
+    available,
+    from_checkpoint,
+    limited,
+    losses,
+    split,
+    to_checkpoint,
+)
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+OFFSETS = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5)),
+    st.integers(0, 10_000),
+    min_size=1,
+)
+
+
+@given(OFFSETS)
+def test_a_checkpoint_reads_as_it_was_written(offsets: dict[TopicPartition, int]) -> None:
+    assert from_checkpoint(to_checkpoint(offsets)) == offsets
+
+
+@given(OFFSETS, st.integers(1, 5_000))
+def test_a_limit_is_kept_and_progress_is_made(
+    latest: dict[TopicPartition, int], limit: int
+) -> None:
+    start = dict.fromkeys(latest, 0)
+
+    end = limited(start, latest, limit)
+
+    assert all(0 <= end[where] <= latest[where] for where in latest)
+    taken = sum(end.values())
+    assert taken <= limit + len(latest)
+    assert taken > 0 or not available(start, latest)
+
+
+def test_partitions_share_a_limit_by_what_they_have() -> None:
+    assert limited({P0: 0, P1: 0}, {P0: 900, P1: 100}, 100) == {P0: 90, P1: 10}
+
+
+def test_a_partition_that_is_gone_stays_where_it_was() -> None:
+    assert limited({P0: 5, P1: 7}, {P0: 9}, None) == {P0: 9, P1: 7}
+
+
+def test_what_was_deleted_is_a_loss_and_the_rest_is_read() -> None:
+    ranges, lost = losses({P0: 0, P1: 0}, {P0: 10, P1: 10}, {P0: 4, P1: 0})
+
+    assert ranges == [Range(P0, 4, 10), Range(P1, 0, 10)]
+    assert [(each.where, each.reason) for each in lost] == [(P0, "offsets 0 to 4 were deleted")]
+
+
+def test_a_topic_made_again_is_a_loss_and_is_read_from_its_beginning() -> None:
+    ranges, lost = losses({P0: 50}, {P0: 3}, {P0: 0})
+
+    assert ranges == [Range(P0, 0, 3)]
+    assert "made again" in lost[0].reason
+
+
+def test_a_partition_that_is_gone_is_a_loss() -> None:
+    ranges, lost = losses({P0: 0}, {P0: 3}, {})
+
+    assert ranges == []
+    assert [each.reason for each in lost] == ["the partition is gone"]
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000), st.integers(1, 20))
+def test_pieces_cover_their_range_once(first: int, second: int, count: int) -> None:
+    whole = [Range(P0, 0, first), Range(P1, 10, 10 + second)]
+
+    pieces = split(whole, count)
+
+    for each in whole:
+        mine = [piece for piece in pieces if piece.where == each.where]
+        assert [mine[0].start, mine[-1].end] == [each.start, each.end]
+        assert all(left.end == right.start for left, right in pairwise(mine))
+        assert all(piece.length > 0 for piece in mine)
+
+
+def test_pieces_have_a_greatest_length() -> None:
+    assert [each.length for each in split([Range(P0, 0, 25)], None, 10)] == [8, 8, 9]

@@ -1,0 +1,128 @@
+"""Micro-batches on a real Spark and the embedded broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.client.sync import Admin, TopicPartition
+from moldau.testing import SyncEmbeddedBroker
+from tests.spark.topics import make_topic, numbers, send, stream, values_of
+
+pytestmark = pytest.mark.real
+
+
+def _to_parquet(rows: Any, target: Path) -> Any:
+    """A run that ends when it has read what is there."""
+    query = (
+        rows.selectExpr("CAST(value AS STRING) AS value")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(target / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(target / "rows"))
+    )
+    assert query.awaitTermination(120)
+    return query
+
+
+def _values(session: Any, target: Path) -> list[int]:
+    return values_of(session.read.parquet(str(target / "rows")))
+
+
+def test_a_run_ends_at_what_is_there_and_the_next_goes_on(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    make_topic(moldau_broker, moldau_topic)
+    send(moldau_broker, moldau_topic, numbers(500))
+    send(moldau_broker, moldau_topic, numbers(100, 500), partition=1)
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "250"}
+    rows = stream(
+        spark, moldau_broker, moldau_topic, **options, **{"kafka.group.id": moldau_topic}
+    ).load()
+
+    query = _to_parquet(rows, tmp_path)
+
+    sizes = [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+    assert sum(sizes) == 600
+    assert len(sizes) >= 3
+    assert max(sizes) <= 252
+    assert _values(spark, tmp_path) == list(range(600))
+
+    send(moldau_broker, moldau_topic, numbers(50, 600))
+    with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+        admin.create_partitions(moldau_topic, 3)
+    send(moldau_broker, moldau_topic, numbers(10, 650), partition=2)
+    _to_parquet(rows, tmp_path)
+
+    assert _values(spark, tmp_path) == list(range(660))
+    with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+        stored = admin.group_offsets(moldau_topic)
+    assert stored[TopicPartition(moldau_topic, 0)].offset >= 500
+
+
+def test_records_that_were_deleted_end_the_query_unless_told_otherwise(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, numbers(10))
+    rows = stream(spark, moldau_broker, moldau_topic, startingOffsets="earliest").load()
+    _to_parquet(rows, tmp_path)
+    send(moldau_broker, moldau_topic, numbers(10, 10))
+    with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+        admin.delete_records({(moldau_topic, 0): 15})
+
+    with pytest.raises(Exception, match="offsets 10 to 15 were deleted"):
+        _to_parquet(rows, tmp_path)
+
+    tolerant = stream(
+        spark, moldau_broker, moldau_topic, startingOffsets="earliest", failOnDataLoss="false"
+    ).load()
+    _to_parquet(tolerant, tmp_path)
+    assert _values(spark, tmp_path) == [*range(10), *range(15, 20)]
+
+
+def test_a_topic_that_was_made_again_is_noticed(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, numbers(10))
+    rows = stream(spark, moldau_broker, moldau_topic, startingOffsets="earliest").load()
+    _to_parquet(rows, tmp_path)
+    with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+        admin.delete_topic(moldau_topic)
+    make_topic(moldau_broker, moldau_topic, 1)
+    send(moldau_broker, moldau_topic, numbers(3, 100))
+
+    with pytest.raises(Exception, match="was the topic made again"):
+        _to_parquet(rows, tmp_path)
+
+
+def test_a_stream_writes_records(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    target = f"{moldau_topic}-out"
+    make_topic(moldau_broker, moldau_topic)
+    make_topic(moldau_broker, target)
+    send(moldau_broker, moldau_topic, numbers(300))
+    rows = stream(spark, moldau_broker, moldau_topic, startingOffsets="earliest").load()
+
+    query = (
+        rows.select("key", "value")
+        .writeStream.format("moldau")
+        .option("kafka.bootstrap.servers", moldau_broker.bootstrap_servers)
+        .option("topic", target)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+
+    written = (
+        spark.read.format("moldau")
+        .option("kafka.bootstrap.servers", moldau_broker.bootstrap_servers)
+        .option("subscribe", target)
+        .load()
+    )
+    assert values_of(written) == list(range(300))

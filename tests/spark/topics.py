@@ -1,0 +1,48 @@
+"""Topics with known records, and reads of the data source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.client.sync import Admin, NewTopic, Producer
+from moldau.testing import SyncEmbeddedBroker
+
+
+def make_topic(broker: SyncEmbeddedBroker, name: str, partitions: int = 2) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topic(NewTopic(name, partitions))
+
+
+def send(
+    broker: SyncEmbeddedBroker, topic: str, values: Sequence[bytes | None], partition: int = 0
+) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        keys = [f"k{index}".encode() for index in range(len(values))]
+        producer.send_many(topic, list(values), keys=keys, partition=partition).result(30)
+
+
+def numbers(count: int, start: int = 0) -> list[bytes]:
+    return [str(each).encode() for each in range(start, start + count)]
+
+
+def reader(session: Any, broker: SyncEmbeddedBroker, topic: str, **options: str) -> Any:
+    return _with(session.read, broker, topic, options)
+
+
+def stream(session: Any, broker: SyncEmbeddedBroker, topic: str, **options: str) -> Any:
+    return _with(session.readStream, broker, topic, options)
+
+
+def _with(reader: Any, broker: SyncEmbeddedBroker, topic: str, options: dict[str, str]) -> Any:
+    return (
+        reader.format("moldau")
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("subscribe", topic)
+        .options(**options)
+    )
+
+
+def values_of(rows: Any) -> list[int]:
+    """Sorted numbers that stand in the values of a data frame."""
+    return sorted(int(row[0]) for row in rows.selectExpr("CAST(value AS STRING)").collect())
