@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.metadata import TopicPartition
+from moldau.client import TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.metadata import TopicPartition
+from moldau.client import TopicPartition
 from moldau.spark.ranges import (
     Range,
     available,

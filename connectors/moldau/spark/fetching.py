@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from moldau.client import TopicPartition
 from moldau.client.fetched import PartitionRecords
-from moldau.client.metadata import TopicPartition
 from moldau.client.sync import Consumer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.real import RealClock
@@ -70,7 +70,7 @@ def _placed(settings: Mapping[str, str], where: TopicPartition, position: int) -
     if consumer.assignment != [where]:
         consumer.assign([where])
     if consumer.position(*where) != position:
-        consumer.seek(*where, position)
+        consumer.seek(where.topic, where.partition, position)
     return consumer
 
 

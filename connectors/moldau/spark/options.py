@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from moldau.client.metadata import TopicPartition
+from moldau.client import TopicPartition
 from moldau.client.offsets import EARLIEST, LATEST
 from moldau.errors import ConfigError
 from moldau.spark.durations import duration_ms

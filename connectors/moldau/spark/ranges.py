@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from moldau.client.metadata import TopicPartition
+from moldau.client import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 Checkpoint = dict[str, dict[str, int]]
