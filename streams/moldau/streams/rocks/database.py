@@ -188,8 +188,3 @@ def _position_key(store: str) -> bytes:
 
 def _kind_key(store: str) -> bytes:
     return f"kind/{store}".encode()
-
-
-def task_path(state: str, task: str) -> str:
-    """Where a task's database is under a worker's state directory."""
-    return posixpath.join(state, "tasks", task)

@@ -1,0 +1,94 @@
+"""The one commit of tasks: everything that they did since the last one becomes durable, in order.
+
+1. Caches are flushed: outputs and changes come out, rows are staged.
+2. Outputs and changes are sent, and all is acknowledged.
+3. Offsets are committed, with the tasks' own texts.
+4. Rows and the ends of the changelogs go into RocksDB, in one batch for each task.
+
+A crash after any of these steps loses nothing: what lies behind the committed offsets is processed
+again, and RocksDB is at most behind its changelog. A transaction belongs around 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from moldau.runtime import Runtime
+from moldau.streams.rocks import ChangelogPosition
+from moldau.streams.state.changes import Changes
+from moldau.streams.worker.door import Committed, Door, TopicPartition
+from moldau.streams.worker.tasks import WorkerTask
+
+if TYPE_CHECKING:
+    from moldau.ids import Uuid
+
+
+async def commit(
+    tasks: Sequence[WorkerTask], door: Door, runtime: Runtime, topic_ids: Mapping[str, Uuid]
+) -> None:
+    """Commits what these tasks did. MembershipLost or CommitLater leave them as they are: nothing
+    was stored, and nothing is lost if a later commit follows."""
+    touched = [each for each in tasks if each.is_touched]
+    if not touched:
+        return
+    flushed = await runtime.run_blocking(_flush, touched)
+    logged = {}
+    for where, changes in flushed.items():
+        logged[where] = await door.log(where, changes)
+    for task in touched:
+        for outputs in task.task.take_outputs():
+            await door.send(outputs)
+    ends = await door.written(logged)
+    for task in touched:
+        task.unstored |= _ends_of(task, ends, topic_ids)
+    offsets = {where: each for task in touched for where, each in _offsets(task).items()}
+    if offsets:
+        await door.commit(offsets)
+    await runtime.run_blocking(_store, touched)
+    for task in touched:
+        task.committed.update(task.task.positions())
+        task.is_touched = False
+
+
+def _flush(tasks: Sequence[WorkerTask]) -> dict[TopicPartition, Changes]:
+    found = {}
+    for task in tasks:
+        stores = {store.name: store for store in task.program.stores}
+        for name, changes in task.task.flush().items():
+            where = task.changelog(stores[name])
+            if where is not None and len(changes):
+                found[where] = changes
+    return found
+
+
+def _ends_of(
+    task: WorkerTask, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, Uuid]
+) -> dict[str, ChangelogPosition]:
+    """Of the task's stores: an input that is a table's changelog is as far as it was read."""
+    found = {}
+    positions = task.task.positions()
+    for store in task.program.stores:
+        where = task.changelog(store)
+        if where is None:
+            continue
+        end = positions.get(where.topic) if store.source_topic is not None else ends.get(where)
+        if end is not None:
+            found[store.name] = ChangelogPosition(end, topic_ids[where.topic])
+    return found
+
+
+def _offsets(task: WorkerTask) -> dict[TopicPartition, Committed]:
+    text = task.task.metadata()
+    partition = task.task_id.partition
+    return {
+        TopicPartition(topic, partition): Committed(offset, text)
+        for topic, offset in task.task.positions().items()
+    }
+
+
+def _store(tasks: Sequence[WorkerTask]) -> None:
+    for task in tasks:
+        if task.database is not None:
+            task.database.commit(task.unstored)
+        task.unstored.clear()

@@ -1,0 +1,314 @@
+"""Everything that Streams asks of the client: this module is the only door to `moldau.client`.
+
+Invariants: offsets are committed only by `commit`; a rebalance tells its listener inside `poll`,
+so that nothing is taken away while records are processed; `send` and `log` return before the
+records are acknowledged, and `written` afterwards, or raises what failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from moldau.client import (
+    Admin,
+    Consumer,
+    Deliveries,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    PartitionRecords,
+    Producer,
+    RebalanceListener,
+    Topic,
+)
+from moldau.client import TopicPartition as TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.ids import Uuid
+from moldau.runtime import Runtime
+from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.state.changes import Changes
+from moldau.streams.worker.settings import AppSettings, replication_factor
+from moldau.streams.worker.topics import InternalTopic, check_existing
+
+_RECORDS_MAX: Final = 5000
+_LOST: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
+)
+_LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
+
+Told = Callable[[Sequence[TopicPartition]], Awaitable[None]]
+
+
+class MembershipLost(Exception):
+    """The group goes on without this worker: what it has not committed belongs to others."""
+
+
+class CommitLater(Exception):
+    """The group rebalances and takes no commit now; nothing is lost."""
+
+
+class Fetched(NamedTuple):
+    """Records of one partition."""
+
+    where: TopicPartition
+    chunk: Chunk
+
+
+class Committed(NamedTuple):
+    """Where a group goes on, and the text that was kept with it."""
+
+    offset: int
+    metadata: str
+
+
+class TopicFacts(NamedTuple):
+    """What the cluster says of a topic."""
+
+    partitions: int
+    topic_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance(RebalanceListener):
+    """What a worker does when partitions move."""
+
+    assigned: Told
+    revoked: Told
+    lost: Told
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        await self.assigned(partitions)
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        await self.revoked(partitions)
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        await self.lost(partitions)
+
+
+class Door:
+    """A member's consumer, its producer, an admin, and a consumer that reads changelogs."""
+
+    def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
+        """`member` is the worker's name, the same after a restart."""
+        self._replication = settings.own[replication_factor]
+        of_group = {
+            "partition.assignment.strategy": "range",  # equal partitions of all topics meet
+            "auto.offset.reset": "earliest",
+            "group.instance.id": member,
+            "client.id": member,
+            "max.poll.records": str(_RECORDS_MAX),
+            **settings.of("consumer"),
+            "group.id": app,
+            "enable.auto.commit": "false",
+            "allow.auto.create.topics": "false",
+        }
+        self.consumer = Consumer(of_group, runtime=runtime)
+        self.producer = Producer({"client.id": member, **settings.of("producer")}, runtime=runtime)
+        self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
+        self._restoring = {
+            "client.id": f"{member}-restore",
+            "max.poll.records": str(2 * _RECORDS_MAX),
+            **settings.of("restore.consumer"),
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": "false",
+        }
+        self._runtime = runtime
+        self._restorer: Consumer | None = None
+
+    async def start(self) -> None:
+        """Connects."""
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(self.aclose)
+            await self.admin.start()
+            await self.producer.start()
+            await self.consumer.start()
+            on_failure.pop_all()
+
+    async def aclose(self) -> None:
+        """Leaves the group and disconnects; what was sent is delivered first."""
+        async with AsyncExitStack() as left:
+            left.push_async_callback(self.admin.aclose)
+            left.push_async_callback(self.producer.aclose)
+            if self._restorer is not None:
+                left.push_async_callback(self._restorer.aclose)
+            left.push_async_callback(self.consumer.aclose, leave_group=True)
+
+    # Topics
+
+    async def topics(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        """Of those of them that exist."""
+        found = await self.admin.describe_topics(sorted(set(names)))
+        facts = {}
+        for name, topic in found.items():
+            if isinstance(topic, Topic):
+                facts[name] = TopicFacts(len(topic.partitions), topic.topic_id)
+            elif topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise topic
+        return facts
+
+    async def make(self, wanted: Sequence[InternalTopic]) -> None:
+        """Makes the topics that are missing; BadTopics if one is there and does not fit."""
+        there = await self.topics(each.name for each in wanted)
+        missing = [each for each in wanted if each.name not in there]
+        for each in wanted:
+            if each.name in there:
+                check_existing(each, there[each.name].partitions)
+        made = await self.admin.create_topics(
+            NewTopic(each.name, each.partitions, self._replication, each.configs)
+            for each in missing
+        )
+        for result in made.values():
+            # Another worker of the app may have been first.
+            if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise result
+
+    async def ends(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset of each, and that behind the last."""
+        if not partitions:
+            return {}
+        begins = await self.consumer.beginning_offsets(partitions)
+        ends = await self.consumer.end_offsets(partitions)
+        return {where: (begins[where], ends[where]) for where in ends}
+
+    async def purge(self, before: Mapping[TopicPartition, int]) -> None:
+        """Deletes the records below these offsets, as far as their leaders answer."""
+        if before:
+            await self.admin.delete_records(before)
+
+    # In
+
+    async def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
+        """Joins the group with the next poll."""
+        await self.consumer.subscribe(topics, listener=rebalance)
+
+    async def poll(self, timeout_s: float) -> list[Fetched]:
+        """Records as soon as there are some; rebalances happen here."""
+        parts = await self.consumer.poll(timeout_s)
+        return [_fetched(each) for each in parts]
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Gives nothing of these until `resume`."""
+        self.consumer.pause(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Takes `pause` back."""
+        self.consumer.resume(partitions)
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """Reads on from there."""
+        self.consumer.seek(*where, offset)
+
+    def lag(self, where: TopicPartition) -> int | None:
+        """How much lies between what was given out and the end; None before the first fetch."""
+        return self.consumer.lag(*where)
+
+    async def committed(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        """Of those of them for which something is committed."""
+        if not partitions:
+            return {}
+        found = await self.consumer.committed(partitions)
+        return {
+            where: Committed(each.offset, each.metadata)
+            for where, each in found.items()
+            if each is not None
+        }
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Stores where the group goes on. MembershipLost if it goes on without this worker,
+        CommitLater during a rebalance."""
+        try:
+            await self.consumer.commit(
+                {
+                    where: OffsetAndMetadata(each.offset, each.metadata)
+                    for where, each in offsets.items()
+                }
+            )
+        except KafkaError as error:
+            if error.code in _LOST:
+                raise MembershipLost(str(error)) from error
+            if error.code in _LATER:
+                raise CommitLater(str(error)) from error
+            raise
+
+    # Out
+
+    async def send(self, outputs: Outputs) -> None:
+        """Puts them on their way."""
+        await self.producer.send_many(
+            outputs.topic,
+            outputs.values,
+            keys=outputs.keys,
+            headers=outputs.headers or None,
+            timestamps_ms=outputs.timestamps,
+            partition=outputs.partitions or None,
+        )
+
+    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+        """Puts changes of a store on their way to its changelog."""
+        return await self.producer.send_many(
+            where.topic,
+            changes.values,
+            keys=changes.keys,
+            timestamps_ms=changes.timestamps,
+            partition=where.partition,
+        )
+
+    async def written(
+        self, logged: Mapping[TopicPartition, Deliveries]
+    ) -> dict[TopicPartition, int]:
+        """Waits until all that was sent is acknowledged; the ends of what was logged."""
+        await self.producer.flush()
+        return {
+            where: max(each.base_offset + each.records for each in await deliveries)
+            for where, deliveries in logged.items()
+        }
+
+    # Changelogs
+
+    async def restore_from(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Reads these partitions with `restored`, those that are new from these offsets on."""
+        if self._restorer is None:
+            if not offsets:
+                return
+            self._restorer = Consumer(self._restoring, runtime=self._runtime)
+            await self._restorer.start()
+        if not offsets:
+            restorer, self._restorer = self._restorer, None
+            await restorer.aclose()
+            return
+        known = set(self._restorer.assignment)
+        self._restorer.assign(list(offsets))
+        for where, offset in offsets.items():
+            if where not in known:
+                self._restorer.seek(*where, offset)
+
+    async def restored(self, timeout_s: float) -> list[Fetched]:
+        """What changelogs have next."""
+        assert self._restorer is not None
+        return [_fetched(each) for each in await self._restorer.poll(timeout_s)]
+
+    def restored_to(self, where: TopicPartition) -> int:
+        """The offset of the next record that `restored` gives."""
+        assert self._restorer is not None
+        return self._restorer.position(*where) or 0
+
+
+def _fetched(part: PartitionRecords) -> Fetched:
+    headers = [each.headers for each in part.records]
+    chunk = Chunk(
+        part.offsets(),
+        part.timestamps(),
+        part.keys(),
+        part.values(),
+        part.next_offset,
+        headers if any(headers) else None,
+    )
+    return Fetched(TopicPartition(part.topic, part.partition), chunk)

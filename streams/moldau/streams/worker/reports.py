@@ -1,0 +1,98 @@
+"""What a worker tells people: lines in the log, and its progress to whoever shows it.
+
+Invariant: a restore is told at its beginning and its end, with what was read; nothing is told for
+each record or commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from moldau.streams.worker.door import TopicPartition
+from moldau.streams.worker.tasks import TaskState, WorkerTask
+
+LOG: Final = logging.getLogger("moldau.streams")
+
+
+class Reports:
+    """Writes the log; `RestoreProgress` adds a bar."""
+
+    def __init__(self) -> None:
+        self.restored_total = 0
+        """Records read from changelogs since the worker started."""
+
+    def started(self, inputs: Sequence[str]) -> None:
+        """The worker has subscribed."""
+        LOG.info("streams: reading %s", ", ".join(inputs))
+
+    def assigned(self, tasks: Iterable[WorkerTask]) -> None:
+        """A rebalance has ended."""
+        names = [str(each.task_id) for each in tasks]
+        LOG.info("streams: tasks %s", ", ".join(names) or "none")
+
+    def restoring(self, task: WorkerTask, cleared: Sequence[str]) -> None:
+        """The stores of a task were opened."""
+        for store in cleared:
+            LOG.warning(
+                "streams: task %s: the local rows of %s do not fit its changelog topic any more; "
+                "the store is restored from the beginning",
+                task.task_id,
+                store,
+            )
+        for each in task.restoring.values():
+            if not each.is_done:
+                LOG.info(
+                    "streams: task %s: restoring %s from %s, offsets %d to %d",
+                    task.task_id,
+                    each.store,
+                    each.where,
+                    each.begin,
+                    each.end,
+                )
+
+    def restored_records(self, task: WorkerTask, where: TopicPartition, count: int) -> None:
+        """So many more."""
+        self.restored_total += count
+
+    def restored(self, task: WorkerTask) -> None:
+        """The task runs."""
+        read = {each.store: each.end - each.begin for each in task.restoring.values()}
+        if any(read.values()):
+            facts = ", ".join(
+                f"{store} {count:,} offsets" for store, count in read.items() if count
+            )
+            LOG.info("streams: task %s: restored %s", task.task_id, facts)
+
+    def damaged(self, task: str, reason: str, aside: str) -> None:
+        """A database was renamed."""
+        LOG.error(
+            "streams: task %s: %s; the files are kept as %s and the stores are restored from "
+            "their changelogs",
+            task,
+            reason,
+            aside,
+        )
+
+    def commit_later(self, reason: str) -> None:
+        """The group rebalances."""
+        LOG.info("streams: commit again after the rebalance: %s", reason)
+
+    def membership_lost(self, reason: str) -> None:
+        """The group goes on without this worker."""
+        LOG.warning(
+            "streams: the group has gone on without this worker, which joins it again; what was "
+            "not committed is processed by others: %s",
+            reason,
+        )
+
+
+def lag_of(tasks: Iterable[WorkerTask]) -> int:
+    """How many changelog offsets are still to be restored."""
+    return sum(
+        each.end - each.position
+        for task in tasks
+        if task.state is TaskState.RESTORING
+        for each in task.restoring.values()
+    )

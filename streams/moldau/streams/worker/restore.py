@@ -1,0 +1,81 @@
+"""Bringing a task's stores up to the ends of their changelogs.
+
+Each store goes on from the offset that its rows were committed with, so after a clean stop there is
+nothing to read, and after a crash only the tail. Its rows are worth nothing, and it begins anew,
+when the changelog does not hold that offset any more, or is another topic of the same name.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+from moldau.streams.rocks import ChangelogPosition
+from moldau.streams.state.changes import Changes
+from moldau.streams.worker.door import Committed, Fetched, TopicFacts, TopicPartition
+from moldau.streams.worker.tasks import Restoring, WorkerTask
+
+
+def begin(
+    task: WorkerTask,
+    ends: Mapping[TopicPartition, tuple[int, int]],
+    topics: Mapping[str, TopicFacts],
+    committed: Mapping[TopicPartition, Committed],
+) -> list[str]:
+    """Notes in the task what is to be restored, and clears stores whose rows are worth nothing;
+    the names of those."""
+    cleared = []
+    for store in task.program.stores:
+        where = task.changelog(store)
+        if where is None or task.database is None:
+            continue
+        first, end = ends[where]
+        if store.source_topic is not None:  # what lies behind is input that is not processed yet
+            end = min(end, committed[where].offset if where in committed else first)
+        position = task.database.position(store.name)
+        if position is not None and not _holds(position, first, end, topics[where.topic]):
+            task.database.clear(store.name)
+            cleared.append(store.name)
+            position = None
+        at = first if position is None else position.offset
+        task.restoring[where] = Restoring(store.name, where, at, at, end)
+    return cleared
+
+
+def _holds(position: ChangelogPosition, first: int, end: int, topic: TopicFacts) -> bool:
+    return first <= position.offset <= end and position.topic_id == topic.topic_id
+
+
+def open_offsets(tasks: Iterable[WorkerTask]) -> dict[TopicPartition, int]:
+    """From where changelogs are still to be read."""
+    return {
+        each.where: each.position
+        for task in tasks
+        for each in task.restoring.values()
+        if not each.is_done
+    }
+
+
+def apply(task: WorkerTask, fetched: Fetched, topic: TopicFacts) -> int:
+    """Writes what lies before the end into the store and its database; how many records."""
+    where, chunk = fetched
+    at = task.restoring[where]
+    count = bisect_left(chunk.offsets, at.end)
+    changes = Changes()
+    for key, value, timestamp in zip(
+        chunk.keys[:count], chunk.values[:count], chunk.timestamps[:count], strict=True
+    ):
+        if key is not None:  # an input may have such records, a changelog has none
+            changes.add(key, value, timestamp)
+    task.task.restore(at.store, changes)
+    advance(task, where, chunk.next_offset, topic)
+    return count
+
+
+def advance(task: WorkerTask, where: TopicPartition, offset: int, topic: TopicFacts) -> None:
+    """Stores that everything below the offset is in the store; the changelog may have no more
+    records before its end than that, where it was compacted."""
+    at = task.restoring[where]
+    at.position = max(at.position, min(offset, at.end))
+    assert task.database is not None
+    task.database.commit({at.store: ChangelogPosition(at.position, topic.topic_id)})

@@ -1,0 +1,163 @@
+"""The settings of an app, by Kafka Streams' names: one row each.
+
+A name that is none of these is one of the clients' and goes to those that know it; with a prefix
+(`producer.`, `consumer.`, `restore.consumer.`, `admin.`) it goes to that client alone and wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from moldau.client.settings import OF_CONSUMERS_ALONE, OF_PRODUCERS_ALONE
+from moldau.config import INT, LONG, STRING, Setting, Settings, SettingTable, at_least, overrides
+
+state_dir = Setting(
+    "state.dir",
+    STRING,
+    "",
+    "The directory of the stores. Each app and each worker has a directory of its own in it; keep "
+    "it over restarts, so that stores need not be restored. Empty: one in the user's state "
+    "directory.",
+)
+commit_interval_ms = Setting(
+    "commit.interval.ms",
+    LONG,
+    1000,
+    "How often a worker commits: until then caches hold updates back, and after a crash at most "
+    "this much is processed again. Kafka Streams' default is 30,000.",
+    check=at_least(0),
+)
+poll_ms = Setting(
+    "poll.ms",
+    LONG,
+    100,
+    "How long a worker with nothing to do waits for records before it looks at the clock again.",
+    check=at_least(1),
+)
+buffered_records = Setting(
+    "buffered.records.per.partition",
+    INT,
+    1000,
+    "A partition with more records than this that wait to be processed is not fetched meanwhile.",
+    check=at_least(1),
+)
+max_task_idle_ms = Setting(
+    "max.task.idle.ms",
+    LONG,
+    0,
+    "How long a task with several inputs waits for records of an empty one, to take records in the "
+    "order of their times: 0 only if the broker has some, -1 never.",
+    check=at_least(-1),
+)
+cache_max_bytes = Setting(
+    "statestore.cache.max.bytes",
+    LONG,
+    10 << 20,
+    "Memory for the object caches of all stores of a worker.",
+    check=at_least(0),
+)
+rocksdb_cache_bytes = Setting(
+    "rocksdb.block.cache.bytes",
+    LONG,
+    64 << 20,
+    "Memory for blocks that RocksDB has read, shared by all stores of a worker.",
+    check=at_least(0),
+)
+rocksdb_write_buffer_bytes = Setting(
+    "rocksdb.write.buffer.bytes",
+    LONG,
+    8 << 20,
+    "How much a store collects before RocksDB writes a file; all stores together at most eight "
+    "times as much.",
+    check=at_least(64 << 10),
+)
+uncommitted_bytes_max = Setting(
+    "uncommitted.bytes.max",
+    LONG,
+    64 << 20,
+    "A task with more rows than this that are not committed is committed early.",
+    check=at_least(1),
+)
+replication_factor = Setting(
+    "replication.factor",
+    INT,
+    -1,
+    "Of the topics that the app makes; -1 is the broker's default.",
+    check=at_least(-1),
+)
+repartition_purge_interval_ms = Setting(
+    "repartition.purge.interval.ms",
+    LONG,
+    30_000,
+    "How often records that all tasks are done with are deleted from repartition topics.",
+    check=at_least(0),
+)
+
+STREAMS_SETTINGS: Final = SettingTable(
+    [
+        state_dir,
+        commit_interval_ms,
+        poll_ms,
+        buffered_records,
+        max_task_idle_ms,
+        cache_max_bytes,
+        rocksdb_cache_bytes,
+        rocksdb_write_buffer_bytes,
+        uncommitted_bytes_max,
+        replication_factor,
+        repartition_purge_interval_ms,
+    ]
+)
+
+_CLIENTS: Final = ("restore.consumer", "consumer", "producer", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class AppSettings:
+    """What an app was given, sorted: its own rows, and each client's settings."""
+
+    own: Settings
+    clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, client: str) -> dict[str, str]:
+        """Those of "consumer", "restore.consumer", "producer" or "admin"."""
+        return dict(self.clients[client])
+
+
+def app_settings(given: Mapping[str, object]) -> AppSettings:
+    """BadSettings tells all that is wrong with the app's own; a client tells it of its own."""
+    names = {row.name for row in STREAMS_SETTINGS}
+    own: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    of_one: dict[str, dict[str, str]] = {client: {} for client in _CLIENTS}
+    for name, value in given.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        client = next((each for each in _CLIENTS if name.startswith(f"{each}.")), None)
+        if name in names:
+            own[name] = text
+        elif client is not None:
+            of_one[client][name.removeprefix(f"{client}.")] = text
+        else:
+            shared[name] = text
+    clients = {client: _passed(client, shared) | of_one[client] for client in _CLIENTS}
+    clients["restore.consumer"] = _passed("restore.consumer", shared) | {
+        **{name: text for name, text in of_one["consumer"].items() if not _is_of_group(name)},
+        **of_one["restore.consumer"],
+    }
+    return AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
+
+
+def _passed(client: str, shared: Mapping[str, str]) -> dict[str, str]:
+    others = {
+        "producer": OF_CONSUMERS_ALONE,
+        "consumer": OF_PRODUCERS_ALONE,
+        "restore.consumer": OF_PRODUCERS_ALONE,
+        "admin": OF_CONSUMERS_ALONE | OF_PRODUCERS_ALONE,
+    }[client]
+    return {name: text for name, text in shared.items() if name not in others}
+
+
+def _is_of_group(name: str) -> bool:
+    return name.startswith(("group.", "session.", "heartbeat.", "partition.assignment."))

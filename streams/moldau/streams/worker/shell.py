@@ -1,0 +1,411 @@
+"""The worker's shell: one loop that polls, restores, processes, and commits.
+
+Records are processed on a thread of the runtime while the event loop goes on, so that a function of
+the user that takes long does not keep heartbeats from the group. There is never more than one
+thread at work on the tasks, and nothing else touches them meanwhile.
+
+A rebalance happens inside `poll`: what is revoked is committed and suspended, for most of it comes
+back at once; what does not come back is closed when the new partitions are known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+from moldau.runtime import Runtime
+from moldau.streams.plan.plan import Plan
+from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
+from moldau.streams.worker import restore
+from moldau.streams.worker import settings as rows
+from moldau.streams.worker.commit import commit
+from moldau.streams.worker.door import (
+    CommitLater,
+    Committed,
+    Door,
+    MembershipLost,
+    Rebalance,
+    TopicFacts,
+    TopicPartition,
+)
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.settings import AppSettings
+from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.tasks import (
+    MakeTask,
+    TaskId,
+    TaskState,
+    WorkerTask,
+    store_kinds,
+    tasks_of,
+)
+from moldau.streams.worker.topics import check_sources, internal_topics, partition_counts
+
+if TYPE_CHECKING:
+    from moldau.streams.plan.plan import Program
+
+_SLICE: Final = 500
+_SLICES: Final = 10
+"""At most so many slices of a task are processed before the others have their turn."""
+_RESTORE_POLL_S: Final = 0.1
+
+
+class Worker:
+    """Runs tasks of a plan until it is told to stop."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        make_task: MakeTask,
+        settings: AppSettings,
+        directory: StateDirectory,
+        runtime: Runtime,
+        reports: Reports,
+    ) -> None:
+        self._plan = plan
+        self._make_task = make_task
+        self._settings = settings.own
+        self._directory = directory
+        self._runtime = runtime
+        self._reports = reports
+        self._door = Door(settings, plan.app, directory.member, runtime)
+        self._memory = RocksMemory(
+            self._settings[rows.rocksdb_cache_bytes],
+            self._settings[rows.rocksdb_write_buffer_bytes],
+        )
+        self.tasks: dict[TaskId, WorkerTask] = {}
+        self._topics: dict[str, TopicFacts] = {}
+        self._commit_at = 0.0
+        self._purge_at = 0.0
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Until it is cancelled: then it commits, leaves the group, and returns."""
+        work = self._runtime.spawn(self._work(), name="streams-worker", reported=False)
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._is_stopping = True
+            await work
+
+    async def _work(self) -> None:
+        async with AsyncExitStack() as left:
+            await self._door.start()
+            left.push_async_callback(self._door.aclose)
+            left.push_async_callback(self._close_all)
+            await self._prepare()
+            while not self._is_stopping:
+                await self._turn()
+            await self._commit_all(self._of(TaskState.RUNNING))
+
+    async def _prepare(self) -> None:
+        plan = self._plan
+        sources = await self._door.topics(plan.source_topics())
+        check_sources(plan, {name: facts.partitions for name, facts in sources.items()})
+        counts = partition_counts(plan, {name: facts.partitions for name, facts in sources.items()})
+        internal = internal_topics(plan, counts)
+        await self._door.make(internal)
+        self._topics = sources | await self._topics_that_appear([each.name for each in internal])
+        inputs = sorted({topic for program in plan.programs for topic in program.inputs})
+        rebalance = Rebalance(self._assigned, self._revoked, self._lost)
+        await self._door.subscribe(inputs, rebalance)
+        self._reports.started(inputs)
+        self._schedule_commit()
+
+    async def _topics_that_appear(self, names: Sequence[str]) -> dict[str, TopicFacts]:
+        """Brokers learn of a new topic at different times."""
+        while True:
+            found = await self._door.topics(names)
+            if len(found) == len(set(names)) or self._is_stopping:
+                return found
+            await asyncio.sleep(_RESTORE_POLL_S)
+
+    # A turn
+
+    async def _turn(self) -> None:
+        is_restoring = bool(self._of(TaskState.RESTORING))
+        fetched = await self._door.poll(0.0 if is_restoring else self._wait_s())
+        for where, chunk in fetched:
+            task = self._task_of(where)
+            if task is not None:  # a rebalance may have taken it away in the same poll
+                task.task.add(where.topic, chunk)
+                task.fetched[where] = chunk.next_offset
+        if is_restoring:
+            await self._restore()
+        running = self._of(TaskState.RUNNING)
+        for task in running:
+            for where in task.inputs:
+                task.task.set_at_end(where.topic, self._door.lag(where) == 0)
+        try:
+            await self._runtime.run_blocking(self._process, running)
+        except StoreCorrupted as error:
+            await self._heal(error)
+            return
+        for task in running:
+            await self._send(task)
+            self._press(task)
+        if self._is_commit_due(running):
+            await self._commit(running)
+
+    def _wait_s(self) -> float:
+        running = self._of(TaskState.RUNNING)
+        if any(each.task.buffered(topic) for each in running for topic in each.program.inputs):
+            return 0.0
+        left = self._commit_at - self._runtime.clock.monotonic()
+        return max(0.0, min(self._settings[rows.poll_ms] / 1000, left))
+
+    def _process(self, tasks: Sequence[WorkerTask]) -> None:
+        """On a thread."""
+        now_ms = self._runtime.clock.wall_ms()
+        for task in tasks:
+            for _ in range(_SLICES):
+                count = task.task.process(now_ms, _SLICE)
+                if not count:
+                    break
+                task.processed += count
+                task.is_touched = True
+            task.task.punctuate(now_ms)
+
+    async def _send(self, task: WorkerTask) -> None:
+        for outputs in task.task.take_outputs():
+            task.is_touched = True
+            await self._door.send(outputs)
+
+    def _press(self, task: WorkerTask) -> None:
+        """Stops fetching what a task does not keep up with, and begins again."""
+        limit = self._settings[rows.buffered_records]
+        for where in task.inputs:
+            count = task.task.buffered(where.topic)
+            if count > limit and where not in task.paused:
+                task.paused.add(where)
+                self._door.pause([where])
+            elif count <= limit // 2 and where in task.paused:
+                task.paused.discard(where)
+                self._door.resume([where])
+
+    # Commits
+
+    def _schedule_commit(self) -> None:
+        interval_s = self._settings[rows.commit_interval_ms] / 1000
+        self._commit_at = self._runtime.clock.monotonic() + interval_s
+
+    def _is_commit_due(self, tasks: Sequence[WorkerTask]) -> bool:
+        if self._runtime.clock.monotonic() >= self._commit_at:
+            return True
+        most = self._settings[rows.uncommitted_bytes_max]
+        databases = (each.database for each in tasks)
+        return any(each is not None and each.staged_bytes > most for each in databases)
+
+    async def _commit(self, tasks: Sequence[WorkerTask]) -> None:
+        self._schedule_commit()
+        ids = {name: facts.topic_id for name, facts in self._topics.items()}
+        try:
+            await commit(tasks, self._door, self._runtime, ids)
+        except CommitLater as error:
+            self._reports.commit_later(str(error))
+            return
+        except MembershipLost as error:
+            self._reports.membership_lost(str(error))
+            await self._close(list(self.tasks))
+            return
+        await self._purge(tasks)
+
+    async def _commit_all(self, tasks: Sequence[WorkerTask]) -> None:
+        """Before they go: also what only the clock has changed in them."""
+        for task in tasks:
+            task.is_touched = True
+        await self._commit(tasks)
+
+    async def _purge(self, tasks: Sequence[WorkerTask]) -> None:
+        now = self._runtime.clock.monotonic()
+        if now < self._purge_at:
+            return
+        self._purge_at = now + self._settings[rows.repartition_purge_interval_ms] / 1000
+        own = {topic.name for topic in self._plan.repartitions}
+        await self._door.purge(
+            {
+                TopicPartition(topic, task.task_id.partition): offset
+                for task in tasks
+                for topic, offset in task.committed.items()
+                if topic in own
+            }
+        )
+
+    # Rebalances
+
+    async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        tasks = [each for each in self.tasks.values() if not each.inputs.isdisjoint(partitions)]
+        await self._commit_all([each for each in tasks if each.state is TaskState.RUNNING])
+        for task in tasks:
+            if task.state is not TaskState.CLOSED:
+                task.state = TaskState.SUSPENDED
+
+    async def _lost(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._close(
+            [
+                task_id
+                for task_id, task in self.tasks.items()
+                if not task.inputs.isdisjoint(partitions)
+            ]
+        )
+
+    async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """With an eager assignor these are all; with a cooperative one those that came."""
+        kept = {
+            where
+            for task in self.tasks.values()
+            if task.state is not TaskState.SUSPENDED
+            for where in task.inputs
+        }
+        wanted = tasks_of(self._plan, kept | set(partitions))
+        gone = [
+            task_id
+            for task_id, task in self.tasks.items()
+            if task_id not in wanted or wanted[task_id][1] != task.inputs
+        ]
+        await self._close(gone)
+        new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
+        for task in self.tasks.values():
+            if task.state is TaskState.SUSPENDED:
+                self._take_up(task)
+        committed = await self._door.committed(
+            [where for _, inputs in new.values() for where in sorted(inputs)]
+        )
+        for task_id, (program, inputs) in new.items():
+            self.tasks[task_id] = await self._runtime.run_blocking(
+                self._make, task_id, program, inputs, committed
+            )
+        await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
+        self._reports.assigned(self.tasks.values())
+
+    def _take_up(self, task: WorkerTask) -> None:
+        """After a rebalance that has left the task here. What it has buffered is not fetched again,
+        though the consumer would go on behind what was committed."""
+        for where, offset in task.fetched.items():
+            self._door.seek(where, offset)
+        is_restored = all(each.is_done for each in task.restoring.values())
+        task.state = TaskState.RUNNING if is_restored else TaskState.RESTORING
+        task.paused.clear()
+
+    def _make(
+        self,
+        task_id: TaskId,
+        program: Program,
+        inputs: frozenset[TopicPartition],
+        committed: Mapping[TopicPartition, Committed],
+    ) -> WorkerTask:
+        """On a thread."""
+        database = None
+        if program.stores:
+            database = self._open(task_id, program)
+        backings = {}
+        if database is not None:
+            backings = {store.name: database.backing(store.name) for store in program.stores}
+        texts = [committed[where].metadata for where in sorted(inputs) if where in committed]
+        task = self._make_task(program, task_id.partition, backings, texts)
+        return WorkerTask(task_id, program, inputs, task, database)
+
+    def _open(self, task_id: TaskId, program: Program) -> TaskDatabase:
+        path, files = self._directory.of_task(str(task_id)), self._runtime.files
+        kinds = store_kinds(program.stores)
+        try:
+            return TaskDatabase.open(path, kinds, self._memory, files)
+        except StoreCorrupted as error:
+            self._reports.damaged(str(task_id), str(error), TaskDatabase.set_aside(path, files))
+            return TaskDatabase.open(path, kinds, self._memory, files)
+
+    async def _close(self, task_ids: Sequence[TaskId]) -> None:
+        gone = [self.tasks.pop(task_id) for task_id in task_ids]
+        for task in gone:
+            await self._runtime.run_blocking(task.close)
+        if any(not each.is_done for task in gone for each in task.restoring.values()):
+            await self._follow_changelogs()
+
+    async def _close_all(self) -> None:
+        await self._close(list(self.tasks))
+        await self._door.restore_from({})
+
+    # Restoring
+
+    async def _begin_restoring(
+        self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, Committed]
+    ) -> None:
+        changelogs = [
+            where
+            for task in tasks
+            for store in task.program.stores
+            if (where := task.changelog(store)) is not None
+        ]
+        ends = await self._door.ends(changelogs)
+        for task in tasks:
+            cleared = await self._runtime.run_blocking(
+                restore.begin, task, ends, self._topics, committed
+            )
+            self._reports.restoring(task, cleared)
+            self._settle(task)
+        await self._follow_changelogs()
+        waiting = [where for task in self._of(TaskState.RESTORING) for where in task.inputs]
+        self._door.pause(sorted(waiting))
+
+    async def _follow_changelogs(self) -> None:
+        await self._door.restore_from(restore.open_offsets(self.tasks.values()))
+
+    def _settle(self, task: WorkerTask) -> None:
+        if all(each.is_done for each in task.restoring.values()):
+            task.state = TaskState.RUNNING
+            self._door.resume(sorted(task.inputs))
+            self._reports.restored(task)
+
+    async def _restore(self) -> None:
+        by_changelog = {
+            where: task
+            for task in self._of(TaskState.RESTORING)
+            for where, each in task.restoring.items()
+            if not each.is_done
+        }
+        if not by_changelog:
+            return
+        for fetched in await self._door.restored(_RESTORE_POLL_S):
+            task = by_changelog.get(fetched.where)
+            if task is not None:
+                facts = self._topics[fetched.where.topic]
+                count = await self._runtime.run_blocking(restore.apply, task, fetched, facts)
+                self._reports.restored_records(task, fetched.where, count)
+        for where, task in by_changelog.items():
+            reached = self._door.restored_to(where)
+            if reached > task.restoring[where].position:
+                restore.advance(task, where, reached, self._topics[where.topic])
+        for task in self._of(TaskState.RESTORING):
+            self._settle(task)
+        if any(task.restoring[where].is_done for where, task in by_changelog.items()):
+            await self._follow_changelogs()
+
+    # Damage
+
+    async def _heal(self, error: StoreCorrupted) -> None:
+        """Makes the damaged task anew from its changelog; its input is read again from where it
+        was committed."""
+        path = error.context["path"]
+        damaged = next(
+            each for each in self.tasks.values() if each.database and each.database.path == path
+        )
+        inputs = damaged.inputs
+        await self._close([damaged.task_id])
+        aside = TaskDatabase.set_aside(str(path), self._runtime.files)
+        self._reports.damaged(str(damaged.task_id), str(error), aside)
+        committed = await self._door.committed(sorted(inputs))
+        for where in sorted(inputs):
+            begins, _ = (await self._door.ends([where]))[where]
+            self._door.seek(where, committed[where].offset if where in committed else begins)
+        await self._assigned(sorted(inputs))
+
+    def _of(self, state: TaskState) -> list[WorkerTask]:
+        return [each for each in self.tasks.values() if each.state is state]
+
+    def _task_of(self, where: TopicPartition) -> WorkerTask | None:
+        for task in self.tasks.values():
+            if where in task.inputs:
+                return task
+        return None

@@ -1,0 +1,66 @@
+"""A worker's own directory: DIR/APP/WORKER, with one RocksDB for each task under tasks/.
+
+Invariants: one process holds it at a time (StateInUse for another); its file `member` names this
+worker in its group for good, so that a worker that starts again finds its old tasks, and with them
+its stores, and nobody waits for its old self to be taken for dead.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Final, Self
+
+from moldau.errors import ConfigError
+from moldau.runtime import Runtime
+from moldau.runtime.files import FileLock
+from moldau.runtime.places import absolute_path
+from moldau.streams.rocks import StateInUse
+
+DEFAULT: Final = "~/.local/state/moldau/streams"
+_MEMBER: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class StateDirectory:
+    """Opened by `open`, held until `close`."""
+
+    def __init__(self, path: str, member: str, lock: FileLock) -> None:
+        self.path = path
+        self.member = member
+        """The worker's name in its group."""
+        self._lock = lock
+
+    @classmethod
+    def open(cls, root: str, app: str, index: int, runtime: Runtime) -> Self:
+        """Makes what is missing. `root` is `state.dir`, "" the default."""
+        files = runtime.files
+        path = posixpath.join(absolute_path(root or DEFAULT), app, str(index))
+        files.make_dirs(path)
+        try:
+            lock = files.lock(posixpath.join(path, ".lock"))
+        except BlockingIOError:
+            raise StateInUse(
+                "another worker uses this state: stop it, or give this one its own --state",
+                path=path,
+            ) from None
+        name = posixpath.join(path, "member")
+        if not files.exists(name):
+            files.write_text_atomic(name, f"{app}-{runtime.random.randbytes(6).hex()}-{index}\n")
+        member = files.read_text(name).strip()
+        if not _MEMBER.fullmatch(member):
+            lock.release()
+            raise ConfigError("the worker's name is unreadable: remove this file", file=name)
+        return cls(path, member, lock)
+
+    def of_task(self, task: str) -> str:
+        """Where the task's database is."""
+        return task_path(self.path, task)
+
+    def close(self) -> None:
+        """Lets another worker use it."""
+        self._lock.release()
+
+
+def task_path(worker: str, task: str) -> str:
+    """Where a task's database is under a worker's directory."""
+    return posixpath.join(worker, "tasks", task)

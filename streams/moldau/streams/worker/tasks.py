@@ -1,0 +1,111 @@
+"""The tasks of a worker: which there are, and what stands around each while it runs.
+
+A task is a program on one partition. It is RESTORING until its stores hold what their changelogs
+hold, then RUNNING; SUSPENDED while the group shares partitions out, when it neither reads nor
+writes; CLOSED for good. Invariant: only a RUNNING task is given records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from moldau.streams.engine.contract import RunsPartition
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.rocks import ChangelogPosition, TaskDatabase
+from moldau.streams.state.backing import Backing
+from moldau.streams.state.spec import StoreSpec
+from moldau.streams.worker.door import TopicPartition
+
+MakeTask = Callable[[Program, int, Mapping[str, Backing], Sequence[str]], RunsPartition]
+"""Makes a task of a program, a partition, the rows of its stores, and the texts that were kept
+with its offsets."""
+
+
+class TaskId(NamedTuple):
+    """Named as Kafka Streams names it: sub-topology and partition."""
+
+    program: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.program}_{self.partition}"
+
+
+class TaskState(Enum):
+    RESTORING = "restoring"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    CLOSED = "closed"
+
+
+@dataclass(slots=True)
+class Restoring:
+    """How far a store is: everything below `position` of `where` is in it, until `end`."""
+
+    store: str
+    where: TopicPartition
+    begin: int
+    position: int
+    end: int
+
+    @property
+    def is_done(self) -> bool:
+        return self.position >= self.end
+
+
+@dataclass(slots=True)
+class WorkerTask:
+    """A task, its stores, and how far both are."""
+
+    task_id: TaskId
+    program: Program
+    inputs: frozenset[TopicPartition]
+    task: RunsPartition
+    database: TaskDatabase | None
+    state: TaskState = TaskState.RESTORING
+    restoring: dict[TopicPartition, Restoring] = field(default_factory=dict)
+    committed: dict[str, int] = field(default_factory=dict)
+    unstored: dict[str, ChangelogPosition] = field(default_factory=dict)
+    """Ends of changelogs that were written and are not in the database yet."""
+    fetched: dict[TopicPartition, int] = field(default_factory=dict)
+    """Behind what the task was given."""
+    paused: set[TopicPartition] = field(default_factory=set)
+    processed: int = 0
+    is_touched: bool = False
+    """Whether it has processed or made anything since the last commit."""
+
+    def changelog(self, store: StoreSpec) -> TopicPartition | None:
+        """Where the store's changes are."""
+        topic = store.changelog(self.program.app)
+        return None if topic is None else TopicPartition(topic, self.task_id.partition)
+
+    def close(self) -> None:
+        """What is not committed is dropped."""
+        self.state = TaskState.CLOSED
+        if self.database is not None:
+            self.database.close()
+
+
+def tasks_of(
+    plan: Plan, partitions: Iterable[TopicPartition]
+) -> dict[TaskId, tuple[Program, frozenset[TopicPartition]]]:
+    """The tasks that these partitions are the inputs of."""
+    given = set(partitions)
+    found: dict[TaskId, set[TopicPartition]] = {}
+    for program in plan.programs:
+        for where in given:
+            if where.topic in program.inputs:
+                found.setdefault(TaskId(program.index, where.partition), set()).add(where)
+    programs = {program.index: program for program in plan.programs}
+    return {
+        task_id: (programs[task_id.program], frozenset(inputs))
+        for task_id, inputs in sorted(found.items())
+    }
+
+
+def store_kinds(stores: Iterable[StoreSpec]) -> dict[str, str]:
+    """What the database keeps of each store to notice that it changed."""
+    return {store.name: store.kind.value for store in stores}

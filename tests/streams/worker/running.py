@@ -1,0 +1,87 @@
+"""A worker beside the test, and what it makes of topics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.runtime import Runtime
+from moldau.streams.plan.plan import Plan
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.settings import app_settings
+from moldau.streams.worker.shell import Worker
+from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.tasks import MakeTask
+from tests.streams.worker.counting import CountingTask
+
+
+@dataclass
+class Cluster:
+    """Where a broker is, and what a test does with it."""
+
+    servers: str
+    runtime: Runtime
+    settings: dict[str, object] = field(default_factory=dict)
+
+    async def make(self, *topics: str, partitions: int = 2) -> None:
+        async with Admin(bootstrap_servers=self.servers, runtime=self.runtime) as admin:
+            for topic in topics:
+                await admin.create_topic(NewTopic(topic, partitions, 1))
+
+    async def write(self, topic: str, *values: str) -> None:
+        async with Producer(bootstrap_servers=self.servers, runtime=self.runtime) as producer:
+            for at, value in enumerate(values):
+                await producer.send(topic, value.encode(), partition=at % 2)
+
+    async def read(self, topic: str, is_enough: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+        """The last value of each key, as soon as that is enough; fails after half a minute."""
+        found: dict[str, str] = {}
+        async with (
+            asyncio.timeout(30),
+            Consumer(bootstrap_servers=self.servers, runtime=self.runtime) as consumer,
+        ):
+            partitions = await consumer.partitions(topic)
+            consumer.assign(partitions)
+            await consumer.seek_to_beginning(partitions)
+            try:
+                while not is_enough(found):
+                    for part in await consumer.poll(0.2):
+                        for record in part.records:
+                            found[record.key.decode()] = record.value.decode()
+            except asyncio.CancelledError:
+                raise AssertionError(f"{topic} has only {found}") from None
+        return found
+
+    @asynccontextmanager
+    async def worker(
+        self,
+        plan: Plan,
+        state: str,
+        *,
+        make_task: MakeTask = CountingTask,
+        index: int = 0,
+        settings: Mapping[str, object] | None = None,
+    ) -> AsyncIterator[Worker]:
+        """Stopped at the end as by SIGTERM; its failure is the test's."""
+        given = app_settings(
+            {
+                "bootstrap.servers": self.servers,
+                "commit.interval.ms": 50,
+                **self.settings,
+                **(settings or {}),
+            }
+        )
+        directory = StateDirectory.open(state, plan.app, index, self.runtime)
+        worker = Worker(plan, make_task, given, directory, self.runtime, Reports())
+        running = asyncio.ensure_future(worker.run())
+        try:
+            yield worker
+            running.cancel()
+            await running
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            directory.close()

@@ -1,0 +1,45 @@
+"""An app's settings: each goes where it belongs, and the page says what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.config import BadSettings
+from moldau.streams.worker.settings import app_settings, commit_interval_ms
+from tests.streams.worker.page import PAGE, render
+
+
+def test_the_page_is_that_of_the_rows() -> None:
+    assert PAGE.read_text() == render(), "python -m tests.streams.worker.page"
+
+
+def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
+    given = app_settings(
+        {
+            "commit.interval.ms": 7,
+            "bootstrap.servers": "a:1",
+            "linger.ms": 3,
+            "session.timeout.ms": 9000,
+            "request.timeout.ms": 1000,
+            "producer.request.timeout.ms": 2000,
+            "consumer.fetch.max.wait.ms": 5,
+            "consumer.group.instance.id": "me",
+        }
+    )
+
+    assert given.own[commit_interval_ms] == 7
+    assert given.of("producer") == {
+        "bootstrap.servers": "a:1",
+        "linger.ms": "3",
+        "request.timeout.ms": "2000",
+    }
+    assert given.of("admin") == {"bootstrap.servers": "a:1", "request.timeout.ms": "1000"}
+    assert given.of("consumer")["session.timeout.ms"] == "9000"
+    assert given.of("consumer")["group.instance.id"] == "me"
+    assert given.of("restore.consumer")["fetch.max.wait.ms"] == "5"
+    assert "group.instance.id" not in given.of("restore.consumer")
+
+
+def test_a_bad_value_is_told_by_its_name() -> None:
+    with pytest.raises(BadSettings, match=r"commit\.interval\.ms"):
+        app_settings({"commit.interval.ms": "soon"})
