@@ -13,6 +13,8 @@ ARGS ?=
 AREA ?=
 SEED ?=
 NAMES ?=
+# Which of the deep tests: DEEP="deep and not hunt" is what .ci/run takes.
+DEEP ?= deep
 CYCLES ?= 50
 SECONDS ?= 60
 ROUNDS ?= 5
@@ -59,9 +61,16 @@ demo: venv ## a broker starts, and a million records are sent and read
 story: venv ## a three-node replicated log under crashes and cuts, in simulated time
 	@$(BIN)/python -m examples.replicated_log $(if $(SEED),--seed $(SEED))
 
+# In a random order, on all cores; ARGS="-n 0 --randomly-seed=7" repeats one.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
 .PHONY: test
-test: venv ## all tests; make test ARGS="-k name"
-	$(BIN)/python -m pytest $(ARGS)
+test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
+	$(PYTEST) -m "not deep" $(ARGS)
+
+.PHONY: test-deep
+test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.demo $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
+	$(PYTEST) -m "$(DEEP)" $(ARGS)
 
 .PHONY: check
 check: venv ## format, lint, types, layers, architecture

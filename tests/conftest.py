@@ -7,10 +7,12 @@ of garbage in its midst is nobody's fault.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests import suites
 
 settings.register_profile("without-deadline", settings(), deadline=None)
 settings.load_profile("without-deadline")
@@ -21,3 +23,29 @@ def no_world_is_left() -> Iterator[None]:
     """A simulated world is a cycle with disks in it, up to 300 MB: many would fill the machine."""
     yield
     gc.collect()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--write-durations` keeps what each file took in tests/durations.toml."""
+    parser.addoption("--write-durations", action="store_true", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Only the process that leads sees all reports."""
+    if config.getoption("--write-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(suites.Durations(suites.DURATIONS))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before `-m` chooses."""
+    suites.mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    suites.begins(item)
+    try:
+        return (yield)
+    finally:
+        suites.begins(None)

@@ -25,6 +25,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from tests.suites import may_use_java
+
 VERSION: Final = "4.3.1"
 LIBS_VARIABLE: Final = "MOLDAU_KAFKA_LIBS"
 FETCH_TIMEOUT_S: Final = 900
@@ -105,9 +107,11 @@ def fetch(version: str = VERSION) -> ApacheKafka:
 def fetch_or_skip(version: str = VERSION) -> ApacheKafka:
     """As `fetch`; a test that calls it is skipped with the reason where the peer is missing."""
     try:
-        return fetch(version)
+        found = fetch(version)
     except PeerMissing as missing:
         pytest.skip(f"Apache Kafka {version} cannot be had here: {missing}")
+    may_use_java()
+    return found
 
 
 def _program(name: str) -> str:

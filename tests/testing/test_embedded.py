@@ -213,7 +213,7 @@ def test_the_fixtures_are_there_for_everybodys_tests(pytester: pytest.Pytester) 
             assert moldau_topic.startswith("test_two-")
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly")
     result.assert_outcomes(passed=2)
 
 

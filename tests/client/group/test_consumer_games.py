@@ -40,6 +40,13 @@ HAPPENS: Final = (
 )
 
 
+@pytest.mark.parametrize("seed", range(900, 908))
+def test_a_few_games_keep_all_promises(seed: int) -> None:
+    assert play(seed).counts
+    gc.collect()
+
+
+@pytest.mark.deep
 def test_all_promises_are_kept_and_the_games_go_where_it_hurts() -> None:
     happened: Counter[str] = Counter()
 

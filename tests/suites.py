@@ -1,0 +1,141 @@
+"""Two suites: `make test` finds bugs in the code, `make test-deep` takes what is long or foreign.
+
+A test is deep if it needs Java (Apache Kafka itself, Spark), runs other clients as processes of
+their own, builds wheels, runs benches, or is a test of the tests: a hunt for planted bugs over many
+seeds. The rules below mark such tests `deep` as they are collected; a test may also carry
+`@pytest.mark.deep` itself.
+
+Invariant: a test that asks for Java without being deep fails (`may_use_java`), so the quick suite
+cannot grow slow unseen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+DURATIONS: Final = Path(__file__).parent / "durations.toml"
+
+DEEP_FILES: Final = (
+    "tests/architecture/test_wheels.py",
+    "tests/bench/test_command.py",
+    "tests/bench/test_groups.py",
+    "tests/broker/controller/test_kafka_reads_ours.py",
+    "tests/broker/coordinator/consumer/test_log_exchange.py",
+    "tests/broker/coordinator/consumer/test_peer.py",
+    "tests/broker/log/test_kafka_",
+    "tests/broker/main/test_kafka_directories.py",
+    "tests/client/assignors/test_as_java.py",
+    "tests/client/serdes/test_guide.py",
+    "tests/client/serdes/test_real_java.py",
+    "tests/client/test_real_racks.py",
+    "tests/conformance/test_between_clients.py",
+    "tests/conformance/test_directories.py",
+    "tests/conformance/test_groups_on_disk.py",
+    "tests/conformance/test_java_",
+    "tests/conformance/test_mixed_groups.py",
+    "tests/conformance/test_moving_replicas.py",
+    "tests/peers/test_kafka_broker.py",
+    "tests/protocol/oracle/test_kafka_java.py",
+    "tests/records/test_kafka_reads_ours.py",
+    "tests/spark/",
+    "tests/connectors/spark/",
+)
+"""Beginnings of paths."""
+
+HUNTS: Final = frozenset(
+    {
+        "tests/broker/simulation/test_broker_simulation.py"
+        "::test_a_planted_bug_breaks_a_promise_that_it_names",
+        "tests/client/group/test_consumer_games.py::test_a_planted_bug_is_found_by_what_it_breaks",
+        "tests/client/simulation/test_client_simulation.py"
+        "::test_a_planted_bug_is_found_by_what_it_breaks",
+        "tests/simulation/test_replicated_log.py::test_a_planted_bug_is_found",
+    }
+)
+"""Tests of the tests: each plants bugs and looks for seeds that find them. Not in `.ci/run`."""
+
+DEEP_TESTS: Final = HUNTS | frozenset(
+    {
+        "tests/broker/coordinator/classic/test_restart.py::test_kafka_goes_on_so",
+        "tests/broker/settings/test_rows.py::test_the_kept_facts_are_those_of_kafka",
+        "tests/broker/settings/test_verdicts.py::test_the_kept_answers_are_those_of_kafka",
+        "tests/cli/test_group_commands.py::test_kafkas_tool_plans_the_same_resets",
+        "tests/cli/test_group_commands.py::test_kafkas_tool_sees_the_same_groups",
+        "tests/client/test_settings.py"
+        "::test_every_setting_of_kafkas_clients_is_known_with_its_default",
+    }
+)
+DEEP_FIXTURES: Final = frozenset(
+    {"kafka_broker", "quick_kafka", "apache_kafka", "schema_registry", "kafka", "spark"}
+)
+DEEP_PARAMETERS: Final = frozenset({"kafka_broker", "quick_kafka", "java", "kafka", "apache-kafka"})
+
+_running: list[pytest.Item] = []
+
+
+def is_deep_file(path: str) -> bool:
+    """Whether all tests of the file are deep."""
+    return path.startswith(DEEP_FILES)
+
+
+def is_deep(item: pytest.Item) -> bool:
+    """Whether the rules above, or its own mark, put the test in the deep suite."""
+    if item.get_closest_marker("deep") is not None:
+        return True
+    name = item.nodeid.partition("[")[0]
+    if is_deep_file(name) or name in DEEP_TESTS:
+        return True
+    if DEEP_FIXTURES & set(getattr(item, "fixturenames", ())):
+        return True
+    callspec = getattr(item, "callspec", None)
+    values = callspec.params.values() if callspec is not None else ()
+    return any(isinstance(each, str) and each in DEEP_PARAMETERS for each in values)
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Marks what is deep, and which of that is a hunt."""
+    for item in items:
+        if is_deep(item):
+            item.add_marker(pytest.mark.deep)
+        if item.nodeid.partition("[")[0] in HUNTS:
+            item.add_marker(pytest.mark.hunt)
+
+
+def begins(item: pytest.Item | None) -> None:
+    """This test runs now, or none."""
+    _running[:] = [] if item is None else [item]
+
+
+def may_use_java() -> None:
+    """Fails the test that runs, if it is not deep: Java starts slowly and is not everywhere."""
+    if _running and _running[0].get_closest_marker("deep") is None:
+        pytest.fail(f"{_running[0].nodeid} uses Java: name it in tests/suites.py", pytrace=False)
+
+
+class Durations:
+    """Adds up what each file of tests takes, and writes that down: `--write-durations`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Called for each phase of each test, under xdist in the process that leads."""
+        file = report.nodeid.partition("::")[0]
+        self._seconds[file] = self._seconds.get(file, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Writes what takes a second or more, the longest first."""
+        rows = sorted(self._seconds.items(), key=lambda each: (-round(each[1]), each[0]))
+        lines = [f'"{file}" = {seconds:.0f}' for file, seconds in rows if seconds >= 1]
+        total = sum(self._seconds.values())
+        self._path.write_text(
+            "# Seconds that each file of the quick suite takes, on one of two busy cores.\n"
+            '# Renewed by `make test ARGS="--write-durations"`; capped by'
+            " tests/architecture/test_durations.py.\n"
+            f"total = {total:.0f}\n\n[files]\n" + "\n".join(lines) + "\n",
+            encoding="ascii",
+        )
