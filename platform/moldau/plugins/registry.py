@@ -13,8 +13,10 @@ from moldau.errors import MoldauError
 GROUPS: Mapping[str, str] = {
     "moldau.commands": "subcommands of `moldau`",
     "moldau.connectors": "Connect source and sink connectors",
-    "moldau.transforms": "Connect single message transforms and predicates",
-    "moldau.converters": "Connect converters and serializers",
+    "moldau.transforms": "Connect single message transforms",
+    "moldau.predicates": "Connect predicates, which choose the records of a transform",
+    "moldau.converters": "Connect converters of keys and values",
+    "moldau.header_converters": "Connect converters of headers",
     "moldau.assignors": "partition assignors",
     "moldau.interceptors": "interceptors of the client",
     "moldau.partitioners": "partitioners of the producer",

@@ -51,7 +51,7 @@ def test_texts_become_values() -> None:
 
     assert config.url == "sqlite:///x"
     assert config.password is not None
-    assert config.password.get_secret_value() == " s e "
+    assert config.password.get_secret_value() == "s e"
     assert config.mode is Mode.INSERT
     assert (config.batch, config.position, config.ratio) == (10, 2**40, 1000.0)
     assert config.create is True

@@ -91,7 +91,7 @@ def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
             return float(text)
         except ValueError:
             raise ValueError(f"Not a number of type {kind}") from None
-    return value if kind is Kind.PASSWORD else text
+    return text
 
 
 def shown(kind: Kind, value: Any) -> str | None:

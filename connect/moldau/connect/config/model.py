@@ -27,6 +27,8 @@ from moldau.connect.config.kinds import Kind, choices_of, kind_of, parsed, shown
 from moldau.errors import ConfigError
 
 Importance = Literal["high", "medium", "low"]
+NO_ORDER = -1
+"""The order of a setting that belongs to no group, as Kafka shows it."""
 Width = Literal["none", "short", "medium", "long"]
 
 
@@ -75,11 +77,11 @@ def key(
 ) -> Any:
     """A setting. Without `default` it is required.
 
-    `more`: `kind` (where the annotation does not say it: "LONG", "CLASS"), `group`, `width`,
-    `display`, `dependents`, `also` (other names for the same setting), and pydantic's constraints
-    (`ge`, `le`, `gt`, `lt`, `pattern`, `min_length`, ...).
+    `more`: `kind` (where the annotation does not say it: "LONG", "CLASS"), `group` and `order` in
+    it, `width`, `display`, `dependents`, `also` (other names for the same setting), and pydantic's
+    constraints (`ge`, `le`, `gt`, `lt`, `pattern`, `min_length`, ...).
     """
-    names = ("kind", "group", "width", "display", "dependents", "also")
+    names = ("kind", "group", "order", "width", "display", "dependents", "also")
     details = {each: more.pop(each) for each in names if each in more}
     kind = details.get("kind")
     return Field(
@@ -90,7 +92,8 @@ def key(
             "importance": importance,
             "kind": None if kind is None else Kind(kind).value,
             "group": details.get("group"),
-            "width": details.get("width", "medium"),
+            "order": details.get("order"),
+            "width": details.get("width", "none"),
             "display": details.get("display", name),
             "dependents": list(details.get("dependents", ())),
             "also": list(details.get("also", ())),
@@ -235,6 +238,7 @@ def _keys_of(model: type[ConfigModel]) -> dict[str, ConfigKey]:
         extra: dict[str, Any] = dict(details) if isinstance(details, dict) else {}
         group = extra.get("group")
         orders[group] = orders.get(group, 0) + 1
+        order = extra.get("order") or (orders[group] if group else NO_ORDER)
         name = field.alias or attribute
         found[attribute] = ConfigKey(
             name=name,
@@ -245,8 +249,8 @@ def _keys_of(model: type[ConfigModel]) -> dict[str, ConfigKey]:
             doc=field.description or "",
             importance=str(extra.get("importance", "medium")),
             group=group,
-            order=orders[group],
-            width=str(extra.get("width", "medium")),
+            order=order,
+            width=str(extra.get("width", "none")),
             display=str(extra.get("display", name)),
             dependents=tuple(extra.get("dependents", ())),
             choices=choices_of(field.annotation),

@@ -1,0 +1,235 @@
+"""The JsonConverter: JSON with Kafka's envelope of schema and payload, or without.
+
+Schemas repeat in every record, so they are not parsed again: the bytes before the payload are kept
+with the schema that they hold, and a record that begins with them goes straight to its payload.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Literal
+
+import orjson
+
+from moldau.connect.api.conversion import Converter, HeaderConverter
+from moldau.connect.config.model import ConfigModel, Problem, key
+from moldau.connect.converters.json_schemas import schema_from_json, schema_to_json
+from moldau.connect.converters.json_values import (
+    Convert,
+    JsonTraits,
+    Readers,
+    Writers,
+    has_decimal,
+    schemaless,
+    with_special_numbers,
+)
+from moldau.connect.data.headers import Headers
+from moldau.connect.data.schema import Schema, SchemaAndValue
+from moldau.connect.errors import DataError
+
+_SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
+_NO_ENVELOPE = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
+    "additional fields. If you are trying to deserialize plain JSON data, set schemas.enable=false "
+    "in your converter configuration."
+)
+_PASS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_HEAD, _MIDDLE = b'{"schema":', b',"payload":'
+
+
+class JsonConfig(ConfigModel):
+    """Settings of the JsonConverter."""
+
+    schemas_enable: bool = key(
+        "schemas.enable", True,
+        doc="Write the schema into every record, and expect it there.",
+        importance="high", group=_SCHEMAS, order=0, width="medium", display="Enable Schemas",
+    )  # fmt: skip
+    schemas_cache_size: int = key(
+        "schemas.cache.size", 1000,
+        doc="How many schemas are remembered.",
+        importance="high", group=_SCHEMAS, order=1, width="medium", display="Schema Cache Size",
+    )  # fmt: skip
+    schema_content: str | None = key(
+        "schema.content", None,
+        doc="The schema of all records, as JSON; the records then hold the payload alone.",
+        importance="high", group=_SCHEMAS, order=2, width="medium", display="Schema Content",
+    )  # fmt: skip
+    decimal_format: Literal["BASE64", "NUMERIC"] = key(
+        "decimal.format", "BASE64",
+        doc="Write decimals as base64 of their bytes, or as numbers.",
+        importance="low", group=_SERIALIZATION, order=0, width="medium", display="Decimal Format",
+    )  # fmt: skip
+    replace_null_with_default: bool = key(
+        "replace.null.with.default", True,
+        doc="Write and read the default of the schema where a value is null.",
+        importance="low", group=_SERIALIZATION, order=1, width="medium",
+        display="Replace null with default",
+    )  # fmt: skip
+
+    def check(self) -> Iterable[Problem]:
+        if self.schema_content:
+            try:
+                schema_from_json(_parsed(self.schema_content.encode()), Readers(JsonTraits()))
+            except DataError as error:
+                yield Problem("schema.content", f"schema.content is no schema: {error}")
+
+
+class JsonConverter(Converter, HeaderConverter):
+    """JSON for keys, values and headers."""
+
+    java_names = ("org.apache.kafka.connect.json.JsonConverter",)
+    config_model = JsonConfig
+
+    def configure(self, props: Mapping[str, str], is_key: bool = False) -> None:
+        Converter.configure(self, props, is_key)
+        config = JsonConfig.of(props)
+        traits = JsonTraits(config.decimal_format == "NUMERIC", config.replace_null_with_default)
+        self._readers, self._writers = Readers(traits), Writers(traits)
+        self._with_envelope = config.schemas_enable
+        self._cache_size = max(config.schemas_cache_size, 1)
+        self._written: dict[int, tuple[Schema | None, bytes, Convert]] = {}
+        self._known: dict[bytes, tuple[Schema | None, Convert]] = {}
+        self._schema: Schema | None = None
+        if config.schema_content:
+            described = _parsed(config.schema_content.encode())
+            self._schema = schema_from_json(described, self._readers)
+
+    # --- to bytes ---------------------------------------------------------------------------
+
+    def from_connect_data(
+        self, topic: str, headers: Headers | None, schema: Schema | None, value: Any
+    ) -> bytes | None:
+        if schema is None and value is None:
+            return None
+        known = self._written.get(id(schema))
+        if known is None:
+            known = self._remember(schema)
+        _, head, write = known
+        payload = _without_schema(value) if schema is None else _dumped(write(value))
+        return head + payload + b"}" if self._with_envelope else payload
+
+    def _remember(self, schema: Schema | None) -> tuple[Schema | None, bytes, Convert]:
+        """Head and writer of a schema. Kept by identity beside the schema itself, because to
+        compare schemas costs more than to write a record."""
+        if len(self._written) >= self._cache_size:
+            self._written.clear()
+            self._writers.clear()
+        write = schemaless if schema is None else self._writers.of(schema)
+        described = None if schema is None else schema_to_json(schema, self._writers)
+        known = self._written[id(schema)] = (schema, _HEAD + _dumped(described) + _MIDDLE, write)
+        return known
+
+    # --- from bytes -------------------------------------------------------------------------
+
+    def to_connect_data(
+        self, topic: str, headers: Headers | None, data: bytes | None
+    ) -> SchemaAndValue:
+        if data is None:
+            return SchemaAndValue(None, None)
+        if not self._with_envelope:
+            return SchemaAndValue(None, _parsed(data) if data else None)
+        if self._schema is not None:
+            return SchemaAndValue(self._schema, self._reader(self._schema)(data))
+        if data[-1:] == b"}":
+            for head, (schema, read) in self._known.items():
+                if data.startswith(head):
+                    try:
+                        return SchemaAndValue(schema, read(data[len(head) : -1]))
+                    except DataError:
+                        break  # more fields follow the payload, or it does not fit: told below
+        return self._from_envelope(data)
+
+    def _from_envelope(self, data: bytes) -> SchemaAndValue:
+        envelope = _parsed(data)
+        if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
+            raise DataError(_NO_ENVELOPE)
+        schema = schema_from_json(envelope["schema"], self._readers)
+        head = _head_of(data)
+        if head is not None:
+            if len(self._known) >= min(self._cache_size, _HEADS_MAX):
+                self._known.clear()
+                self._readers.clear()
+            self._known[head] = (schema, self._reader(schema))
+        if schema is None:
+            return SchemaAndValue(None, envelope["payload"])
+        exact = _exactly(data) if has_decimal(schema) else envelope
+        return SchemaAndValue(schema, self._readers.of(schema)(exact["payload"]))
+
+    def _reader(self, schema: Schema | None) -> Convert:
+        """From the bytes of a payload to its value."""
+        if schema is None:
+            return _parsed
+        read, parse = self._readers.of(schema), _exactly if has_decimal(schema) else _parsed
+        return lambda payload: read(parse(payload))
+
+    # --- headers ----------------------------------------------------------------------------
+
+    def from_connect_header(
+        self, topic: str, key: str, schema: Schema | None, value: Any
+    ) -> bytes | None:
+        return self.from_connect_data(topic, None, schema, value)
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+        return self.to_connect_data(topic, None, data)
+
+    def close(self) -> None:
+        return
+
+
+_HEADS_MAX = 16
+"""Heads are tried one after the other; more different ones than this are rare in one topic."""
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"this is no JSON: {error}", size=len(data)) from None
+
+
+def _exactly(data: bytes) -> Any:
+    """The same with numbers as they are written, for decimals."""
+    try:
+        return json.loads(data, parse_float=Decimal, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"this is no JSON: {error}", size=len(data)) from None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _head_of(data: bytes) -> bytes | None:
+    """The bytes up to the payload, where the envelope is written as Kafka writes it."""
+    if not data.startswith(_HEAD):
+        return None
+    text = data.decode("utf-8")
+    _, end = json.JSONDecoder().raw_decode(text, len(_HEAD))
+    head = text[:end].encode("utf-8") + _MIDDLE
+    return head if data.startswith(head) else None
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise DataError(f"a value cannot be written to JSON: {error}") from None
+
+
+def _without_schema(value: Any) -> bytes:
+    try:
+        written = orjson.dumps(value, schemaless, _PASS)
+        if b"null" not in written:
+            return written
+        # Perhaps a NaN, which orjson writes as null.
+        return orjson.dumps(with_special_numbers(value), schemaless, _PASS)
+    except orjson.JSONEncodeError as error:
+        if isinstance(error.__cause__, DataError):
+            raise error.__cause__ from None
+    try:
+        return orjson.dumps(with_special_numbers(value), schemaless, _PASS)
+    except orjson.JSONEncodeError as error:
+        raise DataError(f"a value cannot be written to JSON: {error}") from None

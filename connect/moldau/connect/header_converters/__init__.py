@@ -1,0 +1,1 @@
+"""Converters of headers: `simple` guesses types from texts; the others are those of values."""

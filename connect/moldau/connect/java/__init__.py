@@ -1,0 +1,1 @@
+"""What configs written for Java mean: its regular expressions and its date patterns."""

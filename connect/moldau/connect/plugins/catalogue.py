@@ -1,0 +1,182 @@
+"""The plugins that are installed, by every name that a config may use for them.
+
+A name is a full Java class name, its last part (`JsonConverter`, `Cast$Value`), that without the
+ending that all plugins of the kind have (`FileStreamSink`), or the Python name `module.Class`. Only
+what is installed can be named: a config chooses among plugins, it does not choose code.
+
+One entry point whose name fits is loaded alone; only if none fits are all of the group imported to
+read their `java_names`. What cannot be imported is listed with its error and breaks nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from enum import Enum
+
+from moldau.connect.api.connector import Connector, SinkConnector, SourceConnector
+from moldau.connect.api.conversion import Converter, HeaderConverter
+from moldau.connect.api.plugin import Plugin
+from moldau.connect.api.provider import ConfigProvider
+from moldau.connect.api.transformation import Predicate, Transformation
+from moldau.errors import ConfigError
+from moldau.plugins import Plugin as EntryPlugin
+from moldau.plugins import PluginError, Plugins, installed_plugins
+
+
+class PluginNotFound(ConfigError):
+    """A config names a plugin that is not installed, or that cannot be loaded."""
+
+
+class PluginKind(Enum):
+    """Entry-point group, base class, and the ending that a name may leave out."""
+
+    CONNECTOR = ("moldau.connectors", Connector, "Connector")
+    CONVERTER = ("moldau.converters", Converter, "Converter")
+    HEADER_CONVERTER = ("moldau.header_converters", HeaderConverter, "Converter")
+    TRANSFORMATION = ("moldau.transforms", Transformation, "Transformation")
+    PREDICATE = ("moldau.predicates", Predicate, "Predicate")
+    CONFIG_PROVIDER = ("moldau.config_providers", ConfigProvider, "ConfigProvider")
+
+    def __init__(self, group: str, base: type[Plugin], ending: str) -> None:
+        self.group = group
+        self.base = base
+        self.ending = ending
+
+    @property
+    def word(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPlugin:
+    """A plugin that can be used."""
+
+    kind: PluginKind
+    cls: type[Plugin]
+    distribution: str
+    distribution_version: str
+
+    @property
+    def name(self) -> str:
+        """The name that the REST API shows."""
+        return self.cls.java_names[0] if self.cls.java_names else python_name(self.cls)
+
+    @property
+    def version(self) -> str:
+        return self.cls.version() or self.distribution_version
+
+    @property
+    def type(self) -> str:
+        """The word for it in `GET /connector-plugins`."""
+        if issubclass(self.cls, SourceConnector):
+            return "source"
+        if issubclass(self.cls, SinkConnector):
+            return "sink"
+        return self.kind.name.lower()
+
+    def names(self) -> set[str]:
+        """Every name that finds it."""
+        full = {*self.cls.java_names, python_name(self.cls)}
+        simple = {name.rsplit(".", 1)[-1] for name in full}
+        ending = self.kind.ending
+        return full | simple | {name.removesuffix(ending) for name in simple if name != ending}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPlugin:
+    """An entry point that gives no plugin, and why."""
+
+    kind: PluginKind
+    entry: str
+    distribution: str
+    error: str
+
+
+def python_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class Catalogue:
+    """Plugins by kind and name."""
+
+    def __init__(self, plugins: Plugins) -> None:
+        self._plugins = plugins
+        self._complete: dict[PluginKind, dict[str, InstalledPlugin]] = {}
+        self._single: dict[tuple[PluginKind, str], InstalledPlugin] = {}
+        self.broken: list[BrokenPlugin] = []
+        """What could not be loaded so far."""
+
+    @classmethod
+    def installed(cls) -> Catalogue:
+        """What this Python has installed."""
+        return cls(installed_plugins())
+
+    def find(self, kind: PluginKind, name: str) -> InstalledPlugin:
+        """The plugin of that name; PluginNotFound with the nearest names."""
+        wanted = name.strip()
+        known = self._single.get((kind, wanted)) or self._by_entry(kind, wanted)
+        if known is None:
+            known = self._names(kind).get(wanted)
+        if known is None:
+            raise self._not_found(kind, wanted)
+        self._single[kind, wanted] = known
+        return known
+
+    def all(self, kind: PluginKind) -> list[InstalledPlugin]:
+        """Every plugin of a kind, each once, ordered by name."""
+        unique = {id(each.cls): each for each in self._names(kind).values()}
+        return sorted(unique.values(), key=lambda each: each.name)
+
+    def _by_entry(self, kind: PluginKind, wanted: str) -> InstalledPlugin | None:
+        """The plugin whose entry point has that name, loaded without the others."""
+        simple = wanted.rsplit(".", 1)[-1]
+        entries = self._plugins.named(kind.group)
+        for entry_name in (simple, simple + kind.ending):
+            entry = entries.get(entry_name)
+            found = None if entry is None else self._loaded(kind, entry)
+            if found is not None and wanted in found.names():
+                return found
+        return None
+
+    def _names(self, kind: PluginKind) -> dict[str, InstalledPlugin]:
+        complete = self._complete.get(kind)
+        if complete is None:
+            complete = self._complete[kind] = {}
+            for entry in self._plugins.named(kind.group).values():
+                found = self._loaded(kind, entry)
+                for name in sorted(found.names()) if found else ():
+                    complete.setdefault(name, found)  # type: ignore[arg-type]
+        return complete
+
+    def _loaded(self, kind: PluginKind, entry: EntryPlugin) -> InstalledPlugin | None:
+        try:
+            cls = entry.load()
+        except PluginError as error:
+            self._note(kind, entry, str(error.context.get("error", error)))
+            return None
+        if not (isinstance(cls, type) and issubclass(cls, kind.base)):
+            self._note(kind, entry, f"{entry.target} is no {kind.base.__name__}")
+            return None
+        return InstalledPlugin(kind, cls, entry.distribution, entry.version)
+
+    def _note(self, kind: PluginKind, entry: EntryPlugin, error: str) -> None:
+        broken = BrokenPlugin(kind, entry.name, entry.distribution, error)
+        if broken not in self.broken:
+            self.broken.append(broken)
+
+    def _not_found(self, kind: PluginKind, wanted: str) -> PluginNotFound:
+        names = self._names(kind)
+        simple = wanted.rsplit(".", 1)[-1]
+        for broken in self.broken:
+            if broken.kind is kind and broken.entry in (simple, simple + kind.ending):
+                return PluginNotFound(
+                    f"the {kind.word} {wanted} is installed but cannot be loaded: {broken.error}"
+                )
+        near = difflib.get_close_matches(simple, [n for n in names if "." not in n], n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        installed = ", ".join(each.name for each in self.all(kind)) or "none"
+        return PluginNotFound(
+            f"Failed to find any class that implements {kind.base.__name__} and which name matches "
+            f"{wanted}{hint} Installed: {installed}"
+        )

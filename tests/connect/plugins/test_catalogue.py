@@ -1,0 +1,87 @@
+"""Plugins are found by each of their names, and broken ones break nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from moldau.connect.plugins import Catalogue, PluginKind, PluginNotFound
+from tests.connect.plugins.installed import catalogue
+from tests.connect.plugins.own import NullSink, Suffix, TickSourceConnector
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "cls"),
+    [
+        (PluginKind.CONNECTOR, "com.example.TickSourceConnector", TickSourceConnector),
+        (PluginKind.CONNECTOR, " com.example.OldTicks ", TickSourceConnector),
+        (PluginKind.CONNECTOR, "TickSourceConnector", TickSourceConnector),
+        (PluginKind.CONNECTOR, "TickSource", TickSourceConnector),
+        (PluginKind.CONNECTOR, "NullSink", NullSink),
+        (PluginKind.CONNECTOR, "tests.connect.plugins.own.NullSink", NullSink),
+        (PluginKind.TRANSFORMATION, "com.example.Suffix$Value", Suffix),
+        (PluginKind.TRANSFORMATION, "Suffix$Value", Suffix),
+    ],
+)
+def test_each_name_finds_it(kind: PluginKind, name: str, cls: type) -> None:
+    assert catalogue().find(kind, name).cls is cls
+
+
+def test_what_is_not_installed_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(PluginNotFound, match='did you mean "TickSourceConnector"'):
+        catalogue().find(PluginKind.CONNECTOR, "org.other.TickSorceConnector")
+
+
+def test_code_is_not_chosen_by_a_dotted_name() -> None:
+    with pytest.raises(PluginNotFound):
+        catalogue().find(PluginKind.CONNECTOR, "subprocess.Popen")
+
+
+def test_what_cannot_be_loaded_is_listed_and_the_rest_works() -> None:
+    plugins = catalogue()
+
+    names = [(plugin.name, plugin.type) for plugin in plugins.all(PluginKind.CONNECTOR)]
+
+    assert names == [
+        ("com.example.TickSourceConnector", "source"),
+        ("tests.connect.plugins.own.NullSink", "sink"),
+    ]
+    assert [broken.entry for broken in plugins.broken] == ["Missing", "NeedsMoreConnector"]
+    assert plugins.all(PluginKind.TRANSFORMATION)[0].type == "transformation"
+    assert "Number" in [broken.entry for broken in plugins.broken]
+
+
+def test_a_plugin_that_cannot_be_loaded_says_why() -> None:
+    with pytest.raises(PluginNotFound, match="is installed but cannot be loaded"):
+        catalogue().find(PluginKind.CONNECTOR, "com.other.NeedsMoreConnector")
+
+
+def test_versions_are_the_plugins_own_or_the_distributions() -> None:
+    plugins = catalogue()
+
+    assert plugins.find(PluginKind.CONNECTOR, "NullSink").version == "9.9"
+    assert plugins.find(PluginKind.CONNECTOR, "TickSource").version == "1.0"
+
+
+def test_what_is_installed_is_found_by_its_java_name() -> None:
+    installed = Catalogue.installed()
+
+    found = installed.find(PluginKind.CONVERTER, "org.apache.kafka.connect.json.JsonConverter")
+
+    assert found.cls.__name__ == "JsonConverter"
+    assert installed.broken == []
+
+
+def test_one_plugin_is_loaded_without_the_others() -> None:
+    code = (
+        "import sys\n"
+        "from moldau.connect.plugins import Catalogue, PluginKind\n"
+        "Catalogue.installed().find(PluginKind.CONVERTER, 'String')\n"
+        "print('moldau.connect.converters.json' in sys.modules)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+
+    assert done.stdout.strip() == "False"
