@@ -1,1 +1,33 @@
 """The Streams DSL: topologies, state and the engines that run them."""
+
+from __future__ import annotations
+
+from moldau.streams.dsl.app import Streams
+from moldau.streams.dsl.grouped import Grouped
+from moldau.streams.dsl.stream import Stream
+from moldau.streams.dsl.table import Table
+from moldau.streams.plan.policies import dead_letter, retry
+from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.windows import count_window, hopping, session, sliding, tumbling, unlimited
+
+__all__ = [
+    "Codec",
+    "Grouped",
+    "RecordFailed",
+    "Stream",
+    "Streams",
+    "StreamsError",
+    "Table",
+    "TopologyError",
+    "Windowed",
+    "count_window",
+    "dead_letter",
+    "hopping",
+    "retry",
+    "session",
+    "sliding",
+    "tumbling",
+    "unlimited",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.state.spec import StoreSpec
@@ -25,6 +26,7 @@ class Program:
     outputs: tuple[str, ...]
     stores: tuple[StoreSpec, ...]
     copartitioned: tuple[frozenset[str], ...] = ()
+    on_error: Policy = FAIL
     # Global tables that it looks up: names of stores that every worker holds in full.
     global_tables: tuple[str, ...] = ()
 

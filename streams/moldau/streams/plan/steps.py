@@ -1,20 +1,20 @@
-"""The steps of a plan: what each operator does, as plain data with the user's functions in it."""
+"""One operator of a plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-
-class Operation:
-    """What a step does. The subclasses are its kinds."""
+from moldau.streams.plan.operations import Operation
+from moldau.streams.plan.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One operator: its name, the steps it takes records from, and what it does.
 
-    `key_type` and `value_type` are the types of what comes out; Any where nobody said.
+    `key_type` and `value_type` are the types of what comes out; Any where nobody said. `is_rekeyed`
+    says that a key may have changed since records were last sent to the partition of their key.
     """
 
     name: str
@@ -22,3 +22,6 @@ class Step:
     operation: Operation
     key_type: Any = Any
     value_type: Any = Any
+    is_rekeyed: bool = False
+    is_table: bool = False
+    on_error: Policy | None = None

@@ -1,0 +1,155 @@
+"""`Streams`: an app. Its streams and tables write down the plan; `plan()` compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from moldau.streams.dsl.stream import Stream
+from moldau.streams.dsl.table import Table
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.compile import compiled
+from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.policies import Policy, policy
+from moldau.streams.plan.steps import Step
+from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.types import Undeclared, codec_for
+from moldau.streams.state.spec import StoreKind, StoreSpec
+
+if TYPE_CHECKING:
+    from moldau.streams.testing.driver import Driver
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Streams:
+    """An application: `name` is its consumer group and the prefix of its topics.
+
+    `on_error` is the policy for records that fail. `emit` says when tables announce updates:
+    "commit" sends the last one of each key at every commit, "every" sends each.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_error: Policy | str = "fail",
+        emit: Literal["commit", "every"] = "commit",
+    ) -> None:
+        if not name or not all(letter.isalnum() or letter in "._-" for letter in name):
+            raise TopologyError(
+                f'app name {name!r} must consist of letters, digits, ".", "_" and "-"'
+            )
+        self.name = name
+        self._graph = Graph(name, on_error=policy(on_error), emit=op.Emit(emit))
+
+    @overload
+    def stream(
+        self,
+        topics: str | Sequence[str],
+        value: type[V],
+        *,
+        key: type[K],
+        timestamp: op.Timestamp | None = ...,
+        on_error: Policy | str | None = ...,
+    ) -> Stream[K, V]: ...
+    @overload
+    def stream(
+        self,
+        topics: str | Sequence[str],
+        value: type[V],
+        *,
+        timestamp: op.Timestamp | None = ...,
+        on_error: Policy | str | None = ...,
+    ) -> Stream[Any, V]: ...
+    @overload
+    def stream(
+        self,
+        topics: str | Sequence[str],
+        value: Codec | None = ...,
+        *,
+        key: Any = ...,
+        timestamp: op.Timestamp | None = ...,
+        on_error: Policy | str | None = ...,
+    ) -> Stream[Any, Any]: ...
+    def stream(
+        self,
+        topics: str | Sequence[str],
+        value: Any = None,
+        *,
+        key: Any = Undeclared,
+        timestamp: op.Timestamp | None = None,
+        on_error: Policy | str | None = None,
+    ) -> Stream[Any, Any]:
+        """Read topics as a stream. `value` and `key` are types or codecs; JSON where none is given.
+
+        `timestamp(value, record_time)` may choose another time, in milliseconds.
+        """
+        names = self._topics(topics)
+        kind = Any if value is None else value
+        source = op.Source(names, codec_for(key), codec_for(kind), timestamp)
+        return Stream(self._graph, self._source(names, source, (key, kind), on_error))
+
+    def table(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = Undeclared,
+        name: str | None = None,
+        timestamp: op.Timestamp | None = None,
+        on_error: Policy | str | None = None,
+    ) -> Table[Any, Any]:
+        """Read a topic as a table: the last value of each key; null deletes.
+
+        Its store is called `name`, or as the topic. The topic itself is what it is restored from.
+        """
+        names = self._topics(topic)
+        kind = Any if value is None else value
+        keys, values = codec_for(key), codec_for(kind)
+        store = StoreSpec(
+            self._graph.claim_store(name or topic, "table"),
+            StoreKind.KEY_VALUE,
+            keys,
+            values,
+            source_topic=topic,
+        )
+        source = op.TableSource(names, keys, values, store, timestamp)
+        return Table(self._graph, self._source(names, source, (key, kind), on_error))
+
+    def plan(self) -> Plan:
+        """The compiled plan. Raises TopologyError for what cannot run."""
+        return compiled(self._graph)
+
+    def test(self, **options: Any) -> Driver:
+        """A driver that runs this app without a broker, in virtual time."""
+        from moldau.streams.testing.driver import Driver
+
+        return Driver(self.plan(), **options)
+
+    def _topics(self, topics: str | Sequence[str]) -> tuple[str, ...]:
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not names or not all(names):
+            raise TopologyError(f"app={self.name} stream: {topics!r} names no topics")
+        return names
+
+    def _source(
+        self,
+        topics: tuple[str, ...],
+        operation: op.Source | op.TableSource,
+        types: tuple[Any, Any],
+        on_error: Policy | str | None,
+    ) -> Step:
+        return self._graph.add(
+            Step(
+                ",".join(topics),
+                (),
+                operation,
+                *types,
+                is_table=isinstance(operation, op.TableSource),
+                on_error=None if on_error is None else policy(on_error),
+            )
+        )

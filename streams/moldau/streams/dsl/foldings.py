@@ -1,0 +1,179 @@
+"""The aggregations, as expressions for the engine's loop."""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.dsl.inference import required_parameters
+from moldau.streams.plan.functions import Call, Folding
+from moldau.streams.problems import TopologyError
+
+_SELECT = "select"
+
+
+def count() -> Folding:
+    return Folding(
+        "count",
+        add="{old} + 1",
+        initial="0",
+        first="1",
+        remove="{old} - 1",
+        merge="{old} + {other}",
+    )
+
+
+def total(of: Call | None) -> Folding:
+    value, functions = _selected(of)
+    return Folding(
+        "sum",
+        add=f"{{old}} + {value}",
+        initial="0",
+        first=value,
+        remove=f"{{old}} - {value}",
+        merge="{old} + {other}",
+        functions=functions,
+        skips_null=True,
+    )
+
+
+def extreme(name: str, of: Call | None) -> Folding:
+    value, functions = _selected(of)
+    choose = min if name == "min" else max
+    return Folding(
+        name,
+        add=f"{{choose}}({{old}}, {value})",
+        first=value,
+        merge="{choose}({old}, {other})",
+        functions=(*functions, ("choose", choose)),
+        skips_null=True,
+    )
+
+
+def mean(of: Call | None) -> Folding:
+    value, functions = _selected(of)
+    return Folding(
+        "mean",
+        add=f"({{old}}[0] + {value}, {{old}}[1] + 1)",
+        first=f"({value}, 1)",
+        remove=f"({{old}}[0] - {value}, {{old}}[1] - 1)",
+        merge="({old}[0] + {other}[0], {old}[1] + {other}[1])",
+        result="({old}[0] / {old}[1] if {old}[1] else None)",
+        functions=functions,
+        skips_null=True,
+    )
+
+
+def reduce(function: Callable[..., Any]) -> Folding:
+    return Folding(
+        "reduce",
+        add="{fold}({old}, {value})",
+        first="{value}",
+        merge="{fold}({old}, {other})",
+        functions=(("fold", function),),
+    )
+
+
+def aggregate(
+    initial: Any,
+    add: Callable[..., Any],
+    remove: Callable[..., Any] | None,
+    merge: Callable[..., Any] | None,
+) -> Folding:
+    functions: list[tuple[str, Callable[..., Any]]] = [
+        ("initial", _factory(initial)),
+        ("fold", add),
+    ]
+    if remove is not None:
+        functions.append(("unfold", remove))
+    if merge is not None:
+        functions.append(("join", merge))
+    keyed = "{key}, " if merge is not None and required_parameters(merge) > 2 else ""
+    return Folding(
+        "aggregate",
+        add=_folded("fold", add),
+        initial="{initial}()",
+        remove=None if remove is None else _folded("unfold", remove),
+        merge=None if merge is None else f"{{join}}({keyed}{{old}}, {{other}})",
+        functions=tuple(functions),
+    )
+
+
+def collect(of: Call | None) -> Folding:
+    value, functions = _selected(of)
+    return Folding(
+        "collect",
+        add=f"{{old}} + [{value}]",
+        initial="[]",
+        first=f"[{value}]",
+        merge="{old} + {other}",
+        functions=functions,
+        skips_null=True,
+    )
+
+
+def distinct(of: Call | None) -> Folding:
+    """The different values, in the order they came first."""
+    value, functions = _selected(of)
+
+    def added(old: list[Any], item: Any) -> list[Any]:
+        return old if item in old else [*old, item]
+
+    def joined(old: list[Any], other: list[Any]) -> list[Any]:
+        return old + [item for item in other if item not in old]
+
+    return Folding(
+        "distinct",
+        add=f"{{added}}({{old}}, {value})",
+        initial="[]",
+        first=f"[{value}]",
+        merge="{joined}({old}, {other})",
+        functions=(*functions, ("added", added), ("joined", joined)),
+        skips_null=True,
+    )
+
+
+def top_k(k: int, by: Callable[[Any], Any] | None) -> Folding:
+    """The `k` largest values, largest first; of equal ones the earlier."""
+    if k < 1:
+        raise TopologyError(f"top_k: k={k} must be at least 1")
+
+    def added(old: list[Any], item: Any) -> list[Any]:
+        return heapq.nlargest(k, [*old, item], key=by)
+
+    def joined(old: list[Any], other: list[Any]) -> list[Any]:
+        return heapq.nlargest(k, [*old, *other], key=by)
+
+    return Folding(
+        "top_k",
+        add="{added}({old}, {value})",
+        initial="[]",
+        first="[{value}]",
+        merge="{joined}({old}, {other})",
+        functions=(("added", added), ("joined", joined)),
+        skips_null=True,
+    )
+
+
+def _selected(of: Call | None) -> tuple[str, tuple[tuple[str, Callable[..., Any]], ...]]:
+    if of is None:
+        return "{value}", ()
+    arguments = "{key}, {value}" if of.takes_key else "{value}"
+    return f"{{{_SELECT}}}({arguments})", ((_SELECT, of.function),)
+
+
+def _folded(name: str, function: Callable[..., Any]) -> str:
+    """add(aggregate, value), or add(aggregate, key, value) if it requires three arguments."""
+    key = "{key}, " if required_parameters(function) > 2 else ""
+    return f"{{{name}}}({{old}}, {key}{{value}})"
+
+
+def _factory(initial: Any) -> Callable[[], Any]:
+    """A new initial value for each key: call what is callable, copy anything else."""
+    if callable(initial):
+        return initial  # type: ignore[no-any-return]
+    if initial is None or isinstance(initial, str | bytes | int | float | bool):
+        return lambda: initial
+    return lambda: copy.deepcopy(initial)

@@ -1,0 +1,209 @@
+"""Records grouped by key, also in windows, and how they become a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, Unpack
+
+from moldau.streams.dsl import foldings
+from moldau.streams.dsl.calls import call_of
+from moldau.streams.dsl.inference import result_type
+from moldau.streams.dsl.node import Node
+from moldau.streams.dsl.options import TableOptions, emit_of, store_of
+from moldau.streams.dsl.table import Table
+from moldau.streams.dsl.windowing import Windowing, windowed_operation
+from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.functions import Call, Folding
+from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.steps import Step
+from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.spec import StoreKind
+from moldau.streams.windows import Windows
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+# Chooses what to sum, compare or collect: of the value, or of key and value.
+Selector = Callable[..., R]
+
+
+class Grouped(Node, Generic[K, V]):
+    """Records that meet by key. Each aggregation makes a table, and needs a name for its state."""
+
+    def __init__(self, graph: Graph, step: Step, windowing: Windowing | None = None) -> None:
+        super().__init__(graph, step)
+        self._windowing = windowing
+
+    def window(
+        self,
+        windows: Windows,
+        *,
+        emit: Literal["commit", "every", "close"] | None = None,
+        idle: Duration | None = None,
+    ) -> Grouped[Windowed[K], V]:
+        """Aggregate within windows. `emit="close"` gives the result of a window once it is over.
+
+        `idle`: once no record has come for so long, time goes on by the wall clock, so that the
+        last windows close, too.
+        """
+        if self._windowing is not None:
+            raise TopologyError("window: these records are in windows already")
+        idle_ms = None if idle is None else milliseconds(idle, "idle")
+        if idle_ms is not None and idle_ms <= 0:
+            raise TopologyError(f"window: idle={idle!r} must be above 0")
+        return Grouped(self._graph, self._step, Windowing(windows, emit, idle_ms))
+
+    def count(self, *, name: str | None = None, **options: Unpack[TableOptions]) -> Table[K, int]:
+        """How many records."""
+        return self._folded(foldings.count(), int, name, options)
+
+    def sum(
+        self,
+        of: Selector[R] | None = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, R]:
+        """The sum of the values, or of what `of` selects."""
+        call, kind = self._selected(of, "sum")
+        return self._folded(foldings.total(call), kind, name, options)
+
+    def min(
+        self,
+        of: Selector[R] | None = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, R]:
+        """The smallest value, or the smallest of what `of` selects."""
+        call, kind = self._selected(of, "min")
+        return self._folded(foldings.extreme("min", call), kind, name, options)
+
+    def max(
+        self,
+        of: Selector[R] | None = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, R]:
+        """The largest value, or the largest of what `of` selects."""
+        call, kind = self._selected(of, "max")
+        return self._folded(foldings.extreme("max", call), kind, name, options)
+
+    def mean(
+        self,
+        of: Selector[Any] | None = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, float]:
+        """The mean of the values, or of what `of` selects."""
+        call, _ = self._selected(of, "mean")
+        table = self._folded(foldings.mean(call), tuple[int | float, int], name, options)
+        return table._typed(float)
+
+    def collect(
+        self,
+        of: Selector[R] | None = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, list[R]]:
+        """All values in a list, or what `of` selects of them, in the order they came."""
+        call, kind = self._selected(of, "collect")
+        return self._folded(foldings.collect(call), _list_of(kind), name, options)
+
+    def distinct(
+        self,
+        of: Selector[R] | None = None,
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, list[R]]:
+        """The different values in a list, or what `of` selects of them, in the order they came."""
+        call, kind = self._selected(of, "distinct")
+        return self._folded(foldings.distinct(call), _list_of(kind), name, options)
+
+    def top_k(
+        self,
+        k: int,
+        *,
+        by: Callable[[V], Any] | None = None,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, list[V]]:
+        """The `k` largest values, compared as they are or `by` a function; largest first."""
+        kind = _list_of(self._step.value_type)
+        return self._folded(foldings.top_k(k, by), kind, name, options)
+
+    def reduce(
+        self,
+        function: Callable[[V, V], V],
+        *,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, V]:
+        """Combine the values: function(so far, value). The first value begins."""
+        return self._folded(foldings.reduce(function), self._step.value_type, name, options)
+
+    def aggregate(
+        self,
+        initial: R | Callable[[], R],
+        add: Callable[..., R],
+        *,
+        merge: Callable[..., R] | None = None,
+        name: str | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[K, R]:
+        """Fold the values: add(so far, value), or add(so far, key, value).
+
+        `initial` is a value, or a function that makes one. Sessions need merge(one, other).
+        """
+        kind = _aggregate_type(initial, add)
+        folding = foldings.aggregate(initial, add, None, merge)
+        return self._folded(folding, kind, name, options)
+
+    def _selected(self, of: Selector[Any] | None, operator: str) -> tuple[Call | None, Any]:
+        """The selector as a call, and the type of what it selects."""
+        step = self._step
+        if of is None:
+            return None, step.value_type
+        call = call_of(of, operator)
+        return call, result_type(call, step.key_type, step.value_type)
+
+    def _folded(
+        self, folding: Folding, kind: Any, name: str | None, options: TableOptions
+    ) -> Table[Any, Any]:
+        claimed = self._graph.claim_store(name, folding.name)
+        parent = Node(self._graph, self._partitioned(claimed))
+        step = parent._step
+        types = (step.key_type, options.get("type", kind))
+        if self._windowing is not None:
+            operation, key = windowed_operation(
+                self._graph, claimed, folding, (self._windowing, *types), options
+            )
+        else:
+            store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
+            operation = op.Aggregate(store, folding, emit_of(self._graph, options, folding.name))
+            key = types[0]
+        added = parent._added(claimed, operation, key=key, value=types[1], is_table=True)
+        return Table(self._graph, added)
+
+
+def _list_of(kind: Any) -> Any:
+    return list[kind]
+
+
+def _aggregate_type(initial: Any, add: Callable[..., Any]) -> Any:
+    """What `add` says that it returns, else the type of the initial value."""
+    declared = result_type(Call(add), Any, Any)
+    if declared is not Any:
+        return declared
+    if isinstance(initial, type):
+        return initial
+    if callable(initial):
+        return result_type(Call(initial), Any, Any)
+    return Any if initial is None else type(initial)

@@ -1,0 +1,242 @@
+"""A stream of records, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, Unpack
+
+from moldau.streams.dsl.calls import call_of, pair_call_of
+from moldau.streams.dsl.grouped import Grouped
+from moldau.streams.dsl.inference import element_type, pair_types, result_type
+from moldau.streams.dsl.node import Node
+from moldau.streams.dsl.options import TableOptions, emit_of, store_of
+from moldau.streams.dsl.table import Table
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.functions import Call
+from moldau.streams.plan.policies import Policy
+from moldau.streams.plan.steps import Step
+from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.types import codec_for
+from moldau.streams.state.spec import StoreKind
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+# A user's function takes the value, or key and value if it requires two arguments.
+Mapper = Callable[[V], V2] | Callable[[K, V], V2]
+ErrorPolicy = Policy | str | None
+
+
+class Stream(Node, Generic[K, V]):
+    """Records with a key and a value, each a fact of its own."""
+
+    def map(
+        self,
+        function: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key: Any = None,
+        type: Any = None,
+        on_error: ErrorPolicy = None,
+    ) -> Stream[K2, V2]:
+        """Make another key and value: function(key, value) -> (key, value)."""
+        call = pair_call_of(function, "map")
+        kinds = pair_types(result_type(call, self._step.key_type, self._step.value_type))
+        return Stream(
+            self._graph,
+            self._added(
+                f"map({call})",
+                op.MapPairs(call),
+                key=kinds[0] if key is None else key,
+                value=kinds[1] if type is None else type,
+                on_error=on_error,
+            ),
+        )
+
+    def map_values(
+        self, function: Mapper[V, V2, K], *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Stream[K, V2]:
+        """Make another value of each; the key stays."""
+        call = call_of(function, "map_values")
+        kind = self._result(call) if type is None else type
+        name = f"map_values({call})"
+        return Stream(
+            self._graph, self._added(name, op.MapValues(call), value=kind, on_error=on_error)
+        )
+
+    def flat_map(
+        self,
+        function: Mapper[V, Iterable[V2], K],
+        *,
+        type: Any = None,
+        on_error: ErrorPolicy = None,
+    ) -> Stream[K, V2]:
+        """Make any number of values of each, under the same key."""
+        call = call_of(function, "flat_map")
+        kind = element_type(self._result(call)) if type is None else type
+        name = f"flat_map({call})"
+        return Stream(
+            self._graph, self._added(name, op.FlatMap(call), value=kind, on_error=on_error)
+        )
+
+    def flat_map_pairs(
+        self,
+        function: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        *,
+        key: Any = None,
+        type: Any = None,
+        on_error: ErrorPolicy = None,
+    ) -> Stream[K2, V2]:
+        """Make any number of (key, value) pairs of each."""
+        call = pair_call_of(function, "flat_map_pairs")
+        kinds = pair_types(element_type(self._result(call)))
+        return Stream(
+            self._graph,
+            self._added(
+                f"flat_map_pairs({call})",
+                op.FlatMap(call, is_pairs=True),
+                key=kinds[0] if key is None else key,
+                value=kinds[1] if type is None else type,
+                on_error=on_error,
+            ),
+        )
+
+    def filter(
+        self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
+    ) -> Stream[K, V]:
+        """Keep the records for which the predicate holds."""
+        call = call_of(predicate, "filter")
+        step = self._added(f"filter({call})", op.Filter(call), on_error=on_error)
+        return Stream(self._graph, step)
+
+    def filter_not(
+        self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
+    ) -> Stream[K, V]:
+        """Keep the records for which the predicate does not hold."""
+        call = call_of(predicate, "filter_not")
+        operation = op.Filter(call, is_negated=True)
+        return Stream(self._graph, self._added(f"filter_not({call})", operation, on_error=on_error))
+
+    def peek(self, function: Mapper[V, object, K], *, on_error: ErrorPolicy = None) -> Stream[K, V]:
+        """Call a function on each record, and pass the record on."""
+        call = call_of(function, "peek")
+        step = self._added(f"peek({call})", op.Peek(call), on_error=on_error)
+        return Stream(self._graph, step)
+
+    def branch(self, *predicates: Mapper[V, object, K]) -> list[Stream[K, V]]:
+        """Send each record to the stream of the first predicate that holds. The last stream has the
+        rest."""
+        calls = tuple(call_of(each, "branch") for each in predicates)
+        if not calls:
+            raise TopologyError("branch: give at least one predicate")
+        step = self._added("branch", op.Branch(calls))
+        node = Node(self._graph, step)
+        return [
+            Stream(self._graph, node._added(f"{step.name}[{index}]", op.Arm(index)))
+            for index in range(len(calls) + 1)
+        ]
+
+    def merge(self, *others: Stream[K, V]) -> Stream[K, V]:
+        """The records of several streams, as they come."""
+        steps = [self._step, *(self._same_app(other, "merge") for other in others)]
+        key = self._one_type([step.key_type for step in steps])
+        value = self._one_type([step.value_type for step in steps])
+        merged = Step(
+            "merge",
+            tuple(dict.fromkeys(step.name for step in steps)),
+            op.Merge(),
+            key,
+            value,
+            is_rekeyed=any(step.is_rekeyed for step in steps),
+        )
+        return Stream(self._graph, self._graph.add(merged))
+
+    def select_key(
+        self, function: Mapper[V, K2, K], *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Stream[K2, V]:
+        """Give each record another key. State that follows is in the partition of the new key."""
+        call = call_of(function, "select_key")
+        kind = self._result(call) if type is None else type
+        name = f"select_key({call})"
+        return Stream(
+            self._graph, self._added(name, op.SelectKey(call), key=kind, on_error=on_error)
+        )
+
+    def repartition(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        partitioner: Callable[..., int] | None = None,
+    ) -> Stream[K, V]:
+        """Send the records through a topic of the app, to the partition of their key."""
+        if partitions is not None and partitions < 1:
+            raise TopologyError(f"repartition {name}: partitions={partitions} must be at least 1")
+        operation = op.Repartition(
+            f"{self._graph.app}-{self._graph.claim_store(name, 'repartition')}-repartition",
+            partitions,
+            None if partitioner is None else call_of(partitioner, "repartition"),
+            keeps_null_keys=True,
+        )
+        before = self._step
+        step = Step(
+            f"{name}-repartition", (before.name,), operation, before.key_type, before.value_type
+        )
+        return Stream(self._graph, self._graph.add(step))
+
+    def group_by(
+        self, function: Mapper[V, K2, K], *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Grouped[K2, V]:
+        """Group the records by a new key."""
+        return self.select_key(function, type=type, on_error=on_error).group_by_key()
+
+    def group_by_key(self) -> Grouped[K, V]:
+        """Group the records by their key."""
+        return Grouped(self._graph, self._step)
+
+    def to(
+        self,
+        topic: str | Callable[..., str],
+        *,
+        key: Any = None,
+        type: Any = None,
+        partitioner: Callable[..., int | None] | None = None,
+        on_error: ErrorPolicy = None,
+    ) -> None:
+        """Write the records to a topic, or to the topic that a function names for each."""
+        before = self._step
+        operation = op.Sink(
+            topic if isinstance(topic, str) else None,
+            codec_for(before.key_type if key is None else key),
+            codec_for(before.value_type if type is None else type),
+            None if isinstance(topic, str) else call_of(topic, "to"),
+            None if partitioner is None else call_of(partitioner, "to"),
+        )
+        self._added(
+            f"to({topic if isinstance(topic, str) else '...'})", operation, on_error=on_error
+        )
+
+    def to_table(self, *, name: str, **options: Unpack[TableOptions]) -> Table[K, V]:
+        """The last value of each key as a table; null deletes."""
+        claimed = self._graph.claim_store(name, "to_table")
+        parent = Node(self._graph, self._partitioned(claimed))
+        step = parent._step
+        store = store_of(claimed, StoreKind.KEY_VALUE, (step.key_type, step.value_type), options)
+        operation = op.ToTable(store, emit_of(self._graph, options, "to_table"))
+        return Table(self._graph, parent._added(claimed, operation, is_table=True))
+
+    def _result(self, call: Call) -> Any:
+        return result_type(call, self._step.key_type, self._step.value_type)
+
+    def _same_app(self, other: Node, operator: str) -> Step:
+        if other._graph is not self._graph:
+            raise TopologyError(
+                f"{operator}: the streams belong to two apps: "
+                f"{self._graph.app} and {other._graph.app}"
+            )
+        return other._step
+
+    @staticmethod
+    def _one_type(kinds: list[Any]) -> Any:
+        return kinds[0] if all(kind == kinds[0] for kind in kinds) else Any

@@ -1,0 +1,80 @@
+"""A table: the last value of each key, and the stream of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from moldau.streams.dsl.calls import call_of
+from moldau.streams.dsl.inference import result_type
+from moldau.streams.dsl.node import Node
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.policies import Policy
+from moldau.streams.problems import TopologyError
+
+if TYPE_CHECKING:
+    from moldau.streams.dsl.stream import Stream
+
+K = TypeVar("K")
+V = TypeVar("V")
+V2 = TypeVar("V2")
+
+ErrorPolicy = Policy | str | None
+
+
+class Table(Node, Generic[K, V]):
+    """The last value of each key. An update replaces; null deletes."""
+
+    def changes(self) -> Stream[K, V]:
+        """Each update as a record: the key and the new value, None for a deletion."""
+        from moldau.streams.dsl.stream import Stream
+
+        return Stream(self._graph, self._added("changes", op.Changes(), is_table=False))
+
+    def filter(
+        self, predicate: Callable[..., object], *, on_error: ErrorPolicy = None
+    ) -> Table[K, V]:
+        """The rows for which the predicate holds. A row that does not is deleted downstream."""
+        call = call_of(predicate, "filter")
+        step = self._added(f"filter({call})", op.TableFilter(call), on_error=on_error)
+        return Table(self._graph, step)
+
+    def filter_not(
+        self, predicate: Callable[..., object], *, on_error: ErrorPolicy = None
+    ) -> Table[K, V]:
+        """The rows for which the predicate does not hold."""
+        call = call_of(predicate, "filter_not")
+        operation = op.TableFilter(call, is_negated=True)
+        return Table(self._graph, self._added(f"filter_not({call})", operation, on_error=on_error))
+
+    def map_values(
+        self, function: Callable[..., V2], *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Table[K, V2]:
+        """Another value for each row."""
+        call = call_of(function, "map_values")
+        step = self._step
+        kind = result_type(call, step.key_type, step.value_type) if type is None else type
+        operation = op.TableMapValues(call)
+        return Table(
+            self._graph,
+            self._added(f"map_values({call})", operation, value=kind, on_error=on_error),
+        )
+
+    def late(self) -> Stream[Any, Any]:
+        """The records that came too late for a window, as they were."""
+        from moldau.streams.dsl.stream import Stream
+
+        operation = self._step.operation
+        if not isinstance(operation, op.WindowAggregate | op.SessionAggregate):
+            raise TopologyError(f"late: {self._name} is no aggregation in windows that end")
+        before = self._graph.steps[self._step.parents[0]]
+        step = self._added(
+            "late", op.Late(), key=before.key_type, value=before.value_type, is_table=False
+        )
+        return Stream(self._graph, step)
+
+    def _typed(self, kind: Any) -> Table[K, Any]:
+        """The same table; its values are seen as another type than they are stored in."""
+        self._graph.steps[self._name] = replace(self._step, value_type=kind)
+        return self

@@ -1,0 +1,150 @@
+"""The objects behind tables in the generated loop: a store, and how its updates are announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.clock import NEVER, Clock
+from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.windows import OpenWindow, WindowStore
+
+# forward(key, new value, old value, time, headers)
+Forward = Callable[[Any, Any, Any, int, Headers | None], None]
+Result = Callable[[Any], Any]
+
+
+def _unseen(key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+    raise AssertionError("a table announces nothing before the network is woven")
+
+
+class KeyedTable:
+    """A table in a key-value store."""
+
+    def __init__(
+        self, store: KeyValueStore, result: Result | None, *, emits_at_commit: bool
+    ) -> None:
+        self.store = store
+        self.result = result
+        self.emits_at_commit = emits_at_commit
+        self.headers: dict[Any, Headers | None] = {}
+        self.forward: Forward = _unseen
+
+    def get(self, key: Any) -> tuple[Any, int] | None:
+        """The row of `key` as seen downstream."""
+        entry = self.store.get(key)
+        if entry is None or self.result is None:
+            return entry
+        return self.result(entry[0]), entry[1]
+
+    def announce(self) -> None:
+        """Emit the last update of each key that changed since the last commit."""
+        if not self.emits_at_commit:
+            return
+        store, result, forward, kept = self.store, self.result, self.forward, self.headers
+        cache, original = store.cache, store.keys.original
+        for name, before in list(store.dirty.items()):
+            entry = cache[name]
+            if entry is None and before is None:
+                continue
+            old = None if before is None else before[0]
+            new, time = (None, store.deleted[name]) if entry is None else entry
+            if result is not None:
+                old = None if old is None else result(old)
+                new = None if new is None else result(new)
+            forward(original(name), new, old, time, kept.get(name))
+        kept.clear()
+
+
+class WindowedTable:
+    """A table in a window store."""
+
+    def __init__(
+        self, store: WindowStore, clock: Clock, result: Result | None, grace_ms: int
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.result = result
+        self.grace_ms = grace_ms
+        self.late = 0
+        self.idle_ms: int | None = None
+        self.emits_at_commit = False
+        self.emits_at_close = False
+        self.headers: dict[Any, Headers | None] = {}
+        self.forward: Forward = _unseen
+
+    def window(self, start: int) -> OpenWindow:
+        """Open a window."""
+        window = self.store.window(start)
+        if self.emits_at_close:
+            self.clock.next_close = min(self.clock.next_close, window.end + self.grace_ms)
+        return window
+
+    def start(self) -> None:
+        """Take up the windows that an earlier task left: those that were over have been emitted."""
+        size = self.store.spec.window_ms
+        retention = self.store.spec.retention_ms
+        if size is None or retention is None:
+            return
+        self.store.expire(self.clock.time - retention + 1)
+        if self.emits_at_close:
+            over = self.clock.time - self.grace_ms
+            closes = [start + size for start in self.store.starts() if start + size > over]
+            self._closed_before = over
+            self.clock.next_close = min(closes) + self.grace_ms if closes else NEVER
+
+    _closed_before = -1
+
+    def close(self, headers: Headers | None = None) -> None:
+        """Emit the final results of the windows that are over, by end, then by key."""
+        size = self.store.spec.window_ms
+        assert size is not None
+        over = self.clock.time - self.grace_ms
+        next_close = NEVER
+        for start in self.store.starts(first=self._closed_before - size + 1):
+            if start + size > over:
+                next_close = start + size + self.grace_ms
+                break
+            self._emit(self.store.window(start), headers)
+        self._closed_before = over
+        self.clock.next_close = next_close
+
+    def _emit(self, window: OpenWindow, headers: Headers | None) -> None:
+        result = self.result
+        for _, key, (value, time) in self.store.entries(window):
+            seen = value if result is None else result(value)
+            self.forward(Windowed(key, window.start, window.end), seen, None, time, headers)
+
+    def announce(self) -> None:
+        """Emit the last update of each key and window that changed since the last commit."""
+        if not self.emits_at_commit:
+            return
+        original, result = self.store.keys.original, self.result
+        for window in list(self.store.open.values()):
+            for name, before in list(window.dirty.items()):
+                entry = window.rows[name]
+                if entry is None and before is None:
+                    continue
+                old = None if before is None else before[0]
+                new, time = (None, window.deleted[name]) if entry is None else entry
+                if result is not None:
+                    old = None if old is None else result(old)
+                    new = None if new is None else result(new)
+                key = Windowed(original(name), window.start, window.end)
+                headers = self.headers.get((window.start, name))
+                self.forward(key, new, old, time, headers)
+        self.headers.clear()
+
+    def expire(self) -> None:
+        """Drop what is out of retention. Only after a flush: nothing may be dirty."""
+        if self.store.spec.retention_ms is not None:
+            self.store.expire(self.clock.time - self.store.spec.retention_ms + 1)
+
+    def advance(self, time: int) -> None:
+        """The clock goes on without a record."""
+        if time > self.clock.time:
+            self.clock.time = time
+            if self.emits_at_close and time >= self.clock.next_close:
+                self.close()

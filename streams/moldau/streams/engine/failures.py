@@ -1,0 +1,83 @@
+"""What becomes of a record that fails: the policy of its operator decides."""
+
+from __future__ import annotations
+
+from moldau.streams.engine.batches import Chunk
+from moldau.streams.engine.sinks import Outlets
+from moldau.streams.engine.writer import operator_of
+from moldau.streams.plan.plan import Program
+from moldau.streams.plan.policies import Policy
+from moldau.streams.problems import RecordFailed, RecordPlace, StateError
+
+
+class Failures:
+    """Counts attempts and carries out policies. One record at a time can be waiting to be retried,
+    because the task stops at it."""
+
+    def __init__(self, program: Program, partition: int, outlets: Outlets) -> None:
+        self.skipped = 0
+        self.dead_lettered = 0
+        self._program = program
+        self._policies = {step.name: step.on_error for step in program.steps}
+        self._partition = partition
+        self._outlets = outlets
+        self._attempts = 0
+        self._attempted: tuple[str, int] | None = None
+        self._retry_at_ms: int | None = None
+
+    def is_waiting(self, now_ms: int) -> bool:
+        """Whether the pause before another attempt is not over."""
+        if self._retry_at_ms is None:
+            return False
+        if now_ms < self._retry_at_ms:
+            return True
+        self._retry_at_ms = None
+        return False
+
+    def decide(self, topic: str, chunk: Chunk, index: int, error: Exception, now_ms: int) -> bool:
+        """True to go on after the record, False to try it again later; raises to fail."""
+        if isinstance(error, StateError):
+            raise error
+        operator = operator_of(error.__traceback__) or topic
+        place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)
+        policy = self._policies.get(operator) or self._program.on_error
+        if self._retries(policy, (topic, place.offset), now_ms):
+            return False
+        if policy.then == "skip":
+            self.skipped += 1
+        elif policy.dead_letter is not None:
+            self._bury(policy.dead_letter, place, chunk, index, error)
+        else:
+            raise RecordFailed(place, error) from error
+        return True
+
+    def _retries(self, policy: Policy, record: tuple[str, int], now_ms: int) -> bool:
+        if record != self._attempted:
+            self._attempted, self._attempts = record, 0
+        if self._attempts >= policy.retries:
+            return False
+        self._retry_at_ms = now_ms + policy.backoff_ms * 2**self._attempts
+        self._attempts += 1
+        return True
+
+    def _bury(
+        self, dead_letter: str, place: RecordPlace, chunk: Chunk, index: int, error: Exception
+    ) -> None:
+        """Send the record as it was read, with the reason in its headers."""
+        self.dead_lettered += 1
+        columns = self._outlets.columns(dead_letter)
+        columns.keys.append(chunk.keys[index])
+        columns.values.append(chunk.values[index])
+        columns.timestamps.append(chunk.timestamps[index])
+        reasons = {
+            "app": self._program.app,
+            "topic": place.topic,
+            "partition": str(place.partition),
+            "offset": str(place.offset),
+            "operator": place.operator,
+            "exception": type(error).__name__,
+            "message": str(error),
+        }
+        own = () if chunk.headers is None else tuple(chunk.headers[index])
+        added = tuple((f"moldau.error.{name}", text.encode()) for name, text in reasons.items())
+        columns.add_headers(own + added)

@@ -1,0 +1,455 @@
+"""Templates of the generated loop: what each inline operator looks like in it.
+
+A fused run is one function: the operators from a source (or from an operator with code of its own)
+down to sinks and stores, written out one inside the other, so that a record meets no call but the
+user's functions. Semantics are per record; batches only save calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.scope import Scope
+from moldau.streams.engine.sinks import Outlets
+from moldau.streams.engine.writer import Writer
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.functions import Call, Folding
+from moldau.streams.plan.steps import Step
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.types import INTERNAL_ANY
+from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.keyvalue import KeyCoding
+from moldau.streams.windows import TimeWindows
+
+
+class Weaver(Protocol):
+    """What a template needs from the network that is being woven."""
+
+    outlets: Outlets
+
+    def emit_children(self, writer: Writer, step: Step, scope: Scope) -> None:
+        """Write the operators after `step`."""
+        ...
+
+    def emit_late(self, writer: Writer, step: Step, scope: Scope) -> None:
+        """Write what takes the late records of `step`, if anything does."""
+        ...
+
+    def part(self, step: Step) -> Any:
+        """The object that belongs to a step: its store, clock and methods."""
+        ...
+
+    def arm(self, step: Step, index: int) -> Step | None:
+        """The arm of a branch, None if nothing comes after it."""
+        ...
+
+
+Template = Callable[[Weaver, Writer, Step, Scope], None]
+
+
+def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> str:
+    """The expression that calls a user's function on the record."""
+    name = writer.bind(function.function, hint)
+    return f"{name}({scope.key}, {scope.value})" if function.takes_key else f"{name}({scope.value})"
+
+
+def map_values(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.MapValues)
+    value = writer.variable("value")
+    writer.line(f"{value} = {call(writer, step.operation.call, scope)}")
+    weave.emit_children(writer, step, scope.changed(value=value))
+
+
+def map_pairs(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.MapPairs)
+    key, value = writer.variable("key"), writer.variable("value")
+    writer.line(f"{key}, {value} = {call(writer, step.operation.call, scope)}")
+    weave.emit_children(writer, step, scope.changed(key=key, value=value))
+
+
+def select_key(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.SelectKey)
+    key = writer.variable("key")
+    writer.line(f"{key} = {call(writer, step.operation.call, scope)}")
+    weave.emit_children(writer, step, scope.changed(key=key))
+
+
+def keep(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.Filter)
+    negation = "not " if step.operation.is_negated else ""
+    with writer.block(f"if {negation}{call(writer, step.operation.call, scope)}"):
+        weave.emit_children(writer, step, scope)
+
+
+def flat_map(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.FlatMap)
+    items = call(writer, step.operation.call, scope)
+    value = writer.variable("value")
+    if step.operation.is_pairs:
+        key = writer.variable("key")
+        inside, target = scope.changed(key=key, value=value), f"{key}, {value}"
+    else:
+        inside, target = scope.changed(value=value), value
+    with writer.block(f"for {target} in {items}"):
+        weave.emit_children(writer, step, inside)
+
+
+def peek(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.Peek)
+    writer.line(call(writer, step.operation.call, scope))
+    weave.emit_children(writer, step, scope)
+
+
+def branch(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.Branch)
+    for index, predicate in enumerate(step.operation.predicates):
+        with writer.block(f"{'elif' if index else 'if'} {call(writer, predicate, scope)}"):
+            if (arm := weave.arm(step, index)) is not None:
+                weave.emit_children(writer, arm, scope)
+    if (arm := weave.arm(step, len(step.operation.predicates))) is not None:
+        with writer.block("else"):
+            weave.emit_children(writer, arm, scope)
+
+
+def through(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    weave.emit_children(writer, step, scope)
+
+
+def sink(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    operation = step.operation
+    assert isinstance(operation, op.Sink)
+    if operation.drops_null_keys:
+        with writer.block(f"if {scope.key} is not None"):
+            _write_out(weave, writer, operation, scope)
+    else:
+        _write_out(weave, writer, operation, scope)
+
+
+def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) -> None:
+    if operation.topic is None:
+        assert operation.topic_call is not None
+        topic = call(writer, operation.topic_call, scope, hint="topic")
+        out = writer.variable("out")
+        writer.line(f"{out} = {writer.bind(weave.outlets.columns, 'columns')}({topic})")
+        keys, values, times = f"{out}.keys", f"{out}.values", f"{out}.timestamps"
+    else:
+        columns = weave.outlets.columns(operation.topic)
+        out = writer.bind(columns, "out")
+        keys, values, times = (
+            writer.bind(columns.keys, "keys"),
+            writer.bind(columns.values, "values"),
+            writer.bind(columns.timestamps, "times"),
+        )
+    # Encode both before anything is appended: a failure must leave the columns equally long.
+    data = writer.variable("data")
+    name = writer.variable("name")
+    writer.line(f"{name} = {encoded(writer, operation.key, scope.key)}")
+    writer.line(f"{data} = {encoded(writer, operation.value, scope.value)}")
+    partition = None
+    if operation.partitioner is not None:
+        partition = writer.variable("partition")
+        writer.line(f"{partition} = {call(writer, operation.partitioner, scope)}")
+    writer.line(f"{keys}.append({name})")
+    writer.line(f"{values}.append({data})")
+    writer.line(f"{times}.append({scope.time})")
+    if scope.headers != "None":
+        with writer.block(f"if {scope.headers}"):
+            writer.line(f"{out}.add_headers({scope.headers})")
+    if partition is not None:
+        writer.line(f"{out}.add_partition({partition})")
+
+
+def encoded(writer: Writer, codec: Codec, name: str) -> str:
+    if name == "None":
+        return "None"
+    return f"None if {name} is None else {writer.bind(codec.encode, 'encode')}({name})"
+
+
+def changes(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    weave.emit_children(writer, step, scope.changed(old="None"))
+
+
+def table_filter(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.TableFilter)
+    wanted = "not " if step.operation.is_negated else ""
+    names = []
+    for part in (scope.value, scope.old):
+        if part == "None":
+            names.append("None")
+            continue
+        test = call(writer, step.operation.call, scope.changed(value=part))
+        names.append(writer.variable("value"))
+        writer.line(f"{names[-1]} = {part} if {part} is not None and {wanted}{test} else None")
+    weave.emit_children(writer, step, scope.changed(value=names[0], old=names[1]))
+
+
+def table_map_values(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.TableMapValues)
+    names = []
+    for part in (scope.value, scope.old):
+        if part == "None":
+            names.append("None")
+            continue
+        mapped = call(writer, step.operation.call, scope.changed(value=part))
+        names.append(writer.variable("value"))
+        writer.line(f"{names[-1]} = None if {part} is None else {mapped}")
+    weave.emit_children(writer, step, scope.changed(value=names[0], old=names[1]))
+
+
+def cache_name(writer: Writer, keys: KeyCoding, key: str) -> str:
+    """The expression for what a cache calls `key`."""
+    if keys.cached is None:
+        return key
+    encode = writer.bind(keys.codec.encode, "encode")
+    name = writer.variable("name")
+    if keys.codec is INTERNAL_ANY:
+        writer.line(f"{name} = {key} if {key}.__class__ is str else {encode}({key})")
+    else:
+        writer.line(f"{name} = {encode}({key})")
+    return name
+
+
+def expression(writer: Writer, folding: Folding, text: str, names: dict[str, str]) -> str:
+    """An expression of a folding with the loop's names in it."""
+    bound = {name: writer.bind(function, name) for name, function in folding.functions}
+    return text.format_map(bound | names)
+
+
+def aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    operation = step.operation
+    assert isinstance(operation, op.Aggregate)
+    part = weave.part(step)
+    assert isinstance(part, KeyedTable)
+    with writer.block(f"if {scope.key} is not None and {scope.value} is not None"):
+        store = part.store
+        name = cache_name(writer, store.keys, scope.key)
+        cache = writer.bind(store.cache, "cache")
+        entry = writer.variable("entry")
+        with writer.block("try"):
+            writer.line(f"{entry} = {cache}[{name}]")
+        with writer.block("except KeyError"):
+            writer.line(f"{entry} = {writer.bind(store.load, 'load')}({name})")
+        fold = Fold(step, operation.folding, copies=operation.copies, codec=store.spec.value)
+        now = fold.write(writer, entry, scope)
+        where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
+        _store(writer, where, now, writer.bind(store.deleted, "deleted"))
+        _announce(weave, writer, (step, part), fold.seen(writer, now, scope), name)
+
+
+def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    part = weave.part(step)
+    assert isinstance(part, KeyedTable)
+    with writer.block(f"if {scope.key} is not None"):
+        store = part.store
+        name = cache_name(writer, store.keys, scope.key)
+        cache = writer.bind(store.cache, "cache")
+        entry, old = writer.variable("entry"), writer.variable("old")
+        with writer.block("try"):
+            writer.line(f"{entry} = {cache}[{name}]")
+        with writer.block("except KeyError"):
+            writer.line(f"{entry} = {writer.bind(store.load, 'load')}({name})")
+        writer.line(f"{old} = None if {entry} is None else {entry}[0]")
+        where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
+        now = (old, scope.value, scope.time)
+        _store(writer, where, now, writer.bind(store.deleted, "deleted"))
+        _announce(weave, writer, (step, part), scope.changed(old=old), name)
+
+
+def plain_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    """A table of which only the changes are seen."""
+    with writer.block(f"if {scope.key} is not None"):
+        weave.emit_children(writer, step, scope)
+
+
+def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    operation = step.operation
+    assert isinstance(operation, op.WindowAggregate)
+    part = weave.part(step)
+    assert isinstance(part, WindowedTable)
+    condition = f"{scope.key} is not None"
+    if operation.folding.skips_null:
+        condition += f" and {scope.value} is not None"
+    with writer.block(f"if {condition}"):
+        clock = writer.bind(part.clock, "clock")
+        with writer.block(f"if {scope.time} > {clock}.time"):
+            writer.line(f"{clock}.time = {scope.time}")
+        start = writer.variable("start")
+        windows = operation.windows
+        if not isinstance(windows, TimeWindows):
+            with writer.block(f"if {scope.time} >= {windows.start_ms}"):
+                writer.line(f"{start} = {windows.start_ms}")
+                _in_window(weave, writer, (step, part), scope, start)
+        elif windows.size_ms == windows.advance_ms:
+            writer.line(f"{start} = {scope.time} - {scope.time} % {windows.size_ms}")
+            kept = f"if {start} + {windows.size_ms + windows.grace_ms} > {clock}.time"
+            with writer.block(kept):
+                _in_window(weave, writer, (step, part), scope, start)
+            with writer.block("else"):
+                writer.line(f"{writer.bind(part, 'table')}.late += 1")
+                weave.emit_late(writer, step, scope)
+        else:
+            _hopping(weave, writer, (step, part), scope, start)
+        if operation.emit is op.Emit.CLOSE:
+            with writer.block(f"if {clock}.time >= {clock}.next_close"):
+                writer.line(f"{writer.bind(part.close, 'close')}({scope.headers})")
+
+
+def _hopping(
+    weave: Weaver, writer: Writer, where: tuple[Step, WindowedTable], scope: Scope, start: str
+) -> None:
+    step, part = where
+    assert isinstance(step.operation, op.WindowAggregate)
+    windows = step.operation.windows
+    assert isinstance(windows, TimeWindows)
+    clock = writer.bind(part.clock, "clock")
+    missed = writer.variable("missed")
+    advance = windows.advance_ms
+    writer.line(f"{start} = {scope.time} - {windows.size_ms - advance}")
+    writer.line(f"{start} = {start} - {start} % {advance} if {start} > 0 else 0")
+    writer.line(f"{missed} = False")
+    with writer.block(f"for {start} in range({start}, {scope.time} + 1, {advance})"):
+        with writer.block(f"if {start} + {windows.size_ms + windows.grace_ms} > {clock}.time"):
+            _in_window(weave, writer, where, scope, start)
+        with writer.block("else"):
+            writer.line(f"{missed} = True")
+    with writer.block(f"if {missed}"):
+        writer.line(f"{writer.bind(part, 'table')}.late += 1")
+        weave.emit_late(writer, step, scope)
+
+
+def _in_window(
+    weave: Weaver, writer: Writer, where: tuple[Step, WindowedTable], scope: Scope, start: str
+) -> None:
+    step, part = where
+    operation = step.operation
+    assert isinstance(operation, op.WindowAggregate)
+    store = part.store
+    name = cache_name(writer, store.keys, scope.key)
+    window, rows, entry = (writer.variable(each) for each in ("window", "rows", "entry"))
+    writer.line(f"{window} = {writer.bind(store.open, 'windows')}.get({start})")
+    with writer.block(f"if {window} is None"):
+        writer.line(f"{window} = {writer.bind(part.window, 'opened')}({start})")
+    writer.line(f"{rows} = {window}.rows")
+    writer.line(f"{entry} = {rows}.get({name})")
+    with writer.block(f"if {entry} is None and not {window}.is_complete and {name} not in {rows}"):
+        writer.line(f"{entry} = {writer.bind(store.load, 'load')}({window}, {name})")
+    fold = Fold(step, operation.folding, copies=operation.copies, codec=store.spec.value)
+    now = fold.write(writer, entry, scope)
+    dirty = writer.variable("dirty")
+    writer.line(f"{dirty} = {window}.dirty")
+    _store(writer, (rows, name, dirty, entry), now, f"{window}.deleted")
+    if operation.emit is op.Emit.CLOSE:
+        return
+    if operation.emit is op.Emit.EVERY:
+        key = writer.variable("key")
+        windowed = writer.bind(Windowed, "Windowed")
+        writer.line(f"{key} = {windowed}({scope.key}, {start}, {window}.end)")
+        weave.emit_children(writer, step, fold.seen(writer, now, scope).changed(key=key))
+    else:
+        _remember_headers(writer, part, f"({start}, {name})", scope)
+
+
+class Fold:
+    """Writes how one record changes an aggregate."""
+
+    def __init__(self, step: Step, folding: Folding, *, copies: bool, codec: Codec) -> None:
+        self.step = step
+        self.folding = folding
+        self.copies = copies
+        self.codec = codec
+
+    def write(self, writer: Writer, entry: str, scope: Scope) -> tuple[str, str, str]:
+        """Returns the names of the old aggregate, the new one, and its time."""
+        folding = self.folding
+        old, new, time = (writer.variable(each) for each in ("old", "new", "time"))
+        names = {"key": scope.key, "value": scope.value}
+        with writer.block(f"if {entry} is None"):
+            writer.line(f"{old} = None")
+            if folding.first is not None:
+                first = folding.first
+            else:
+                assert folding.initial is not None
+                initial = expression(writer, folding, folding.initial, names)
+                first = folding.add.replace("{old}", initial)
+            writer.line(f"{new} = {expression(writer, folding, first, names)}")
+            writer.line(f"{time} = {scope.time}")
+        with writer.block("else"):
+            writer.line(f"{old}, {time} = {entry}")
+            before = old
+            if self.copies:
+                before = writer.variable("copy")
+                decode = writer.bind(self.codec.decode, "decode")
+                encode = writer.bind(self.codec.encode, "encode")
+                writer.line(f"{before} = {decode}({encode}({old}))")
+            names["old"] = before
+            writer.line(f"{new} = {expression(writer, folding, folding.add, names)}")
+            with writer.block(f"if {scope.time} > {time}"):
+                writer.line(f"{time} = {scope.time}")
+        return old, new, time
+
+    def seen(self, writer: Writer, now: tuple[str, str, str], scope: Scope) -> Scope:
+        """What is seen downstream of an update."""
+        old, new, time = now
+        if self.folding.result is not None:
+            names = []
+            for part in (old, new):
+                names.append(writer.variable("seen"))
+                text = expression(writer, self.folding, self.folding.result, {"old": part})
+                writer.line(f"{names[-1]} = None if {part} is None else {text}")
+            old, new = names
+        return scope.changed(value=new, old=old, time=time)
+
+
+def _store(
+    writer: Writer, where: tuple[str, str, str, str], now: tuple[str, str, str], deleted: str
+) -> None:
+    rows, name, dirty, entry = where
+    _, new, time = now
+    with writer.block(f"if {new} is None"):
+        writer.line(f"{rows}[{name}] = None")
+        writer.line(f"{deleted}[{name}] = {time}")
+    with writer.block("else"):
+        writer.line(f"{rows}[{name}] = ({new}, {time})")
+    with writer.block(f"if {name} not in {dirty}"):
+        writer.line(f"{dirty}[{name}] = {entry}")
+
+
+def _announce(
+    weave: Weaver, writer: Writer, where: tuple[Step, KeyedTable], scope: Scope, name: str
+) -> None:
+    step, part = where
+    assert isinstance(step.operation, op.Aggregate | op.ToTable | op.TableSource)
+    if part.emits_at_commit:
+        _remember_headers(writer, part, name, scope)
+    else:
+        weave.emit_children(writer, step, scope)
+
+
+def _remember_headers(
+    writer: Writer, part: KeyedTable | WindowedTable, name: str, scope: Scope
+) -> None:
+    if scope.headers != "None":
+        kept = writer.bind(part.headers, "kept")
+        with writer.block(f"if {scope.headers} or {kept}"):
+            writer.line(f"{kept}[{name}] = {scope.headers}")
+
+
+TEMPLATES: dict[type[op.Operation], Template] = {
+    op.MapValues: map_values,
+    op.MapPairs: map_pairs,
+    op.SelectKey: select_key,
+    op.Filter: keep,
+    op.FlatMap: flat_map,
+    op.Peek: peek,
+    op.Branch: branch,
+    op.Merge: through,
+    op.Sink: sink,
+    op.Changes: changes,
+    op.TableFilter: table_filter,
+    op.TableMapValues: table_map_values,
+    op.Aggregate: aggregate,
+    op.ToTable: to_table,
+    op.WindowAggregate: window_aggregate,
+}

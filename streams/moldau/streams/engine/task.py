@@ -1,0 +1,255 @@
+"""A task: one program on one partition. It buffers fetched records and runs them in order of time.
+
+Invariants:
+* Records of one topic run in the order of their offsets; across topics the lowest time runs first,
+  and of equal times the topic named first in the plan.
+* The result does not depend on how records were cut into chunks or calls of `process`.
+* A position is the offset after the last record that was run, or skipped by a policy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from operator import length_hint
+from typing import Any
+
+from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.clock import NEVER
+from moldau.streams.engine.failures import Failures
+from moldau.streams.engine.network import Network, Run
+from moldau.streams.plan.plan import Program
+from moldau.streams.state.backing import Backing
+from moldau.streams.state.changes import Changes
+
+_EMPTY: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """`max_task_idle_ms` as Kafka's: with several inputs, how long to run without records of one.
+    0 waits only while its log has more, -1 never waits. `cache_bytes` is for each store."""
+
+    cache_bytes: int = 10 * 1024 * 1024
+    max_task_idle_ms: int = 0
+
+
+class Input:
+    """The buffered records of one topic."""
+
+    def __init__(self, topic: str, run: Run, timestamp: Any) -> None:
+        self.topic = topic
+        self.run = run
+        self.timestamp = timestamp
+        self.position: int | None = None
+        self.is_at_end = False
+        self.count = 0
+        self.chunks: deque[Chunk] = deque()
+        # How many records of the first chunk have run.
+        self.done = 0
+
+    def add(self, chunk: Chunk) -> None:
+        if not len(chunk):
+            if not self.chunks:
+                self.position = chunk.next_offset
+            return
+        self.chunks.append(chunk)
+        self.count += len(chunk)
+
+    def head_time(self) -> int:
+        return self.chunks[0].timestamps[self.done]
+
+    def advance(self, to: int) -> None:
+        """Records of the first chunk before `to` are done."""
+        chunk = self.chunks[0]
+        self.count -= to - self.done
+        self.done = to
+        if to == len(chunk):
+            self.position = chunk.next_offset
+            self.chunks.popleft()
+            self.done = 0
+        elif to:
+            self.position = chunk.offsets[to - 1] + 1
+
+
+class Task:
+    """Runs a program on a partition. See engine.contract for the order of a commit."""
+
+    def __init__(
+        self,
+        program: Program,
+        partition: int,
+        backings: Mapping[str, Backing],
+        *,
+        settings: TaskSettings | None = None,
+        metadata: Iterable[str] = (),
+    ) -> None:
+        self.program = program
+        self.partition = partition
+        self.network = Network(program, backings)
+        self._settings = settings or TaskSettings()
+        self._inputs = {
+            topic: Input(topic, self.network.runs[topic], None) for topic in program.inputs
+        }
+        self._order = list(self._inputs.values())
+        self._failures = Failures(program, partition, self.network.outlets)
+        self._idle_since: int | None = None
+        self._last_input_ms: int | None = None
+        self._idle_base: dict[str, tuple[int, int]] = {}
+        self._is_started = False
+        for text in metadata:
+            self._adopt(text)
+
+    def add(self, topic: str, chunk: Chunk) -> None:
+        self._inputs[topic].add(chunk)
+
+    def set_at_end(self, topic: str, is_at_end: bool) -> None:
+        self._inputs[topic].is_at_end = is_at_end
+
+    def buffered(self, topic: str) -> int:
+        return self._inputs[topic].count
+
+    def process(self, now_ms: int, limit: int = 500) -> int:
+        self._start()
+        if self._failures.is_waiting(now_ms):
+            return 0
+        done = 0
+        while done < limit and (ran := self._step(now_ms, limit - done)):
+            done += ran
+        if done:
+            self._last_input_ms = now_ms
+            self._trim()
+        return done
+
+    def _step(self, now_ms: int, limit: int) -> int:
+        """Run one stretch of records of one input."""
+        order = self._order
+        if len(order) == 1:
+            chosen = order[0]
+            if not chosen.count:
+                return 0
+            stop = min(len(chosen.chunks[0]), chosen.done + limit)
+        else:
+            ready = [each for each in order if each.count]
+            if not ready or (len(ready) < len(order) and self._must_wait(now_ms)):
+                return 0
+            self._idle_since = None if len(ready) == len(order) else self._idle_since
+            chosen = min(ready, key=Input.head_time)
+            stop = self._stretch(chosen, ready, limit)
+        return self._run(chosen, stop, now_ms)
+
+    def _stretch(self, chosen: Input, ready: list[Input], limit: int) -> int:
+        """Where the records end that come before those of the other inputs."""
+        times = chosen.chunks[0].timestamps
+        stop = chosen.done + 1
+        end = min(len(times), chosen.done + limit)
+        at = self._order.index(chosen)
+        others = [each for each in ready if each is not chosen]
+        before = [each.head_time() for each in others if self._order.index(each) < at]
+        after = [each.head_time() for each in others if self._order.index(each) > at]
+        bound = min(min(before, default=NEVER) - 1, min(after, default=NEVER))
+        while stop < end and times[stop] <= bound:
+            stop += 1
+        # Another chunk may follow; the next call looks at it. Empty inputs are waited for anew.
+        return stop
+
+    def _must_wait(self, now_ms: int) -> bool:
+        """Whether records of an empty input may still come that belong before the others'."""
+        idle = self._settings.max_task_idle_ms
+        if idle < 0:
+            return False
+        empty = [each for each in self._order if not each.count]
+        if idle == 0 or any(not each.is_at_end for each in empty):
+            return any(not each.is_at_end for each in empty)
+        if self._idle_since is None:
+            self._idle_since = now_ms
+        return now_ms - self._idle_since < idle
+
+    def _run(self, chosen: Input, stop: int, now_ms: int) -> int:
+        chunk, start = chosen.chunks[0], chosen.done
+        times = iter(chunk.timestamps[start:stop])
+        headers: Any = repeat(_EMPTY) if chunk.headers is None else chunk.headers[start:stop]
+        try:
+            chosen.run(chunk.keys[start:stop], chunk.values[start:stop], times, headers)
+        except Exception as error:
+            failed = stop - length_hint(times) - 1
+            chosen.advance(failed)
+            if self._failures.decide(chosen.topic, chunk, failed, error, now_ms):
+                chosen.advance(failed + 1)
+                return failed + 1 - start
+            return failed - start
+        chosen.advance(stop)
+        return stop - start
+
+    def punctuate(self, now_ms: int) -> None:
+        self._start()
+        last = self._last_input_ms
+        if last is None:
+            last = self._last_input_ms = now_ms
+        for name, part in self.network.parts.items():
+            idle_ms = getattr(part, "idle_ms", None)
+            if idle_ms is None:
+                continue
+            base = self._idle_base.get(name)
+            if base is None or base[0] != last:
+                base = self._idle_base[name] = (last, part.clock.time)
+            if now_ms - last >= idle_ms and base[1] >= 0:
+                part.advance(base[1] + now_ms - last)
+
+    def take_outputs(self) -> list[Outputs]:
+        return self.network.outlets.take()
+
+    def flush(self) -> Mapping[str, Changes]:
+        self._start()
+        for step in self.program.steps:
+            part = self.network.parts.get(step.name)
+            if part is not None:
+                part.announce()
+        changes = {}
+        for name, store in self.network.stores.items():
+            found = store.flush()
+            if len(found) and store.spec.is_logged and store.spec.source_topic is None:
+                changes[name] = found
+        for part in self.network.parts.values():
+            expire = getattr(part, "expire", None)
+            if expire is not None:
+                expire()
+        self._trim()
+        return changes
+
+    def restore(self, store: str, changes: Changes) -> None:
+        assert not self._is_started, "a store is restored before its task runs"
+        self.network.stores[store].restore(changes)
+
+    def positions(self) -> Mapping[str, int]:
+        return {each.topic: each.position for each in self._order if each.position is not None}
+
+    def metadata(self) -> str:
+        times = {name: clock.time for name, clock in self.network.clocks.items() if clock.time >= 0}
+        return json.dumps({"time": times}, separators=(",", ":")) if times else ""
+
+    def _adopt(self, text: str) -> None:
+        """Take over the stream times of an earlier task; what is no such text is ignored."""
+        try:
+            times = json.loads(text)["time"] if text else {}
+        except (ValueError, KeyError, TypeError):
+            return
+        for name, time in times.items():
+            clock = self.network.clocks.get(name)
+            if clock is not None and isinstance(time, int):
+                clock.time = max(clock.time, time)
+
+    def _start(self) -> None:
+        if not self._is_started:
+            self._is_started = True
+            for part in self.network.parts.values():
+                start = getattr(part, "start", None)
+                if start is not None:
+                    start()
+
+    def _trim(self) -> None:
+        for store in self.network.stores.values():
+            store.trim(self._settings.cache_bytes)

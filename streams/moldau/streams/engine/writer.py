@@ -1,0 +1,103 @@
+"""Writes the source of one generated function and compiles it.
+
+Objects that the source uses are bound to names and become default arguments, so that the loop finds
+them among its locals. Each line remembers its operator: a traceback leads back to it. The text is
+in `linecache`, so that tracebacks and debuggers show it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+# Nested blocks that Python allows stand at 20; a run that comes near is continued in another.
+DEPTH_MAX = 14
+
+# Operator names by generated file and line.
+_OPERATORS: dict[str, list[str]] = {}
+
+
+class Writer:
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.depth = 0
+        self.operator = ""
+        self._lines: list[tuple[int, str, str]] = []
+        self._bound: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+        self._variables = 0
+        self._indent = 1
+
+    def bind(self, value: Any, hint: str) -> str:
+        """A name under which the source finds `value`."""
+        name = self._names.get(id(value))
+        if name is None:
+            name = f"{hint}_{len(self._bound)}"
+            self._bound[name] = value
+            self._names[id(value)] = name
+        return name
+
+    def variable(self, hint: str) -> str:
+        self._variables += 1
+        return f"{hint}{self._variables}"
+
+    def line(self, text: str) -> None:
+        self._lines.append((self._indent, text, self.operator))
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """`head:` with what is written inside; a block that stays empty passes."""
+        self.line(f"{head}:")
+        at = len(self._lines)
+        self._indent += 1
+        self.depth += 1
+        yield
+        if len(self._lines) == at:
+            self.line("pass")
+        self._indent -= 1
+        self.depth -= 1
+
+    def uses(self, name: str) -> bool:
+        word = re.compile(rf"\b{name}\b")
+        return any(word.search(text) for _, text, _ in self._lines)
+
+    def insert(self, text: str, indent: int) -> None:
+        """Put a line before all that was written so far."""
+        self._lines.insert(0, (indent, text, self.operator))
+
+    def indented(self) -> None:
+        self._indent += 1
+
+    def compiled(self, name: str, parameters: str) -> Callable[..., Any]:
+        """The function `name(parameters)` with everything written as its body."""
+        bound = ", ".join(f"{each}={each}" for each in self._bound)
+        head = f"def {name}({parameters}, *, {bound}):" if bound else f"def {name}({parameters}):"
+        lines = [head]
+        operators = [""]
+        previous = ""
+        for indent, text, operator in self._lines or [(1, "pass", "")]:
+            mark = f"  # {operator}" if operator != previous else ""
+            previous = operator
+            lines.append("    " * indent + text + mark)
+            operators.append(operator)
+        text = "\n".join(lines) + "\n"
+        linecache.cache[self.filename] = (len(text), None, text.splitlines(True), self.filename)
+        _OPERATORS[self.filename] = operators
+        names = dict(self._bound)
+        exec(compile(text, self.filename, "exec"), names)  # noqa: S102
+        return names[name]  # type: ignore[no-any-return]
+
+
+def operator_of(traceback: TracebackType | None) -> str | None:
+    """The operator of the innermost generated line that a traceback passes."""
+    found = None
+    while traceback is not None:
+        operators = _OPERATORS.get(traceback.tb_frame.f_code.co_filename)
+        if operators is not None:
+            found = operators[traceback.tb_lineno - 1] or found
+        traceback = traceback.tb_next
+    return found

@@ -1,0 +1,185 @@
+"""From the logical plan to programs: cut at repartitions, group what exchanges records directly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.steps import Step
+from moldau.streams.plan.topics import RepartitionTopic
+from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.types import key_codec, stored_codec
+from moldau.streams.state.spec import StoreSpec
+
+# What keeps neither records nor old values, so that values may be changed in place before it.
+_STATELESS = (
+    op.MapPairs,
+    op.MapValues,
+    op.SelectKey,
+    op.Filter,
+    op.FlatMap,
+    op.Peek,
+    op.Branch,
+    op.Arm,
+    op.Merge,
+    op.Sink,
+    op.Changes,
+)
+
+
+def compiled(graph: Graph) -> Plan:
+    """The plan of a whole app."""
+    if not graph.steps and not graph.global_tables:
+        raise TopologyError(f"app={graph.app}: it has no streams; begin with app.stream(topic)")
+    steps, repartitions = _cut(graph)
+    _check_topics(graph.app, steps)
+    steps = [_with_copies(step, steps) for step in steps]
+    programs = tuple(
+        _program(graph, index, group) for index, group in enumerate(_components(steps))
+    )
+    return Plan(graph.app, programs, repartitions, tuple(graph.global_tables.values()))
+
+
+def _cut(graph: Graph) -> tuple[list[Step], tuple[RepartitionTopic, ...]]:
+    """Each repartition becomes a sink and a source."""
+    steps: list[Step] = []
+    topics: list[RepartitionTopic] = []
+    sources: dict[str, str] = {}
+    for step in graph.steps.values():
+        step = replace(step, parents=tuple(sources.get(name, name) for name in step.parents))
+        operation = step.operation
+        if not isinstance(operation, op.Repartition):
+            steps.append(step)
+            continue
+        key, value = key_codec(step.key_type), stored_codec(step.value_type)
+        sink = op.Sink(
+            operation.topic,
+            key,
+            value,
+            partitioner=operation.partitioner,
+            drops_null_keys=not operation.keeps_null_keys,
+        )
+        steps.append(replace(step, operation=sink))
+        source = replace(
+            step,
+            name=f"{step.name}-source",
+            parents=(),
+            operation=op.Source((operation.topic,), key, value),
+        )
+        steps.append(source)
+        sources[step.name] = source.name
+        topics.append(RepartitionTopic(operation.topic, operation.partitions))
+    return steps, tuple(topics)
+
+
+def _check_topics(app: str, steps: Iterable[Step]) -> None:
+    """A topic is read by one step: two would share its offsets."""
+    readers: dict[str, str] = {}
+    for step in steps:
+        for topic in topics_of(step):
+            if topic in readers:
+                raise TopologyError(
+                    f"app={app}: topic {topic} is read by {readers[topic]} and {step.name}; "
+                    "read it once and use that stream twice"
+                )
+            readers[topic] = step.name
+
+
+def _with_copies(step: Step, steps: list[Step]) -> Step:
+    """Copy aggregates that user code may change in place if anything downstream keeps them."""
+    operation = step.operation
+    if not isinstance(operation, op.Aggregate | op.WindowAggregate | op.SessionAggregate):
+        return step
+    if operation.store.value.is_immutable or operation.folding.name not in ("aggregate", "reduce"):
+        return step
+    reached = {step.name}
+    for other in steps:
+        if reached.intersection(other.parents):
+            reached.add(other.name)
+            if not isinstance(other.operation, _STATELESS):
+                return replace(step, operation=replace(operation, copies=True))
+    return step
+
+
+def _components(steps: list[Step]) -> list[list[Step]]:
+    """Steps that exchange records or share a store, each group in the order of `steps`."""
+    root = {step.name: step.name for step in steps}
+
+    def find(name: str) -> str:
+        while root[name] != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    owners: dict[str, str] = {}
+    for step in steps:
+        for parent in step.parents:
+            root[find(step.name)] = find(parent)
+        for store in stores_of(step):
+            owner = owners.setdefault(store.name, step.name)
+            root[find(step.name)] = find(owner)
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        groups.setdefault(find(step.name), []).append(step)
+    return list(groups.values())
+
+
+def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
+    inputs = tuple(topic for step in steps for topic in topics_of(step))
+    outputs = dict.fromkeys(
+        step.operation.topic
+        for step in steps
+        if isinstance(step.operation, op.Sink) and step.operation.topic is not None
+    )
+    stores = {store.name: store for step in steps for store in stores_of(step)}
+    globals_used = dict.fromkeys(
+        name for step in steps for name in getattr(step.operation, "global_tables", ())
+    )
+    return Program(
+        index=index,
+        app=graph.app,
+        steps=tuple(steps),
+        inputs=inputs,
+        outputs=tuple(outputs),
+        stores=tuple(stores.values()),
+        copartitioned=_copartitioned(steps),
+        on_error=graph.on_error,
+        global_tables=tuple(globals_used),
+    )
+
+
+def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
+    """Topics whose records meet in one stateful step, by key."""
+    upstream: dict[str, frozenset[str]] = {}
+    groups: list[frozenset[str]] = []
+    for step in steps:
+        reaching = frozenset(topics_of(step)).union(*(upstream[name] for name in step.parents))
+        upstream[step.name] = reaching
+        if len(reaching) < 2 or not stores_of(step):
+            continue
+        together = [group for group in groups if group & reaching]
+        groups = [group for group in groups if not group & reaching]
+        groups.append(reaching.union(*together))
+    return tuple(groups)
+
+
+def topics_of(step: Step) -> tuple[str, ...]:
+    """The topics that a step reads."""
+    if isinstance(step.operation, op.Source | op.TableSource):
+        return step.operation.topics
+    return ()
+
+
+def stores_of(step: Step) -> list[StoreSpec]:
+    """The stores of a step: whatever fields of its operation are stores."""
+    found: list[StoreSpec] = []
+    for each in fields(step.operation):  # type: ignore[arg-type]
+        value = getattr(step.operation, each.name)
+        if isinstance(value, StoreSpec):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found.extend(part for part in value if isinstance(part, StoreSpec))
+    return found

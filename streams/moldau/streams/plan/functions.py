@@ -1,0 +1,56 @@
+"""A user's function in a plan, and how it is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(value)`, or `function(key, value)` where `takes_key`."""
+
+    function: Callable[..., Any]
+    takes_key: bool = False
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
+            getattr(self.function, "__call__", None)  # noqa: B004
+        )
+
+    def __str__(self) -> str:
+        return name_of(self.function)
+
+
+def name_of(function: Any) -> str:
+    """The name for plans and messages; a lambda is named by its line."""
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    name = name.rpartition("<locals>.")[2]
+    code = getattr(function, "__code__", None)
+    if name == "<lambda>" and code is not None:
+        return f"lambda:{code.co_firstlineno}"
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """How records become an aggregate: Python expressions, which the engine puts into its loop.
+
+    They may use `old` (the aggregate so far), `key`, `value` and the names in `functions`.
+    `first` is the aggregate of the first record; without it that is `add` on `initial`.
+    `remove` takes a record out again (for tables), `merge` joins `old` and `other` (for sessions).
+    `result` makes what is seen downstream of what is stored. `skips_null` leaves out null values.
+    """
+
+    name: str
+    add: str
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    initial: str | None = None
+    first: str | None = None
+    remove: str | None = None
+    merge: str | None = None
+    result: str | None = None
+    skips_null: bool = False

@@ -1,0 +1,56 @@
+"""The logical plan while the DSL writes it: steps by name, in the order they were made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moldau.streams.plan.operations import Emit, Operation
+from moldau.streams.plan.plan import GlobalTable
+from moldau.streams.plan.policies import FAIL, Policy
+from moldau.streams.plan.steps import Step
+from moldau.streams.problems import TopologyError
+
+
+class Graph:
+    """Parents come before children. Names of stores are unique in the app."""
+
+    def __init__(self, app: str, *, on_error: Policy = FAIL, emit: Emit = Emit.COMMIT) -> None:
+        self.app = app
+        self.on_error = on_error
+        self.emit = emit
+        self.steps: dict[str, Step] = {}
+        self.global_tables: dict[str, GlobalTable] = {}
+        self._stores: set[str] = set()
+
+    def add(self, step: Step) -> Step:
+        """Add a step; a name that is taken gets a number."""
+        name, count = step.name, 1
+        while name in self.steps:
+            count += 1
+            name = f"{step.name}#{count}"
+        step = replace(step, name=name)
+        self.steps[name] = step
+        return step
+
+    def update(self, step: Step, operation: Operation) -> Step:
+        """Put another operation into a step: what comes after it may need more of it."""
+        step = replace(self.steps[step.name], operation=operation)
+        self.steps[step.name] = step
+        return step
+
+    def claim_store(self, name: str | None, operator: str) -> str:
+        """Reserve the name of a store: it names a topic, so it must stay the same."""
+        if not name:
+            raise TopologyError(
+                f"app={self.app} {operator}: it keeps state, and the state's topic needs a name "
+                f'that stays the same: {operator}(name="...")'
+            )
+        if not all(letter.isalnum() or letter in "._-" for letter in name):
+            raise TopologyError(
+                f"app={self.app} {operator}: name {name!r} must consist of letters, digits, "
+                '".", "_" and "-": it becomes part of a topic name'
+            )
+        if name in self._stores:
+            raise TopologyError(f"app={self.app} {operator}: the name {name!r} is taken")
+        self._stores.add(name)
+        return name

@@ -1,0 +1,219 @@
+"""The kinds of steps. A step's inputs are streams of records unless its docstring says tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+from moldau.streams.plan.functions import Call, Folding
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.state.spec import StoreSpec
+from moldau.streams.windows import SessionWindows, TimeWindows, UnlimitedWindows
+
+Timestamp = Callable[[Any, int], int]
+
+
+class Operation:
+    """What a step does."""
+
+    kind: ClassVar[str] = "operation"
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Operation):
+    """Read topics. `timestamp(value, record_time)` may choose another time for a record."""
+
+    topics: tuple[str, ...]
+    key: Codec
+    value: Codec
+    timestamp: Timestamp | None = None
+    kind: ClassVar[str] = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class MapPairs(Operation):
+    """A new key and a new value: call(key, value) -> (key, value)."""
+
+    call: Call
+    kind: ClassVar[str] = "map"
+
+
+@dataclass(frozen=True, slots=True)
+class MapValues(Operation):
+    call: Call
+    kind: ClassVar[str] = "map_values"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectKey(Operation):
+    call: Call
+    kind: ClassVar[str] = "select_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Operation):
+    call: Call
+    is_negated: bool = False
+    kind: ClassVar[str] = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMap(Operation):
+    """Many values of one, under the same key; or many (key, value) pairs."""
+
+    call: Call
+    is_pairs: bool = False
+    kind: ClassVar[str] = "flat_map"
+
+
+@dataclass(frozen=True, slots=True)
+class Peek(Operation):
+    call: Call
+    kind: ClassVar[str] = "peek"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Operation):
+    """Each record goes to the first arm whose predicate holds; see `Arm`."""
+
+    predicates: tuple[Call, ...]
+    kind: ClassVar[str] = "branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm(Operation):
+    """One way out of a branch; `index` past the last predicate is the default."""
+
+    index: int
+    kind: ClassVar[str] = "arm"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Operation):
+    kind: ClassVar[str] = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition(Operation):
+    """Send records to the partition of their key, through a topic of the app. Cut in two when the
+    plan is compiled: a sink, and a source in another sub-topology.
+    """
+
+    topic: str
+    partitions: int | None = None
+    partitioner: Call | None = None
+    keeps_null_keys: bool = False
+    kind: ClassVar[str] = "repartition"
+
+
+@dataclass(frozen=True, slots=True)
+class Sink(Operation):
+    """Write to a topic, or to the topic that `topic_call(key, value)` names."""
+
+    topic: str | None
+    key: Codec
+    value: Codec
+    topic_call: Call | None = None
+    partitioner: Call | None = None
+    drops_null_keys: bool = False
+    kind: ClassVar[str] = "sink"
+
+
+class Emit(Enum):
+    """When an aggregate is seen downstream."""
+
+    # Each update.
+    EVERY = "every"
+    # The last update of each key, when the task commits.
+    COMMIT = "commit"
+    # The last result of each window, once, when it is over.
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Operation):
+    """Fold the records of each key into a table."""
+
+    store: StoreSpec
+    folding: Folding
+    emit: Emit
+    copies: bool = False
+    kind: ClassVar[str] = "aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAggregate(Operation):
+    """Fold the records of each key and window into a table. `copies`: keep each version apart."""
+
+    store: StoreSpec
+    folding: Folding
+    windows: TimeWindows | UnlimitedWindows
+    emit: Emit
+    idle_ms: int | None = None
+    copies: bool = False
+    kind: ClassVar[str] = "window aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAggregate(Operation):
+    store: StoreSpec
+    folding: Folding
+    windows: SessionWindows
+    emit: Emit
+    idle_ms: int | None = None
+    copies: bool = False
+    kind: ClassVar[str] = "session aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Late(Operation):
+    """The records that its parent, an aggregation in windows, found too late."""
+
+    kind: ClassVar[str] = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource(Operation):
+    """Read a topic as a table: the last value of each key. `store` None: only changes are seen."""
+
+    topics: tuple[str, ...]
+    key: Codec
+    value: Codec
+    store: StoreSpec | None
+    timestamp: Timestamp | None = None
+    kind: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class ToTable(Operation):
+    """A stream as a table: the last value of each key."""
+
+    store: StoreSpec
+    emit: Emit
+    kind: ClassVar[str] = "to_table"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Operation):
+    """A table's updates as a stream of (key, new value)."""
+
+    kind: ClassVar[str] = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter(Operation):
+    """From table to table. A row that does not match is a tombstone downstream."""
+
+    call: Call
+    is_negated: bool = False
+    kind: ClassVar[str] = "table filter"
+
+
+@dataclass(frozen=True, slots=True)
+class TableMapValues(Operation):
+    """From table to table."""
+
+    call: Call
+    kind: ClassVar[str] = "table map_values"

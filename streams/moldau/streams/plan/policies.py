@@ -1,0 +1,55 @@
+"""What to do with a record that fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.problems import TopologyError
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """First try again, `retries` times after a pause that doubles; then fail, skip, or send the
+    record to the topic `dead_letter`."""
+
+    then: str
+    dead_letter: str | None = None
+    retries: int = 0
+    backoff_ms: int = 0
+
+    def __str__(self) -> str:
+        first = f"retry {self.retries}x, " if self.retries else ""
+        return first + (
+            self.then if self.dead_letter is None else f"{self.then} {self.dead_letter}"
+        )
+
+
+FAIL = Policy("fail")
+SKIP = Policy("skip")
+
+
+def dead_letter(topic: str) -> Policy:
+    """Send a record that fails to `topic`, with the reason in its headers, and go on."""
+    if not topic:
+        raise TopologyError("dead_letter: name a topic")
+    return Policy("dead-letter", topic)
+
+
+def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL) -> Policy:
+    """Try a failing record `times` more, with pauses that double; then do as `then` says."""
+    if times < 1:
+        raise TopologyError(f"retry: times={times} must be at least 1")
+    last = policy(then)
+    return Policy(last.then, last.dead_letter, times, milliseconds(backoff, "retry backoff"))
+
+
+def policy(given: Policy | str) -> Policy:
+    """A policy as users write it: "fail", "skip", retry(...) or dead_letter(...)."""
+    if isinstance(given, Policy):
+        return given
+    if given not in ("fail", "skip"):
+        raise TopologyError(
+            f'on_error: {given!r} is no policy; use "fail", "skip", retry(...) or dead_letter(...)'
+        )
+    return Policy(given)

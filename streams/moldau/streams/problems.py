@@ -1,0 +1,49 @@
+"""What goes wrong in an app: a topology that cannot be built, a record that cannot be processed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class StreamsError(Exception):
+    """Any error of moldau.streams. Its text is one line for the user."""
+
+
+class TopologyError(StreamsError):
+    """The app's topology is wrong: nothing was started."""
+
+
+class CoPartitionError(TopologyError):
+    """Inputs of a join have different numbers of partitions."""
+
+
+class StateError(StreamsError):
+    """A store's rows cannot be read with the types that the app declares today."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """Where a record stands and which operator it failed in."""
+
+    topic: str
+    partition: int
+    offset: int
+    operator: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic={self.topic} partition={self.partition} offset={self.offset} "
+            f"operator={self.operator}"
+        )
+
+
+class RecordFailed(StreamsError):
+    """A record could not be processed, and the policy is to fail. Its offset is not committed."""
+
+    def __init__(self, place: RecordPlace, cause: BaseException) -> None:
+        super().__init__(
+            f"{place}: {type(cause).__name__}: {cause}; repair the record or the function, or set "
+            'on_error="skip", retry(...) or dead_letter(...) on the operator or the app'
+        )
+        self.place = place
+        self.cause = cause

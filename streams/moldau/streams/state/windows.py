@@ -1,0 +1,202 @@
+"""A store of values by key and window start: one dict for each window in memory, above rows.
+
+Invariants:
+* A window is in `open` from its first record until it has expired: `clock.time` has reached
+  start + retention. Then it is dropped as a whole, and all of its rows with it.
+* A window that is `is_complete` has all of its rows in memory, so that a miss needs no read.
+* Rows are 8-byte start + key -> 8-byte time + value, so that a window is one range of keys. The
+  changelog has Kafka's layout: key + start + sequence, the plain value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any
+
+from moldau.streams.serdes.types import UNREADABLE
+from moldau.streams.serdes.windowed import START_AND_SEQUENCE
+from moldau.streams.state.backing import Backing, Row
+from moldau.streams.state.changes import Changes
+from moldau.streams.state.keyvalue import Entry, KeyCoding, unreadable
+from moldau.streams.state.spec import StoreSpec
+
+_TIME = Struct(">q")
+_START = Struct(">Q")
+_ENTRY_BYTES = 200
+
+
+class OpenWindow:
+    """The rows of one window: as the cache of a key-value store, `rows` and `dirty`."""
+
+    __slots__ = ("deleted", "dirty", "end", "is_complete", "rows", "start")
+
+    def __init__(self, start: int, end: int, *, is_complete: bool) -> None:
+        self.start = start
+        self.end = end
+        self.is_complete = is_complete
+        self.rows: dict[Any, Entry | None] = {}
+        self.dirty: dict[Any, Entry | None] = {}
+        self.deleted: dict[Any, int] = {}
+
+
+class WindowStore:
+    """The windows of one partition. Windows all have one size, or never end."""
+
+    def __init__(self, spec: StoreSpec, backing: Backing) -> None:
+        self.spec = spec
+        self.keys = KeyCoding(spec.key)
+        self.open: dict[int, OpenWindow] = {}
+        self._backing = backing
+        self._row_bytes = 64.0
+        # Starts that have rows below, whether in memory or not.
+        self._stored: set[int] | None = None
+
+    def window(self, start: int) -> OpenWindow:
+        """The window that starts at `start`; it is opened if it is new."""
+        window = self.open.get(start)
+        if window is None:
+            end = 2**63 - 1 if self.spec.window_ms is None else start + self.spec.window_ms
+            window = OpenWindow(start, end, is_complete=start not in self.stored())
+            self.open[start] = window
+        return window
+
+    def stored(self) -> set[int]:
+        """The starts of the windows that have rows in the backing."""
+        if self._stored is None:
+            self._stored = set()
+            first = b""
+            while (row := next(self._backing.scan(first, None), None)) is not None:
+                start: int = _START.unpack_from(row[0])[0]
+                self._stored.add(start)
+                first = _START.pack(start + 1)
+        return self._stored
+
+    def load(self, window: OpenWindow, name: Any) -> Entry | None:
+        """Read a key that is not in the memory of `window`, and keep it there."""
+        row = self._backing.get(_START.pack(window.start) + self.keys.encoded(name))
+        entry = None if row is None else self._entry(row)
+        window.rows[name] = entry
+        return entry
+
+    def fetch(self, key: Any, start: int) -> Entry | None:
+        """The value of a key in the window that starts at `start`."""
+        name = self.keys.name(key)
+        window = self.open.get(start)
+        if window is not None and (name in window.rows or window.is_complete):
+            return window.rows.get(name)
+        if start not in self.stored():
+            return None
+        row = self._backing.get(_START.pack(start) + self.keys.encoded(name))
+        return None if row is None else self._entry(row)
+
+    def put(self, key: Any, start: int, entry: Entry | None) -> None:
+        name = self.keys.name(key)
+        window = self.window(start)
+        old = self.fetch(key, start)
+        window.rows[name] = entry
+        window.dirty.setdefault(name, old)
+
+    def starts(self, first: int = 0, last: int = 2**63 - 1) -> list[int]:
+        """The starts from `first` to `last`, both included, that may have rows."""
+        return sorted(start for start in self.open.keys() | self.stored() if first <= start <= last)
+
+    def entries(self, window: OpenWindow) -> list[tuple[bytes, Any, Entry]]:
+        """All rows of a window: (key bytes, key, entry), in the order of the bytes."""
+        found: dict[bytes, Entry | None] = {}
+        if not window.is_complete:
+            low = _START.pack(window.start)
+            for key, row in self._backing.scan(low, _START.pack(window.start + 1)):
+                found[key[8:]] = self._entry(row)
+        for name, entry in window.rows.items():
+            found[self.keys.encoded(name)] = entry
+        decode = self.keys.codec.decode
+        return [
+            (key, decode(key), entry)
+            for key, entry in sorted(found.items(), key=lambda item: item[0])
+            if entry is not None
+        ]
+
+    def items(self) -> Iterator[tuple[Any, int, Entry]]:
+        """All rows: (key, start, entry), by start, then by the bytes of the key."""
+        for start in self.starts():
+            window = self.open.get(start) or OpenWindow(start, start, is_complete=False)
+            for _, key, entry in self.entries(window):
+                yield key, start, entry
+
+    def expire(self, before: int) -> None:
+        """Drop the windows with start < `before`, and their rows."""
+        stored = self.stored()
+        for start in [start for start in self.open if start < before]:
+            del self.open[start]
+        old = [start for start in stored if start < before]
+        if old:
+            self._backing.delete_range(b"", _START.pack(before))
+            stored.difference_update(old)
+
+    def flush(self) -> Changes:
+        """Write what changed to the backing and return it for the changelog."""
+        changes = Changes()
+        rows: list[Row] = []
+        for window in self.open.values():
+            if window.dirty:
+                self._flush_window(window, changes, rows)
+        if rows:
+            size = sum(len(key) + len(value or b"") for key, value in rows)
+            self._row_bytes = 0.5 * self._row_bytes + 0.5 * size / len(rows)
+        self._backing.write(rows)
+        return changes
+
+    def _flush_window(self, window: OpenWindow, changes: Changes, rows: list[Row]) -> None:
+        self.stored().add(window.start)
+        start = _START.pack(window.start)
+        suffix = START_AND_SEQUENCE.pack(window.start, 0)
+        encode, encoded = self.spec.value.encode, self.keys.encoded
+        for name in window.dirty:
+            entry = window.rows[name]
+            key = encoded(name)
+            if entry is None:
+                rows.append((start + key, None))
+                changes.add(key + suffix, None, window.deleted.get(name, window.start))
+            else:
+                value = encode(entry[0])
+                rows.append((start + key, _TIME.pack(entry[1]) + value))
+                changes.add(key + suffix, value, entry[1])
+        window.dirty.clear()
+        window.deleted.clear()
+
+    def restore(self, changes: Changes) -> None:
+        """Apply records of the changelog. Nothing may be in memory yet."""
+        rows: dict[bytes, bytes | None] = {}
+        for key, value, timestamp in zip(
+            changes.keys, changes.values, changes.timestamps, strict=True
+        ):
+            row = key[-12:-4] + key[:-12]
+            rows[row] = None if value is None else _TIME.pack(timestamp) + value
+        self._backing.write(sorted(rows.items()))
+        self._stored = None
+
+    def size_bytes(self) -> int:
+        """What is in memory, estimated from the rows of the last flush."""
+        count = sum(len(window.rows) for window in self.open.values())
+        return int(count * (3 * self._row_bytes + _ENTRY_BYTES))
+
+    def trim(self, budget_bytes: int) -> None:
+        """Forget clean rows of the oldest windows until the rest fits."""
+        excess = self.size_bytes() - budget_bytes
+        for start in sorted(self.open):
+            if excess <= 0:
+                return
+            window = self.open[start]
+            clean = [name for name in window.rows if name not in window.dirty]
+            if clean:
+                window.is_complete = False
+            for name in clean:
+                del window.rows[name]
+            excess -= int(len(clean) * (3 * self._row_bytes + _ENTRY_BYTES))
+
+    def _entry(self, row: bytes) -> Entry:
+        try:
+            return self.spec.value.decode(row[8:]), _TIME.unpack_from(row)[0]
+        except UNREADABLE as error:
+            raise unreadable(self.spec, row[8:], error) from None

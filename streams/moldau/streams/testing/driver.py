@@ -1,0 +1,266 @@
+"""Runs a plan in virtual time, without a broker: the same tasks, plan and codecs as a worker.
+
+Each topic has one partition. What an app writes to its own repartition topics comes back to it.
+The driver commits after each `pipe`, unless it is told to wait for `commit()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.streams.engine.batches import Chunk, Headers, Outputs
+from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.plan import Plan
+from moldau.streams.problems import StreamsError
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_TEXT, codec_for
+from moldau.streams.state.backing import MemoryBacking
+from moldau.streams.state.changes import Changes
+from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.windows import WindowStore
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that the app wrote, decoded."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpacks as (key, value)."""
+        return iter((self.key, self.value))
+
+
+class Driver:
+    """`batch` is how many records a task runs at a time: results do not depend on it."""
+
+    def __init__(
+        self, plan: Plan, *, batch: int = 500, cache_bytes: int = 10 * 1024 * 1024, now_ms: int = 0
+    ) -> None:
+        self.plan = plan
+        self.now_ms = now_ms
+        self.changelogs: dict[str, Changes] = {}
+        self._batch = batch
+        self._settings = TaskSettings(cache_bytes=cache_bytes)
+        self._own = {topic.name for topic in plan.repartitions}
+        self._backings = {
+            store.name: MemoryBacking() for program in plan.programs for store in program.stores
+        }
+        self._offsets: dict[str, int] = {}
+        self._written: dict[str, list[Outputs]] = {}
+        self._read: dict[str, int] = {}
+        self._codecs = _topic_codecs(plan)
+        self._tasks: list[Task] = []
+        # How many records the app sent to itself.
+        self._sent = 0
+        self._begin([""] * len(plan.programs))
+
+    def pipe(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        timestamp: int | None = None,
+        headers: Headers = (),
+    ) -> None:
+        """Give the app one record, and run it to the end. The time is the driver's if not given."""
+        at = self.now_ms if timestamp is None else timestamp
+        self.pipe_all(topic, [(key, value, at)], headers=headers)
+
+    def pipe_all(
+        self,
+        topic: str,
+        records: list[tuple[Any, Any, int]],
+        *,
+        headers: Headers = (),
+        commit: bool = True,
+    ) -> None:
+        """Give the app records as (key, value, timestamp), and run them all."""
+        if topic not in self.plan.source_topics():
+            known = ", ".join(self.plan.source_topics())
+            raise StreamsError(f"topic={topic}: the app does not read it; it reads {known}")
+        key_codec, value_codec = self._codecs[topic]
+        self._add(
+            topic,
+            [None if key is None else key_codec.encode(key) for key, _, _ in records],
+            [None if value is None else value_codec.encode(value) for _, value, _ in records],
+            [timestamp for _, _, timestamp in records],
+            [headers] * len(records) if headers else None,
+        )
+        self.run()
+        if commit:
+            self.commit()
+
+    def pipe_bytes(
+        self, topic: str, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0
+    ) -> None:
+        """Give the app one record as bytes, and run it to the end."""
+        self._add(topic, [key], [value], [timestamp], None)
+        self.run()
+        self.commit()
+
+    def positions(self) -> dict[str, int]:
+        """The next offset of each input."""
+        return {
+            topic: position for task in self._tasks for topic, position in task.positions().items()
+        }
+
+    def run(self) -> None:
+        """Run what is buffered, and what the app sends to itself."""
+        is_busy = True
+        while is_busy:
+            is_busy = False
+            for task in self._tasks:
+                while task.process(self.now_ms, self._batch):
+                    is_busy = True
+                self._deliver(task.take_outputs())
+
+    def commit(self) -> None:
+        """Commit each task, as a worker does at its interval."""
+        sent = self._sent
+        for task in self._tasks:
+            for store, changes in task.flush().items():
+                log = self.changelogs.setdefault(store, Changes())
+                log.keys += changes.keys
+                log.values += changes.values
+                log.timestamps += changes.timestamps
+            self._deliver(task.take_outputs())
+        if self._sent != sent:
+            self.run()
+            self.commit()
+
+    def advance(self, milliseconds: int) -> None:
+        """Let the wall clock go on."""
+        self.now_ms += milliseconds
+        for task in self._tasks:
+            task.punctuate(self.now_ms)
+            self._deliver(task.take_outputs())
+        self.run()
+        self.commit()
+
+    def restart(self, *, from_changelog: bool = False) -> None:
+        """Stop and start again, with the state as committed or as the changelogs have it."""
+        metadata = [task.metadata() for task in self._tasks]
+        if from_changelog:
+            for store in self.changelogs:
+                self._backings[store] = MemoryBacking()
+        self._begin(metadata)
+        if from_changelog:
+            for task in self._tasks:
+                for store in task.network.stores:
+                    if store in self.changelogs:
+                        task.restore(store, self.changelogs[store])
+
+    def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[Record]:
+        """The records written to `topic` since the last read, decoded as the app wrote them.
+
+        Keys of a type nobody declared are read as text, and values as JSON or else as text.
+        """
+        found = self.read_bytes(topic)
+        own = self._codecs.get(topic, (BYTES, BYTES))
+        keys = (LENIENT_TEXT if own[0] is ANY_JSON else own[0]) if key is None else codec_for(key)
+        values = (
+            (LENIENT_JSON if own[1] is ANY_JSON else own[1]) if type is None else codec_for(type)
+        )
+        return [
+            Record(
+                None if key is None else keys.decode(key),
+                None if value is None else values.decode(value),
+                timestamp,
+                headers,
+            )
+            for key, value, timestamp, headers in found
+        ]
+
+    def read_bytes(self, topic: str) -> list[tuple[bytes | None, bytes | None, int, Headers]]:
+        """The records written to `topic` since the last read, as bytes."""
+        return [
+            row
+            for outputs in self._written.pop(topic, [])
+            for row in zip(
+                outputs.keys,
+                outputs.values,
+                outputs.timestamps,
+                outputs.headers or [()] * len(outputs),
+                strict=True,
+            )
+        ]
+
+    def store(self, name: str) -> dict[Any, Any]:
+        """The rows of a store: key -> value, or (key, start) -> value in windows."""
+        for task in self._tasks:
+            found = task.network.stores.get(name)
+            if isinstance(found, KeyValueStore):
+                return {key: entry[0] for key, entry in found.items()}
+            if isinstance(found, WindowStore):
+                return {(key, start): entry[0] for key, start, entry in found.items()}
+        known = ", ".join(sorted(self._backings)) or "none"
+        raise StreamsError(f"store={name}: the app has no such store; it has {known}")
+
+    def _begin(self, metadata: list[str]) -> None:
+        self._tasks = [
+            Task(
+                program,
+                0,
+                {store.name: self._backings[store.name] for store in program.stores},
+                settings=self._settings,
+                metadata=[text],
+            )
+            for program, text in zip(self.plan.programs, metadata, strict=True)
+        ]
+        for task in self._tasks:
+            for topic in task.program.inputs:
+                task.set_at_end(topic, True)
+
+    def _add(
+        self,
+        topic: str,
+        keys: list[bytes | None],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None,
+    ) -> None:
+        first = self._offsets.get(topic, 0)
+        last = self._offsets[topic] = first + len(timestamps)
+        chunk = Chunk(range(first, last), timestamps, keys, values, last, headers)
+        for task in self._tasks:
+            if topic in task.program.inputs:
+                task.add(topic, chunk)
+
+    def _deliver(self, written: list[Outputs]) -> None:
+        inputs = {topic for program in self.plan.programs for topic in program.inputs}
+        for outputs in written:
+            if outputs.topic not in self._own:
+                self._written.setdefault(outputs.topic, []).append(outputs)
+            if outputs.topic in inputs:
+                self._sent += len(outputs)
+                self._add(
+                    outputs.topic,
+                    outputs.keys,
+                    outputs.values,
+                    outputs.timestamps,
+                    outputs.headers or None,
+                )
+
+
+def _topic_codecs(plan: Plan) -> dict[str, tuple[Codec, Codec]]:
+    """How the app reads and writes each topic; for one that it does both with, as it reads it."""
+    found: dict[str, tuple[Codec, Codec]] = {}
+    for program in plan.programs:
+        for step in program.steps:
+            operation = step.operation
+            if isinstance(operation, op.Sink) and operation.topic is not None:
+                found.setdefault(operation.topic, (operation.key, operation.value))
+            elif isinstance(operation, op.Source | op.TableSource):
+                for topic in operation.topics:
+                    found[topic] = (operation.key, operation.value)
+    for table in plan.global_tables:
+        found[table.topic] = (table.store.key, table.store.value)
+    return found

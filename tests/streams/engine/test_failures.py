@@ -1,0 +1,100 @@
+"""A record that fails: the message says where, and the policy decides what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.streams import RecordFailed, Streams, dead_letter, retry
+from moldau.streams.testing.driver import Driver
+
+
+def test_the_message_names_topic_partition_offset_and_operator() -> None:
+    app = Streams("app")
+    app.stream("in", int).map_values(lambda value: 1 // value).to("out")
+    driver = app.test()
+
+    with pytest.raises(RecordFailed) as failed:
+        driver.pipe_all("in", [(None, 1, 0), (None, 0, 0), (None, 1, 0)])
+
+    text = str(failed.value)
+    assert "topic=in partition=0 offset=1 operator=map_values(lambda:" in text
+    assert "ZeroDivisionError" in text
+    assert "dead_letter" in text
+    assert "\n" not in text
+
+
+def test_records_before_a_failure_are_done_and_the_position_stands_at_it() -> None:
+    app = Streams("app")
+    app.stream("in", int).map_values(lambda value: 1 // value).to("out")
+    driver = app.test(batch=3)
+
+    with pytest.raises(RecordFailed):
+        driver.pipe_all("in", [(None, 1, 0), (None, 1, 0), (None, 0, 0)])
+
+    assert driver.positions() == {"in": 2}
+
+
+def test_a_record_that_cannot_be_decoded_is_skipped_by_policy() -> None:
+    app = Streams("app", on_error="skip")
+    app.stream("in", int).to("out")
+    driver = app.test()
+
+    driver.pipe_bytes("in", b"5")
+    driver.pipe_bytes("in", b"poison")
+    driver.pipe_bytes("in", b"6")
+
+    assert [record.value for record in driver.read("out")] == [5, 6]
+
+
+def test_a_dead_letter_has_the_bytes_and_the_reason() -> None:
+    app = Streams("app")
+    app.stream("in", int, on_error=dead_letter("dead")).to("out")
+    driver = app.test()
+
+    driver.pipe_bytes("in", b"poison", key=b"k")
+
+    ((key, value, _, headers),) = driver.read_bytes("dead")
+    assert (key, value) == (b"k", b"poison")
+    assert dict(headers)["moldau.error.offset"] == b"0"
+    assert dict(headers)["moldau.error.operator"] == b"in"
+
+
+def flaky(failures: int) -> tuple[Driver, list[int]]:
+    calls: list[int] = []
+
+    def shaky(value: int) -> int:
+        calls.append(value)
+        if len(calls) <= failures:
+            raise ConnectionError("not yet")
+        return value
+
+    app = Streams("app")
+    stream = app.stream("in", int)
+    stream.map_values(shaky, on_error=retry(2, backoff="1s", then="skip")).to("out")
+    return app.test(), calls
+
+
+def test_a_retry_waits_twice_as_long_each_time() -> None:
+    driver, calls = flaky(2)
+    driver.pipe_all("in", [(None, 1, 0), (None, 2, 0)])
+    assert calls == [1]
+
+    driver.advance(1000)
+    assert calls == [1, 1]
+    driver.advance(1999)
+    assert calls == [1, 1]
+    driver.advance(1)
+
+    assert calls == [1, 1, 1, 2]
+    assert [record.value for record in driver.read("out")] == [1, 2]
+
+
+def test_after_the_last_retry_the_record_is_skipped() -> None:
+    driver, calls = flaky(3)
+
+    driver.pipe_all("in", [(None, 1, 0), (None, 2, 0)])
+    driver.advance(1000)
+    driver.advance(2000)
+
+    assert calls == [1, 1, 1, 2]
+    assert [record.value for record in driver.read("out")] == [2]
