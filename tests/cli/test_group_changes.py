@@ -19,7 +19,7 @@ from moldau.client import (
     Admin,
     FoundOffset,
     GroupDescription,
-    GroupMember,
+    MemberDescription,
     OffsetAndMetadata,
     OffsetsNotStored,
     Topic,
@@ -176,7 +176,7 @@ class Members(Groups):
     """Where busy groups are described with one member."""
 
     async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
-        who = GroupMember("m", None, "app", "/10.0.0.1", (), "", (), (), None, 1, False)
+        who = MemberDescription("m", None, "app", "/10.0.0.1", (), "", (), (), None, 1, False)
         return {
             group: GroupDescription(
                 group, "", "", "consumer", "", (who,) if group in self.busy else ()

@@ -24,8 +24,8 @@ from moldau.client import (
     Admin,
     Broker,
     GroupDescription,
-    GroupMember,
     GroupProgress,
+    MemberDescription,
     OffsetAndMetadata,
     Partition,
     PartitionProgress,
@@ -233,7 +233,7 @@ def test_a_group_that_was_not_changed_is_shown_as_such() -> None:
     assert err.getvalue() == "moldau: not now\nmoldau: not changed: NO\n"
 
 
-MEMBER = GroupMember(
+MEMBER = MemberDescription(
     "m-1", "i-1", "app", "/10.0.0.1", ("orders",), "", (ORDERS,), (ORDERS,), None, 4, False
 )
 

@@ -43,6 +43,7 @@ def render() -> str:
         "All clients": SettingTable(shared),
         "Producer": _own(rows.PRODUCER_SETTINGS),
         "Consumer": _own(rows.CONSUMER_SETTINGS),
+        "GroupMember": SettingTable([rows.rebalance_timeout_ms]),
         "Producer and Consumer": SettingTable(SHARED),
         "Serializers and the Schema Registry": SettingTable(serdes),
     }

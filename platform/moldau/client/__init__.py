@@ -35,16 +35,19 @@ if TYPE_CHECKING:
     from moldau.client.admin_progress import GroupProgress, PartitionProgress
     from moldau.client.admin_topics import CreatedTopic, NewTopic
     from moldau.client.consumer import Consumer
-    from moldau.client.consumer_groups import GroupMetadata
     from moldau.client.consumer_interceptors import ConsumerInterceptor
     from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
     from moldau.client.fetched import PartitionRecords, PolledRecord, TimestampType
-    from moldau.client.group.descriptions import GroupDescription, GroupMember, ListedGroup
+    from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
+    from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
+    from moldau.client.group.member import GroupMetadata
     from moldau.client.group.offset_requests import OffsetAndMetadata
+    from moldau.client.group.protocols import Assigned, Protocols
     from moldau.client.offsets import FoundOffset
     from moldau.client.options.admin import AdminOptions
     from moldau.client.options.consumer import ConsumerOptions
+    from moldau.client.options.member import MemberOptions
     from moldau.client.options.producer import ProducerOptions
     from moldau.client.partitioner import RecordPartitioner
     from moldau.client.producer import Producer
@@ -70,6 +73,7 @@ _HOMES = {
     "ActiveProducer": "admin_cluster",
     "Admin": "admin",
     "AdminOptions": "options.admin",
+    "Assigned": "group.protocols",
     "Broker": ".link.metadata",
     "ClientClosed": ".link.lifetime",
     "ClientNotStarted": "world",
@@ -92,13 +96,15 @@ _HOMES = {
     "ErrorCode": ".errors.codes",
     "FoundOffset": "offsets",
     "GroupDescription": "group.descriptions",
-    "GroupMember": "group.descriptions",
-    "GroupMetadata": "consumer_groups",
+    "MemberDescription": "group.descriptions",
+    "GroupMember": "group.group_member",
+    "GroupMetadata": "group.member",
     "GroupProgress": "admin_progress",
     "KafkaError": ".errors.codes",
     "ListedGroup": "group.descriptions",
     "LogDir": "admin_cluster",
     "LogDirReplica": "admin_cluster",
+    "MemberOptions": "options.member",
     "MoldauError": ".errors",
     "NewTopic": "admin_topics",
     "OffsetAndMetadata": "group.offset_requests",
@@ -112,6 +118,7 @@ _HOMES = {
     "ProducerInterceptor": "producer_record",
     "ProducerOptions": "options.producer",
     "ProducerRecord": "producer_record",
+    "Protocols": "group.protocols",
     "Quorum": "admin_cluster",
     "QuorumReplica": "admin_cluster",
     "Reassignment": "admin_partitions",
@@ -135,6 +142,7 @@ __all__ = [
     "ActiveProducer",
     "Admin",
     "AdminOptions",
+    "Assigned",
     "Broker",
     "ClientClosed",
     "ClientNotStarted",
@@ -164,6 +172,8 @@ __all__ = [
     "ListedGroup",
     "LogDir",
     "LogDirReplica",
+    "MemberDescription",
+    "MemberOptions",
     "MoldauError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -177,6 +187,7 @@ __all__ = [
     "ProducerInterceptor",
     "ProducerOptions",
     "ProducerRecord",
+    "Protocols",
     "Quorum",
     "QuorumReplica",
     "Reassignment",

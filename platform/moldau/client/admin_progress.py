@@ -13,7 +13,7 @@ from moldau.client.admin_groups import GroupAdmin
 from moldau.client.admin_topics import TopicAdmin
 from moldau.client.arguments import Partition, names_of, partitions_in
 from moldau.client.group.coordinator import Coordinator
-from moldau.client.group.descriptions import GroupDescription, GroupMember
+from moldau.client.group.descriptions import GroupDescription, MemberDescription
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.offsets import LATEST, Found
 from moldau.errors.codes import KafkaError
@@ -27,7 +27,7 @@ class PartitionProgress:
     where: TopicPartition
     committed: OffsetAndMetadata | None
     end: int | None
-    member: GroupMember | None
+    member: MemberDescription | None
 
     @property
     def lag(self) -> int | None:
@@ -61,7 +61,7 @@ class _Part:
     committed: dict[TopicPartition, OffsetAndMetadata]
 
     @property
-    def readers(self) -> dict[TopicPartition, GroupMember]:
+    def readers(self) -> dict[TopicPartition, MemberDescription]:
         return {where: each for each in self.group.members for where in each.assignment}
 
     @property

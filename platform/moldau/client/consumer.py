@@ -41,7 +41,7 @@ from moldau.client.common_settings import (
     metrics_num_samples,
     metrics_sample_window_ms,
 )
-from moldau.client.consumer_groups import ConsumerGroup, GroupMetadata, OffsetsGiven
+from moldau.client.consumer_groups import ConsumerGroup, OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor, Interceptors
 from moldau.client.consumer_metrics import ConsumerMetrics
 from moldau.client.consumer_positions import ConsumerPositions, Partitions
@@ -49,6 +49,7 @@ from moldau.client.consumer_reader import GroupsReader
 from moldau.client.fetched import PartitionRecords
 from moldau.client.fetcher import Fetcher
 from moldau.client.group.listener import RebalanceListener, check_listener
+from moldau.client.group.member import GroupMetadata
 from moldau.client.group.missing import MissingTopics
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.subscription import Interest, Pattern, interest

@@ -23,7 +23,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.arguments import ByPartition, offsets_to_store
@@ -33,7 +33,16 @@ from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener
-from moldau.client.group.member import NOBODY, Change, Identity, Kind, Member, Terms, Wanted
+from moldau.client.group.member import (
+    NOBODY,
+    Change,
+    GroupMetadata,
+    Identity,
+    Kind,
+    Member,
+    Terms,
+    Wanted,
+)
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
 from moldau.client.group.session import GroupSession, tell_guarded
@@ -82,16 +91,6 @@ _LEFT_BY_ITSELF: Final = (
     "and others may have its partitions. Poll, which joins again; and make the handler faster, "
     "max.poll.records smaller or max.poll.interval.ms larger"
 )
-
-
-class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group; generation -1 and no member id while it is no member. With
-    group.protocol=consumer the generation is the member's epoch."""
-
-    group_id: str
-    generation: int
-    member_id: str
-    instance_id: str | None
 
 
 class ConsumerGroup:

@@ -83,6 +83,14 @@ max_poll_interval_ms = Setting(
     "Handlers of what one poll gives must be done before.",
     check=at_least(1),
 )
+rebalance_timeout_ms = Setting(
+    "rebalance.timeout.ms",
+    INT,
+    60_000,
+    "How long the group waits for a member to join again when it rebalances: a member that takes "
+    "longer is removed. For GroupMember; a consumer has max.poll.interval.ms instead.",
+    check=at_least(1),
+)
 enable_auto_commit = Setting(
     "enable.auto.commit",
     BOOLEAN,

@@ -61,6 +61,9 @@ from moldau.client.group_settings import (
     partition_assignment_strategy as partition_assignment_strategy,
 )
 from moldau.client.group_settings import (
+    rebalance_timeout_ms as rebalance_timeout_ms,
+)
+from moldau.client.group_settings import (
     session_timeout_ms as session_timeout_ms,
 )
 from moldau.client.producer_settings import (
@@ -122,6 +125,18 @@ def _is_reset(text: str) -> bool:
 
 ADMIN_SETTINGS: Final = SettingTable(
     CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=(hosts_have_names, nothing_unbuilt)
+)
+
+GROUP_MEMBER_SETTINGS: Final = SettingTable(
+    (
+        *CONNECTION_ROWS,
+        group_instance_id,
+        session_timeout_ms,
+        heartbeat_interval_ms,
+        rebalance_timeout_ms,
+    ),
+    open_prefixes=OPEN_PREFIXES,
+    rules=(hosts_have_names, nothing_unbuilt, beats_often_enough),
 )
 
 acks = Setting(
@@ -461,3 +476,5 @@ OF_PRODUCERS_AND_CONSUMERS: Final = (
     (_OF_PRODUCERS | _OF_CONSUMERS) - _names(ADMIN_SETTINGS) - WITHOUT_CONTROLLERS.keys()
 )
 """What a file of another client may have, and an Admin has no use for."""
+OF_OTHERS_THAN_MEMBERS: Final = OF_PRODUCERS_AND_CONSUMERS - _names(GROUP_MEMBER_SETTINGS)
+"""What a file of another client may have, and a GroupMember has no use for."""

@@ -116,6 +116,13 @@ MODULES: Final = (
         shared=_names(_CONNECTION),
     ),
     Module(
+        "member",
+        "those of `GroupMember`",
+        "ConnectionOptions",
+        rows.GROUP_MEMBER_SETTINGS,
+        shared=_names(_CONNECTION),
+    ),
+    Module(
         "producer",
         "those of `Producer`",
         "RecordOptions",

@@ -12,7 +12,7 @@ from moldau.cli.output import write_lines, write_table
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from moldau.client import GroupMember, GroupProgress, TopicPartition
+    from moldau.client import GroupProgress, MemberDescription, TopicPartition
 
 _FEW = 4
 
@@ -92,7 +92,7 @@ def _write_members(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -
     write_table(out, header, rows)
 
 
-def _protocol(member: GroupMember) -> str:
+def _protocol(member: MemberDescription) -> str:
     return "classic" if member.is_classic else "consumer"
 
 
@@ -165,7 +165,7 @@ def facts_of(progress: GroupProgress) -> dict[str, Any]:
     }
 
 
-def _member(member: GroupMember) -> dict[str, Any]:
+def _member(member: MemberDescription) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,

@@ -25,7 +25,13 @@ from moldau.protocol.messages.sync_group import (
 )
 
 
-def join(terms: Terms, member_id: str, protocols: Mapping[str, bytes], reason: str) -> Ask:
+def join(
+    terms: Terms,
+    member_id: str,
+    protocols: Mapping[str, bytes],
+    reason: str,
+    protocol_type: str = PROTOCOL_TYPE,
+) -> Ask:
     """Joins, or joins again; answered when all members have, or the rebalance takes too long."""
     request = JoinGroupRequest(
         group_id=terms.group_id,
@@ -33,7 +39,7 @@ def join(terms: Terms, member_id: str, protocols: Mapping[str, bytes], reason: s
         rebalance_timeout_ms=round(terms.poll_interval_s * 1000),
         member_id=member_id,
         group_instance_id=terms.instance_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=protocol_type,
         protocols=[
             JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols.items()
         ],
@@ -43,14 +49,20 @@ def join(terms: Terms, member_id: str, protocols: Mapping[str, bytes], reason: s
     return Ask(request, JoinGroupResponse, timeout_s)
 
 
-def sync(terms: Terms, member: Identity, protocol: str, shares: Mapping[str, bytes]) -> Ask:
+def sync(
+    terms: Terms,
+    member: Identity,
+    protocol: str,
+    shares: Mapping[str, bytes],
+    protocol_type: str = PROTOCOL_TYPE,
+) -> Ask:
     """Asks for the member's share; the leader brings everybody's."""
     request = SyncGroupRequest(
         group_id=terms.group_id,
         generation_id=member.epoch,
         member_id=member.member_id,
         group_instance_id=member.instance_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=protocol_type,
         protocol_name=protocol,
         assignments=[
             SyncGroupRequestAssignment(member_id=name, assignment=data)

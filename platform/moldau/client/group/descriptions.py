@@ -29,7 +29,7 @@ class ListedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class MemberDescription:
     """A member: who it is, what it wants, and what it reads (`target`: what it is to read)."""
 
     member_id: str
@@ -55,7 +55,7 @@ class GroupDescription:
     type: str
     protocol_type: str
     assignor: str
-    members: tuple[GroupMember, ...] = field(default=())
+    members: tuple[MemberDescription, ...] = field(default=())
     epoch: int = -1
     assignment_epoch: int = -1
     authorized_operations: frozenset[AclOperation] | None = None
@@ -71,7 +71,7 @@ def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:
         PROTOCOL_TYPE,
         told.assignor_name,
         tuple(
-            GroupMember(
+            MemberDescription(
                 each.member_id,
                 each.instance_id,
                 each.client_id,
@@ -111,7 +111,7 @@ def classic_group(told: classic.DescribedGroup) -> GroupDescription:
     )
 
 
-def _member(told: classic.DescribedGroupMember, protocol_type: str) -> GroupMember:
+def _member(told: classic.DescribedGroupMember, protocol_type: str) -> MemberDescription:
     """Only consumers' bytes are known here; damaged ones are left out, the member is not."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
@@ -122,7 +122,7 @@ def _member(told: classic.DescribedGroupMember, protocol_type: str) -> GroupMemb
             assignment = tuple(decode_assignment(told.member_assignment))
         except BadData:
             topics, assignment = (), ()
-    return GroupMember(
+    return MemberDescription(
         told.member_id,
         told.group_instance_id,
         told.client_id,

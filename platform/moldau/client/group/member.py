@@ -97,6 +97,16 @@ class Identity(NamedTuple):
     instance_id: str | None
 
 
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group; generation -1 and no member id while it is no member. With
+    group.protocol=consumer the generation is the member's epoch."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
 NOBODY: Final = Identity("", NO_EPOCH, None)
 
 

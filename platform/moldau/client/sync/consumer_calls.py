@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from moldau.client.arguments import ByPartition
 from moldau.client.consumer import Consumer as AsyncConsumer
-from moldau.client.consumer_groups import GroupMetadata
 from moldau.client.consumer_positions import Partitions
+from moldau.client.group.member import GroupMetadata
 from moldau.client.group.offset_requests import OffsetAndMetadata
 from moldau.client.offsets import FoundOffset
 from moldau.client.sync.client import BlockingClient

@@ -1,0 +1,410 @@
+"""A member of a group with a protocol of its own: Connect's workers, Streams' instances, yours.
+
+    class Greeters:
+        def metadata(self):
+            return [("greet-v1", b"I speak Czech")]
+        def assign(self, protocol, leader_id, members):
+            return {member: b"greet" for member in members}
+        async def on_assigned(self, assigned): print(assigned.generation, assigned.assignment)
+        async def on_revoked(self): ...
+        async def on_lost(self): ...
+
+    async with GroupMember(
+        group_id="greeters", protocol_type="greet", protocols=Greeters(),
+        bootstrap_servers="localhost:9092",
+    ) as member:
+        await member.wait()
+
+One task does what the core says (`opaque`), and each call of the user's `Protocols` has a task of
+its own, so heartbeats go on while the user works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final, Self, Unpack
+
+from moldau.client import settings as rows
+from moldau.client.arguments import (
+    ByPartition,
+    Partition,
+    flag_or_none,
+    name_of,
+    offsets_to_store,
+    partitions_in,
+)
+from moldau.client.common_settings import WITHOUT_MEANING_TO_ADMINS, Given
+from moldau.client.foreign import LOG
+from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
+from moldau.client.group.member import NOBODY, Ask, GroupMetadata, Identity, Terms
+from moldau.client.group.offset_requests import OffsetAndMetadata
+from moldau.client.group.offsets import GroupOffsets
+from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
+from moldau.client.group.protocols import Protocols
+from moldau.client.options.member import MemberOptions
+from moldau.client.world import Life, comes_with_start
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID
+from moldau.link.arguments import seconds, seconds_at_most, text_of, told
+from moldau.link.backoff import Backoff
+from moldau.link.cluster import Cluster
+from moldau.link.lifetime import closed
+from moldau.link.metadata import TopicPartition
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.sync_group import SyncGroupRequest
+from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout
+
+_CLOSE_S: Final = 30.0
+_PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
+_METHODS: Final = ("metadata", "assign", "on_assigned", "on_revoked")
+
+
+class GroupMember:
+    """Joins the group at `start` and stays in it until `aclose`, through every rebalance."""
+
+    _cluster: Cluster = comes_with_start("group member")
+    _coordinator: Coordinator = comes_with_start("group member")
+    _offsets: GroupOffsets = comes_with_start("group member")
+    _core: OpaqueMember = comes_with_start("group member")
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        group_id: str,
+        protocol_type: str,
+        protocols: Protocols,
+        runtime: Runtime | None = None,
+        **options: Unpack[MemberOptions],
+    ) -> None:
+        """`settings` by Kafka's names, `options` the same with underscores: these win. What only
+        producers and consumers have is passed over in `settings`, which may be theirs too."""
+        self._given = Given(
+            settings or {},
+            options,
+            without_meaning=WITHOUT_MEANING_TO_ADMINS,
+            of_others=rows.OF_OTHERS_THAN_MEMBERS,
+        )
+        self.settings = rows.resolve(rows.GROUP_MEMBER_SETTINGS, self._given.settings, {})
+        self.group_id = name_of(group_id, "group")
+        self.protocol_type = name_of(protocol_type, "protocol type")
+        _check_protocols(protocols)
+        self._protocols = protocols
+        self._world = Life("group member", runtime)
+        self._happened = asyncio.Event()
+        self._living: asyncio.Task[None] | None = None
+        self._calling: asyncio.Task[object] | None = None
+        self._asking: Ask | None = None
+        self._waiters = set[asyncio.Future[None]]()
+        self._is_closing = False
+        self._is_told = False
+        """Whether the log has why the membership ended."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Connects, and begins to join: `on_assigned` tells when it has. KafkaError when no
+        bootstrap server can be reached. Does nothing when it is started; ClientClosed after a
+        close."""
+        async with self._world.opening(self._close) as is_new:
+            if is_new:
+                self._given.tell("group member", self.settings)
+                self._begin()
+                await self._cluster.refresh()
+                self._core.begin()
+                self._living = self._cluster.runtime.spawn(
+                    self._live(), name=f"member of {self.group_id}", reported=False
+                )
+                self._living.add_done_callback(self._ended)
+
+    def _begin(self) -> None:
+        runtime = self._world.enter()
+        self._is_closing = False
+        self._clock = runtime.clock
+        self._cluster = Cluster(runtime, self.settings)
+        self._coordinator = Coordinator(self._cluster, self.group_id)
+        self._core = OpaqueMember(self._terms(), self.protocol_type, runtime.random)
+        self._offsets = GroupOffsets(
+            self._cluster, self._coordinator, self._identity, self._commit_refused, _never
+        )
+
+    def _terms(self) -> Terms:
+        settings = self.settings
+        return Terms(
+            group_id=self.group_id,
+            instance_id=settings[rows.group_instance_id],
+            session_timeout_s=settings[rows.session_timeout_ms] / 1000,
+            heartbeat_interval_s=settings[rows.heartbeat_interval_ms] / 1000,
+            poll_interval_s=settings[rows.rebalance_timeout_ms] / 1000,
+            request_timeout_s=settings[rows.request_timeout_ms] / 1000,
+            backoff=Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms]),
+        )
+
+    # What it is
+
+    @property
+    def member_id(self) -> str:
+        """Empty while the member is not in its group."""
+        return self._core.member_id
+
+    @property
+    def generation(self) -> int:
+        """-1 while the member is not in its group."""
+        return self._core.generation
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it makes the assignments of the present generation."""
+        return self._core.is_leader
+
+    @property
+    def error(self) -> BaseException | None:
+        """What has ended the membership, until `rejoin` begins another."""
+        return self._core.error
+
+    def group_metadata(self) -> GroupMetadata:
+        """The member as a transactional producer wants to know it."""
+        core = self._core
+        return GroupMetadata(
+            self.group_id, core.generation, core.identity.member_id, core.terms.instance_id
+        )
+
+    # What its user does
+
+    async def rejoin(self, reason: str = "the application asked for it") -> None:
+        """Has all members join again, with new metadata. Returns at once: `on_revoked`, `metadata`
+        and `on_assigned` follow. After an error it begins a new membership."""
+        text_of(reason, "reason")
+        self._check_open()
+        self._is_told = False
+        self._core.rejoin(reason[:255])
+        self._happened.set()
+
+    async def wait(self) -> None:
+        """Returns when the member is closed. Raises what has ended its membership: a KafkaError
+        that no retry heals, or what a method of `Protocols` has raised."""
+        while not self._is_closing:
+            error = self._core.error
+            if error is not None:
+                raise error
+            ended = asyncio.get_running_loop().create_future()
+            self._waiters.add(ended)
+            try:
+                await ended
+            finally:
+                self._waiters.discard(ended)
+
+    async def commit(
+        self,
+        offsets: ByPartition[int | OffsetAndMetadata],
+        metadata: str = "",
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Stores offsets in the group, as this member in its present generation; `metadata` is the
+        note beside those that are given as a number. KafkaError names the first partition that
+        cannot be stored, such as ILLEGAL_GENERATION after the group has gone on without it."""
+        text_of(metadata, "metadata")
+        self._check_open()
+        noted = {
+            where: OffsetAndMetadata(each, metadata) if isinstance(each, int) else each
+            for where, each in offsets.items()
+        }
+        left = offsets_to_store(noted)
+        begun = self._identity()
+
+        def is_given_up(where: TopicPartition) -> bool:
+            return self._core.identity != begun
+
+        ids = dict.fromkeys(left, ZERO_UUID)
+        timeout_s = seconds_at_most(timeout_s, "timeout_s")
+        await self._offsets.commit(left, ids, is_given_up, timeout_s=timeout_s)
+
+    async def committed(
+        self, partitions: Iterable[Partition], *, timeout_s: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has stored of these partitions; None where nothing is."""
+        self._check_open()
+        return await self._offsets.committed(
+            partitions_in(partitions),
+            require_stable=True,
+            timeout_s=seconds_at_most(timeout_s, "timeout_s"),
+        )
+
+    def _identity(self) -> Identity:
+        identity = self._core.identity
+        if identity == NOBODY:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "not committed: this is no member of its group at present",
+                group=self.group_id,
+            )
+        return identity
+
+    def _commit_refused(self, identity: Identity, code: ErrorCode) -> None:
+        self._core.on_commit_refused(identity, code)
+        self._happened.set()
+
+    def _check_open(self) -> None:
+        if self._is_closing or self._cluster.is_closed:  # which it has from its start on
+            raise closed("group member")
+        self._cluster.check_loop()
+
+    # Its life
+
+    async def _live(self) -> None:
+        while not (self._is_closing and self._core.is_idle):
+            self._happened.clear()
+            ready = self._core.ready(self._clock.monotonic())
+            self._note_error()
+            if ready.call is not None:
+                self._call(ready.call)
+            elif ready.ask is not None:
+                await self._ask(ready.ask)
+            else:
+                await self._sleep_until(ready.wake)
+
+    async def _sleep_until(self, wake: float | None) -> None:
+        delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
+        with suppress(TimeoutError):
+            async with timeout(delay):
+                await self._happened.wait()
+
+    async def _ask(self, ask: Ask) -> None:
+        self._asking = ask
+        answer: Response | KafkaError
+        try:
+            answer = await self._coordinator.call(
+                ask.request, ask.response, lane=MEMBERSHIP, timeout_s=ask.timeout_s
+            )
+            self._coordinator.note(getattr(answer, "error_code", 0))
+        except KafkaError as error:
+            answer = error
+            if error.code is ErrorCode.BROKER_NOT_AVAILABLE:  # it may be there again later
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                answer = KafkaError(code, error.reason, **error.context)
+        finally:
+            self._asking = None
+        self._core.on_answer(answer, self._clock.monotonic())
+
+    def _call(self, call: Call) -> None:
+        self._calling = self._cluster.runtime.spawn(
+            self._answer_of(call), name=f"{call.step.value} of {self.group_id}", reported=False
+        )
+        self._calling.add_done_callback(partial(self._called, call))
+
+    async def _answer_of(self, call: Call) -> object:
+        name = call.step.value
+        if call.step is Step.LOST and not hasattr(self._protocols, name):
+            name = Step.REVOKED.value
+        answer = getattr(self._protocols, name)(*call.arguments)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return checked(call.step, answer)
+
+    def _called(self, call: Call, task: asyncio.Task[object]) -> None:
+        self._calling = None
+        error: BaseException | None
+        if task.cancelled():
+            error = RuntimeError(f"{call.step.value} was cancelled")
+        else:
+            error = task.exception()
+        if error is None:
+            self._core.on_called(call, task.result())
+        else:
+            self._core.on_call_failed(call, error)
+            self._note_error()
+        self._happened.set()
+
+    def _note_error(self) -> None:
+        """Why the membership ended is logged once, and raised by `wait`."""
+        error = self._core.error
+        if error is None or self._is_told:
+            return
+        self._is_told = True
+        LOG.error("group member: out of its group %s: %r", self.group_id, error)
+        self._wake_waiters()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The member's task ends with its close, or by a bug: then it is as a call that raises."""
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._core.fail(bug)
+            self._note_error()
+
+    # The end
+
+    async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
+        """Calls `on_revoked`, leaves the group, and closes the connections. May be called again.
+
+        Unless it is told by `leave_group`, a static member stays in its group until its session
+        ends, so that it finds its share again, and any other member leaves (KIP-1092). A call of
+        `Protocols` that takes longer than `timeout_s` is cancelled.
+        """
+        timeout_s = seconds(timeout_s, "timeout_s")
+        leave_group = flag_or_none(leave_group, "leave_group")
+        if self._calling is not None and asyncio.current_task() is self._calling:
+            raise RuntimeError("a method of Protocols cannot close its member: do it elsewhere")
+        if "_cluster" in vars(self):
+            self._cluster.check_loop()
+        self._world.is_closed = True
+        await self._close(timeout_s, leave_group=leave_group)
+
+    async def _close(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
+        self._is_closing = True
+        self._wake_waiters()
+        try:
+            if self._living is not None and not self._living.done():
+                await self._leave(timeout_s, leave_group)
+        finally:
+            if "_cluster" in vars(self):
+                await self._coordinator.aclose()
+                await self._cluster.aclose()
+            await self._world.aclose()
+
+    async def _leave(self, timeout_s: float, leave_group: bool | None) -> None:
+        core = self._core
+        assert self._living is not None
+        if leave_group is not None:
+            core.terms = replace(core.terms, leaves_when_closed=leave_group)
+        core.leave("the member is closed")
+        if self._asking is not None and isinstance(self._asking.request, _PARKED):
+            self._coordinator.hang_up(MEMBERSHIP)
+        self._happened.set()
+        try:
+            await asyncio.wait([self._living], timeout=timeout_s)
+        finally:
+            left = [each for each in (self._calling, self._living) if each is not None]
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left)
+
+    def _wake_waiters(self) -> None:
+        for ended in self._waiters:
+            if not ended.done():
+                ended.set_result(None)
+
+
+def _never(identity: Identity, where: TopicPartition, code: ErrorCode) -> bool:
+    """A commit under an old generation is not tried under a new one: the user decides."""
+    return False
+
+
+def _check_protocols(protocols: object) -> None:
+    missing = [name for name in _METHODS if not callable(getattr(protocols, name, None))]
+    if missing or isinstance(protocols, type):
+        raise TypeError(
+            f"protocols is an object with the methods {', '.join(_METHODS)} and on_lost, not "
+            f"{told(protocols)}"
+        )
