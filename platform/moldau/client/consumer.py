@@ -32,8 +32,9 @@ from functools import partial
 from typing import Final, Self, Unpack
 
 from moldau.client import settings as rows
-from moldau.client.arguments import flag_or_none, partitions_in, positive
+from moldau.client.arguments import Partition, flag_or_none, partitions_in, positive
 from moldau.client.assigned import NO_IDS
+from moldau.client.assignors import load_assignors
 from moldau.client.common_settings import (
     WITHOUT_MEANING_TO_CONSUMERS,
     Given,
@@ -59,13 +60,14 @@ from moldau.client.notices import tell as tell_notices
 from moldau.client.options.consumer import ConsumerOptions
 from moldau.client.positions import Bounds, Positions
 from moldau.client.readers import Readers
-from moldau.client.records_out import ConsumerRecord, RecordsOut
+from moldau.client.records_out import Chosen, ConsumerRecord, RecordsOut
 from moldau.client.reset import parse_reset
 from moldau.client.serdes import settings as serde_rows
 from moldau.client.serdes.contract import DeserializerGiven
 from moldau.client.serdes.decoding import Decoding, Undecoded
 from moldau.client.streams_out import PartStream, RecordStream
 from moldau.client.world import Life, comes_with_start
+from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.link.arguments import seconds, str_of, text_of
@@ -110,10 +112,11 @@ class Consumer(ConsumerPositions):
         self._given = Given(
             settings or {},
             options,
-            objects=(interceptor_classes.name,),
+            objects=(interceptor_classes.name, rows.partition_assignment_strategy.name),
             without_meaning={**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
         )
         self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
+        self._check_assignors()
         self._world = Life("consumer", runtime)
         self._given_interceptors = tuple(interceptors)
         self._interceptors = Interceptors()
@@ -132,6 +135,18 @@ class Consumer(ConsumerPositions):
         self._readers = Readers(lambda: self._out.given_at())
         self._refusal: KafkaError | None = None
         self._missing = MissingTopics(may_be_made=self.settings[rows.allow_auto_create_topics])
+
+    def _check_assignors(self) -> None:
+        """Objects are none of the settings that the rules of the table know."""
+        given = self._given.objects.get(rows.partition_assignment_strategy.name)
+        if given is None:
+            return
+        if coordinator_decides(self.settings):
+            reason = "with group.protocol=consumer the broker decides about assignors"
+            raise ConfigError(reason, setting=rows.partition_assignment_strategy.name)
+        if not isinstance(given, list | tuple):
+            given = self._given.objects[rows.partition_assignment_strategy.name] = [given]
+        load_assignors(given)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -188,7 +203,10 @@ class Consumer(ConsumerPositions):
         self._cluster.on_update = self._metadata_came
         if settings[rows.group_id] is not None:
             self._cluster.awaits_topics = True
-            self._group = ConsumerGroup(runtime, self._cluster, settings, GroupsReader(self))
+            assignors = self._given.of(rows.partition_assignment_strategy, settings)
+            self._group = ConsumerGroup(
+                runtime, self._cluster, settings, GroupsReader(self), assignors
+            )
             self._fetcher.committed = self._group.look_up
             self._fetcher.held_until = self._group.held_until
         self._is_closing = self._is_closed = self._out.is_withheld = False
@@ -395,7 +413,11 @@ class Consumer(ConsumerPositions):
     # Records out
 
     async def poll(
-        self, timeout_s: float = 0.0, *, max_records: int | None = None
+        self,
+        timeout_s: float = 0.0,
+        *,
+        max_records: int | None = None,
+        partitions: Iterable[Partition] | None = None,
     ) -> list[PartitionRecords]:
         """Records as soon as there are some, an empty list when the time is over before. What
         deserializers wait for, a schema say, is waited for beside that: a registry that is away
@@ -405,6 +427,9 @@ class Consumer(ConsumerPositions):
         read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
         member out of its group. RuntimeError where nothing is chosen to be read, as Java's client
         has it. What the last poll gave counts as done: it may be committed now.
+
+        `partitions` limits it to records and errors of these. The others are fetched ahead as far
+        as there is room, and given by a later poll.
         """
         if max_records is None:
             max_records = self.settings[rows.max_poll_records]
@@ -416,11 +441,14 @@ class Consumer(ConsumerPositions):
         _refuse_two(self._poller)
         task = self._asking_task()
         self._out.asked_by(None)
-        found = await self._poll(timeout_s, max_records)
+        chosen = None if partitions is None else _chosen_in(partitions)
+        found = await self._poll(timeout_s, max_records, chosen)
         self._readers.is_given(task, found)
         return found
 
-    async def _poll(self, timeout_s: float, max_records: int) -> list[PartitionRecords]:
+    async def _poll(
+        self, timeout_s: float, max_records: int, chosen: Chosen
+    ) -> list[PartitionRecords]:
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
         self._readers.waits(task)
@@ -431,13 +459,14 @@ class Consumer(ConsumerPositions):
                 await self._give_way()
                 self._check_may_poll()
             self._check_chosen()
+            self._positions.chosen = chosen
             found = await self._next(max_records, began + timeout_s)
             return found
         finally:
             if not found:
                 self._turned_at = _LONG_AGO  # who polls on, whatever is raised, gives way first
             if self._poller is task:
-                self._poller = None
+                self._poller = self._positions.chosen = None
             self._metrics.poll_ended(self._clock.monotonic())
 
     def _present_task(self) -> asyncio.Task[object] | None:
@@ -500,7 +529,7 @@ class Consumer(ConsumerPositions):
         """What lies here, else what nobody has seen yet, as interceptors let it through."""
         while True:
             self._readers.put_aside()
-            left = self._out.take(max_records)
+            left = self._out.take(max_records, self._positions.chosen)
             if left:
                 return left
             if self._decoding is None:
@@ -536,10 +565,11 @@ class Consumer(ConsumerPositions):
         assert self._decoding is not None
         while True:
             self._raise_undecoded()
-            parts = self._out.begin_decoding(max_records)
+            chosen = self._positions.chosen
+            parts = self._out.begin_decoding(max_records, chosen)
             if not parts:
                 self._out.hold(self._positions.take(max_records))
-                parts = self._out.begin_decoding(max_records)
+                parts = self._out.begin_decoding(max_records, chosen)
             decoded, self._undecoded = await self._decoding.decode(parts)
             wanted = self._out.end_decoding()
             for where, offset, error in self._undecoded:
@@ -555,32 +585,40 @@ class Consumer(ConsumerPositions):
     def _raise_undecoded(self) -> None:
         """What a record has failed with that nobody has sought past yet; once, then it is tried
         again."""
-        while self._undecoded:
-            position = self._positions.get(self._undecoded[0].where)
-            error = self._undecoded.pop(0).error
+        chosen = self._positions.chosen
+        for each in list(self._undecoded):
+            if chosen is not None and each.where not in chosen:
+                continue
+            self._undecoded.remove(each)
+            position, error = self._positions.get(each.where), each.error
             if position is not None and position.error is error:
                 position.take_error()
                 raise error
 
-    def batches(self, *, max_records: int | None = None) -> PartStream:
+    def batches(
+        self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None
+    ) -> PartStream:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
-        a commit inside covers the part at hand and those before it."""
+        a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
         if max_records is not None:
             positive(max_records, "max_records")
-        return PartStream(self, partial(self._poll_on, max_records), max_records)
+        chosen = None if partitions is None else _chosen_in(partitions)
+        return PartStream(self, partial(self._poll_on, max_records, chosen), max_records, chosen)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one for as long as the consumer is open. May be left and taken up again;
         a commit inside covers the record at hand and those before it."""
         return RecordStream(self, self._poll_on)
 
-    async def _poll_on(self, max_records: int | None = None) -> list[PartitionRecords] | None:
+    async def _poll_on(
+        self, max_records: int | None = None, chosen: Chosen = None
+    ) -> list[PartitionRecords] | None:
         """As `poll`, for a stream whose turn it is."""
         try:
             self._check_may_poll()
             _refuse_two(self._poller)
             most = max_records or self.settings[rows.max_poll_records]
-            return await self._poll(_ITERATION_S, most)
+            return await self._poll(_ITERATION_S, most, chosen)
         except ClientClosed:
             if not self._is_closing:
                 raise
@@ -678,6 +716,14 @@ class Consumer(ConsumerPositions):
         if self._is_closed or self._cluster.is_closed:  # which it has from its start on
             raise closed("consumer")
         self._cluster.check_loop()
+
+
+def _chosen_in(partitions: Iterable[Partition]) -> frozenset[TopicPartition]:
+    """An empty choice is mostly a mistake, and would be silence without end."""
+    chosen = frozenset(partitions_in(partitions))
+    if not chosen:
+        raise ValueError("partitions is empty: leave it out to poll all that are assigned")
+    return chosen
 
 
 def _refuse_two(poller: asyncio.Task[object] | None) -> None:

@@ -19,6 +19,7 @@ from collections.abc import (
     Iterable,
     KeysView,
     Mapping,
+    Sequence,
 )
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -27,7 +28,7 @@ from typing import Any, Final, TypeVar
 
 from moldau.client import settings as rows
 from moldau.client.arguments import ByPartition, offsets_to_store
-from moldau.client.assignors import load_assignors
+from moldau.client.assignors import AssignorGiven, load_assignors
 from moldau.client.consumer_reader import GroupsReader
 from moldau.client.group.classic import ClassicMember
 from moldau.client.group.consumer import ConsumerMember
@@ -97,7 +98,12 @@ class ConsumerGroup:
     """The group, and this consumer in it."""
 
     def __init__(
-        self, runtime: Runtime, cluster: Cluster, settings: Settings, reader: GroupsReader
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        settings: Settings,
+        reader: GroupsReader,
+        assignors: Sequence[AssignorGiven],
     ) -> None:
         self._runtime = runtime
         self._clock = runtime.clock
@@ -105,7 +111,7 @@ class ConsumerGroup:
         self._reader = reader
         self._coordinator = Coordinator(cluster, settings[rows.group_id] or "")
         self._session = GroupSession(
-            runtime, cluster, self._coordinator, _member(runtime, settings), self
+            runtime, cluster, self._coordinator, _member(runtime, settings, assignors), self
         )
         self._offsets = GroupOffsets(
             cluster,
@@ -646,7 +652,7 @@ class ConsumerGroup:
             await self._commit_by_itself(offsets, timeout_s)
 
 
-def _member(runtime: Runtime, settings: Settings) -> Member:
+def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]) -> Member:
     terms = Terms(
         group_id=settings[rows.group_id] or "",
         instance_id=settings[rows.group_instance_id],
@@ -659,8 +665,7 @@ def _member(runtime: Runtime, settings: Settings) -> Member:
     )
     if coordinator_decides(settings):
         return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
-    assignors = load_assignors(settings[rows.partition_assignment_strategy])
-    return ClassicMember(terms, assignors, runtime.random)
+    return ClassicMember(terms, load_assignors(assignors), runtime.random)
 
 
 def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:

@@ -165,7 +165,8 @@ class Fetcher:
             self._cluster.request_refresh()
         self._positions.note_lasting_troubles(now)
         tell_notices(self._positions.notices)
-        if any(each.state is State.FAILED for each in self._positions):
+        failed = [each.where for each in self._positions if each.state is State.FAILED]
+        if any(map(self._positions.is_chosen, failed)):
             self.news.set()
         self._set_timer(now)
 

@@ -15,7 +15,7 @@ does not have yet or any more is asked of the leader before it counts as out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +67,8 @@ class Positions(Assigned):
         """What the shell shall log, and forget then."""
         self.emptied: dict[str, int] = {}
         """Bytes of what was fetched and given out whole, by topic, until somebody counts them."""
+        self.chosen: Collection[TopicPartition] | None = None
+        """The only partitions that are to be given out at present, if not all are."""
 
     def awaits_topics(self, now: float) -> bool:
         """Whether metadata are to be asked for, since the topic that has the name now is not the
@@ -296,8 +298,15 @@ class Positions(Assigned):
     @property
     def is_full(self) -> bool:
         """Whether there is enough to give out, and no room for more."""
-        is_there = any(each.buffered and not each.is_paused for each in self)
+        is_there = any(each.buffered and self._may_give(each) for each in self)
         return is_there and self.room_bytes <= 0
+
+    def _may_give(self, position: Position) -> bool:
+        return not position.is_paused and self.is_chosen(position.where)
+
+    def is_chosen(self, where: TopicPartition) -> bool:
+        """Whether it may be given out at present, as far as the choice of a poll goes."""
+        return self.chosen is None or where in self.chosen
 
     def full_at(self, metadata: Metadata, now: float) -> set[int]:
         """The brokers of partitions that want more as soon as something is taken of them."""
@@ -419,9 +428,10 @@ class Positions(Assigned):
     # Records out
 
     def take(self, count_max: int) -> list[PartitionRecords]:
-        """Up to so many records, of the partitions in turn. Raises the error of a partition that
-        has one when there is nothing else to give, or when the take before met it and gave what
-        others had: one that always has more keeps no error from being heard."""
+        """Up to so many records, of the partitions in turn, or of the `chosen` ones. Raises the
+        error of a partition that has one when there is nothing else to give, or when the take
+        before met it and gave what others had: one that always has more keeps no error from being
+        heard."""
         if self._has_met_failed:
             self._raise_error()
         found: list[PartitionRecords] = []
@@ -429,9 +439,9 @@ class Positions(Assigned):
         for where, each in self._all.items():
             if count_max <= 0:
                 break
-            if each.state is State.FAILED:
+            if each.state is State.FAILED and self.is_chosen(where):
                 self._has_met_failed = True
-            if each.is_paused or not each.buffered or each.is_in_doubt:
+            if not each.buffered or each.is_in_doubt or not self._may_give(each):
                 continue
             count_max -= self._take_from(each, count_max, found)
             served.append(where)
@@ -470,7 +480,7 @@ class Positions(Assigned):
     def _raise_error(self) -> None:
         self._has_met_failed = False
         for where, each in self._all.items():
-            if each.state is State.FAILED:
+            if each.state is State.FAILED and self.is_chosen(where):
                 error = each.take_error()
                 if error is not None:
                     self._all[where] = self._all.pop(where)  # the next error is another one's

@@ -68,6 +68,8 @@ class ConsumerRecord(NamedTuple):
 
 
 _new: Final = tuple.__new__
+Chosen = Collection[TopicPartition] | None
+"""The only partitions of which anything is given; None for all."""
 
 
 class _Begun:
@@ -122,7 +124,7 @@ class RecordsOut:
         with self._lock:
             self._undecoded.extend(parts)
 
-    def begin_decoding(self, count_max: int) -> list[PartitionRecords]:
+    def begin_decoding(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
         """Up to so many records of what is not decoded and may be given, beginning with what
         decoding was begun with and not ended."""
         with self._lock:
@@ -131,7 +133,7 @@ class RecordsOut:
             # Not of a partition of which decoded parts wait: it was paused, and is no more.
             waiting = {each[:2] for each in self._parts}
             while count_max > 0:
-                part = self._taken(self._undecoded, count_max, waiting)
+                part = self._taken(self._undecoded, count_max, chosen, waiting)
                 if part is None:
                     break
                 self._decoding.append(part)
@@ -236,9 +238,16 @@ class RecordsOut:
                     del self._parts[index]
             return self._begun
 
-    def _first(self, parts: deque[PartitionRecords], behind: Collection[object] = ()) -> int | None:
+    def _first(
+        self,
+        parts: deque[PartitionRecords],
+        chosen: Chosen = None,
+        behind: Collection[object] = (),
+    ) -> int | None:
         """Which of the parts that wait is next: of none of the partitions in `behind`."""
         for index, part in enumerate(parts):
+            if chosen is not None and part[:2] not in chosen:
+                continue
             if not (self._is_kept(part) or (behind and part[:2] in behind)):
                 return index
         return None
@@ -246,28 +255,35 @@ class RecordsOut:
     def _is_kept(self, part: PartitionRecords) -> bool:
         return self.is_withheld or self.is_paused(TopicPartition(*part[:2]))
 
-    def take(self, count_max: int) -> list[PartitionRecords]:
+    def take(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
         """The rest, or so many of it, for who wants parts after all."""
         with self._lock:
             self._put_back()
             found: list[PartitionRecords] = []
-            while count_max > 0 and (part := self._taken(self._parts, count_max)) is not None:
+            while count_max > 0:
+                part = self._taken(self._parts, count_max, chosen)
+                if part is None:
+                    break
                 found.append(part)
                 count_max -= len(part.records)
             return found
 
-    def take_part(self, count_max: int) -> PartitionRecords | None:
+    def take_part(self, count_max: int, chosen: Chosen = None) -> PartitionRecords | None:
         """The next part, or so many of its records; what was left in the middle comes first."""
         with self._lock:
             self._put_back()
             if not self.needs_poll:
-                self._at_hand = self._taken(self._parts, count_max)
+                self._at_hand = self._taken(self._parts, count_max, chosen)
             return self._at_hand
 
     def _taken(
-        self, parts: deque[PartitionRecords], count_max: int, behind: Collection[object] = ()
+        self,
+        parts: deque[PartitionRecords],
+        count_max: int,
+        chosen: Chosen = None,
+        behind: Collection[object] = (),
     ) -> PartitionRecords | None:
-        index = self._first(parts, behind)
+        index = self._first(parts, chosen, behind)
         if index is None:
             return None
         part = parts[index]

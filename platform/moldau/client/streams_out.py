@@ -25,7 +25,7 @@ from typing import Final, Protocol, Self
 
 from moldau.client.fetched import PartitionRecords
 from moldau.client.readers import Task
-from moldau.client.records_out import ConsumerRecord, RecordsOut
+from moldau.client.records_out import Chosen, ConsumerRecord, RecordsOut
 
 _BETWEEN_LOOKS: Final = 64
 """At most so many records are given between two looks at the clock."""
@@ -114,10 +114,13 @@ class RecordStream:
 class PartStream:
     """By partition, one part at a time. The others lie in `out`, for whatever reads next."""
 
-    __slots__ = ("_count_max", "_hand", "_out", "_poll", "_reader")
+    __slots__ = ("_chosen", "_count_max", "_hand", "_out", "_poll", "_reader")
 
-    def __init__(self, reader: Reader, poll: Poll, count_max: int | None = None) -> None:
+    def __init__(
+        self, reader: Reader, poll: Poll, count_max: int | None = None, chosen: Chosen = None
+    ) -> None:
         """No part has more than `count_max` records, wherever it was polled."""
+        self._chosen = chosen
         self._reader = reader
         self._out = reader._out
         self._poll = poll
@@ -140,7 +143,7 @@ class PartStream:
 
     def at_hand(self) -> PartitionRecords | None:
         """The next part if that needs no poll; a thread may ask, where `out` has a lock."""
-        return self._out.take_part(self._count_max)
+        return self._out.take_part(self._count_max, self._chosen)
 
     async def fill(self) -> None:
         """Polls for `at_hand`."""

@@ -50,6 +50,7 @@ OF_KIND: Final[dict[Kind[Any], str]] = {
     PASSWORD: "str | Secret",
 }
 HOMES: Final = {
+    "AssignorGiven": "moldau.client.assignors",
     "ConsumerInterceptor": "moldau.client.consumer_interceptors",
     "ProducerInterceptor": "moldau.client.producer_record",
     "RecordPartitioner": "moldau.client.partitioner",
@@ -143,7 +144,10 @@ MODULES: Final = (
         rows.CONSUMER_SETTINGS,
         shared=_names(_RECORDS),
         explicit=frozenset(each.name for each in DESERIALIZER_ROWS if each.kind is CLASS),
-        types={"interceptor.classes": _interceptors("ConsumerInterceptor")},
+        types={
+            "interceptor.classes": _interceptors("ConsumerInterceptor"),
+            "partition.assignment.strategy": "str | AssignorGiven | Sequence[AssignorGiven]",
+        },
     ),
 )
 

@@ -385,13 +385,11 @@ def test_nothing_of_a_partition_comes_after_it_was_paused_inside(
 class Signalled(Consumer):
     """Has Ctrl-C sent to the main thread as soon as a poll begins."""
 
-    def poll(
-        self, timeout_s: float = 0.0, *, max_records: int | None = None
-    ) -> list[PartitionRecords]:
+    def poll(self, timeout_s: float = 0.0, **given: Any) -> list[PartitionRecords]:
         main = threading.main_thread().ident
         assert main is not None
         threading.Thread(target=signal.pthread_kill, args=(main, signal.SIGINT)).start()
-        return super().poll(timeout_s, max_records=max_records)
+        return super().poll(timeout_s, **given)
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")

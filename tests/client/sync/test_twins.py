@@ -10,7 +10,7 @@ import pytest
 
 import moldau.client
 import moldau.client.sync
-from moldau.client.sync import Admin, Consumer, Producer, SchemaRegistry
+from moldau.client.sync import Admin, Consumer, GroupMember, Producer, SchemaRegistry
 from tests.client.sync.twins import (
     RENAMED,
     TWINS,
@@ -22,7 +22,7 @@ from tests.client.sync.twins import (
 )
 
 SYNC: dict[str, type[Any]] = {
-    each.__name__: each for each in (Admin, Consumer, Producer, SchemaRegistry)
+    each.__name__: each for each in (Admin, Consumer, GroupMember, Producer, SchemaRegistry)
 }
 
 # What waits without await has another type than the coroutine's.

@@ -25,6 +25,7 @@ from typing import Any
 import moldau.client
 from moldau.client.admin import Admin
 from moldau.client.consumer import Consumer
+from moldau.client.group.group_member import GroupMember
 from moldau.client.producer import Producer
 from moldau.client.serdes import SchemaRegistry
 
@@ -32,7 +33,7 @@ FOLDER = Path(__file__).parents[3] / "platform" / "moldau" / "client" / "sync"
 
 # How names of the asyncio world are called in the other.
 RENAMED = {"aclose": "close"}
-MODULES = {"SchemaRegistry": "schema_registry"}
+MODULES = {"GroupMember": "group_member", "SchemaRegistry": "schema_registry"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ TWINS = (
             }
         ),
     ),
+    Twin(GroupMember, frozenset({"aclose", "start"})),
     Twin(Producer, frozenset({"aclose", "send", "send_many", "start"})),
     Twin(SchemaRegistry, frozenset({"aclose", "asynchronous"})),
 )
@@ -201,7 +203,7 @@ def _home(name: str, module: ModuleType) -> str | None:
     return module.__name__ if name in vars(module) else None
 
 
-_OWN = {"Admin", "Consumer", "Deliveries", "Delivery", "Producer"}
+_OWN = {"Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"}
 
 
 def names_path() -> Path:

@@ -11,10 +11,11 @@ from moldau.client.assignors.assignor import (
     Assignment,
     Assignor,
     Rebalance,
+    Share,
     Subscription,
     Topics,
 )
-from moldau.client.assignors.installed import load_assignors
+from moldau.client.assignors.installed import AssignorGiven, load_assignors
 from moldau.client.assignors.ranges import RangeAssignor
 from moldau.client.assignors.round_robin import RoundRobinAssignor
 from moldau.client.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
@@ -23,10 +24,12 @@ __all__ = [
     "NO_GENERATION",
     "Assignment",
     "Assignor",
+    "AssignorGiven",
     "CooperativeStickyAssignor",
     "RangeAssignor",
     "Rebalance",
     "RoundRobinAssignor",
+    "Share",
     "StickyAssignor",
     "Subscription",
     "Topics",

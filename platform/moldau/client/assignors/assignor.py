@@ -1,8 +1,9 @@
 """What an assignor is: who tells the leader of a classic group how partitions are shared. No IO.
 
 A plugin of the group `moldau.assignors` is a callable without arguments, mostly a class, that makes
-an object of this shape. Members agree by the assignor's `name` alone, so two that share a name must
-understand each other's `user_data`.
+an object of this shape; a program can give such an object, or its class, to
+`Consumer(partition_assignment_strategy=[...])`. Members agree by the assignor's `name` alone, so
+two that share a name must understand each other's `user_data`.
 
 Invariants: `assign` gives every partition of every topic that anybody wants to exactly one member
 that wants it (a cooperative one leaves out what another member has to give up first), and the
@@ -11,7 +12,7 @@ same input always has the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
@@ -25,6 +26,16 @@ Topics = Mapping[str, Sequence[Racks]]
 """By topic, for each of its partitions in order, the racks that have a replica."""
 Assignment = dict[str, list[TopicPartition]]
 """By member id."""
+
+
+class Share(list[TopicPartition]):
+    """A member's partitions, with what the leader's assignor tells that member's assignor."""
+
+    def __init__(
+        self, partitions: Iterable[TopicPartition] = (), user_data: bytes | None = None
+    ) -> None:
+        super().__init__(partitions)
+        self.user_data = user_data
 
 
 class Rebalance(Enum):
@@ -67,11 +78,17 @@ class Assignor(Protocol):
         ...
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Shares partitions; called at the leader. Every member is in the answer."""
+        """Shares partitions; called at the leader. Every member is in the answer, with a `Share`
+        where its assignor is to get user data."""
         ...
 
-    def on_assignment(self, partitions: Sequence[TopicPartition], generation: int) -> None:
-        """The member got these partitions in this generation."""
+    def on_assignment(
+        self,
+        partitions: Sequence[TopicPartition],
+        generation: int,
+        user_data: bytes | None = None,
+    ) -> None:
+        """The member got these partitions in this generation, and this from the leader."""
         ...
 
 
@@ -87,5 +104,10 @@ class Forgetful:
         """Nothing."""
         return None
 
-    def on_assignment(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+    def on_assignment(
+        self,
+        partitions: Sequence[TopicPartition],
+        generation: int,
+        user_data: bytes | None = None,
+    ) -> None:
         """Nothing to remember."""

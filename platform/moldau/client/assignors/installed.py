@@ -8,6 +8,7 @@ setting chooses among what is installed, it does not choose code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import Final, cast
 
 from moldau.client.assignors.assignor import Assignor
@@ -17,7 +18,11 @@ from moldau.client.assignors.sticky import CooperativeStickyAssignor, StickyAssi
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, Plugins, installed_plugins
 
+AssignorGiven = str | Assignor | type[Assignor]
+"""A name, an object, or a class to make one of."""
 GROUP: Final = "moldau.assignors"
+SETTING: Final = "partition.assignment.strategy"
+_PARTS: Final = ("name", "rebalances", "user_data", "assign", "on_assignment")
 OURS: Final[dict[str, Callable[[], Assignor]]] = {
     "range": RangeAssignor,
     "roundrobin": RoundRobinAssignor,
@@ -33,23 +38,43 @@ _JAVAS_NAMES: Final = {
 }
 
 
-def load_assignors(names: Iterable[str], plugins: Plugins | None = None) -> list[Assignor]:
-    """One new assignor a name, in this order; ConfigError that says which names there are."""
+def load_assignors(
+    given: Iterable[AssignorGiven], plugins: Plugins | None = None
+) -> list[Assignor]:
+    """One new assignor a name or class, in this order, and objects as they are; ConfigError that
+    says which names there are, or what an object lacks."""
     found = []
-    for name in names:
+    for name in given:
+        if not isinstance(name, str):
+            found.append(_checked(name() if isinstance(name, type) else name))
+            continue
         make = OURS.get(_JAVAS_NAMES.get(name, name))
         if make is None:
             plugins = installed_plugins() if plugins is None else plugins
             make = _load(name, plugins)
-        found.append(make())
+        found.append(_checked(make()))
     doubles = {each.name for each in found if [other.name for other in found].count(each.name) > 1}
     if doubles:
         raise ConfigError(
             "two assignors have one name",
-            setting="partition.assignment.strategy",
+            setting=SETTING,
             names=sorted(doubles),
         )
     return found
+
+
+def _checked(assignor: Assignor) -> Assignor:
+    facts: dict[str, object] = {"setting": SETTING, "type": type(assignor).__name__}
+    missing = [each for each in _PARTS if not hasattr(assignor, each)]
+    if missing:
+        reason = "what is given as an assignor is none: it lacks what an assignor has"
+        raise ConfigError(reason, **facts, missing=missing)
+    try:
+        signature(assignor.on_assignment).bind([], 0, None)
+    except TypeError:
+        reason = "an assignor's on_assignment takes partitions, generation and user_data"
+        raise ConfigError(reason, **facts) from None
+    return assignor
 
 
 def _load(name: str, plugins: Plugins) -> Callable[[], Assignor]:
@@ -60,7 +85,7 @@ def _load(name: str, plugins: Plugins) -> Callable[[], Assignor]:
             f"no such assignor: {error.reason}",
             **{
                 **error.context,
-                "setting": "partition.assignment.strategy",
+                "setting": SETTING,
                 "name": name,
                 "known": ", ".join(OURS),
             },

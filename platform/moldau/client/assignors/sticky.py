@@ -163,7 +163,12 @@ class StickyAssignor(_Sticky):
         """Even shares that keep what they can."""
         return self._share(topics, members)[0]
 
-    def on_assignment(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+    def on_assignment(
+        self,
+        partitions: Sequence[TopicPartition],
+        generation: int,
+        user_data: bytes | None = None,
+    ) -> None:
         """To be told when joining again."""
         self._partitions = tuple(partitions)
         self._generation = generation
@@ -211,7 +216,12 @@ class CooperativeStickyAssignor(_Sticky):
             assignment[member].remove(where)
         return assignment
 
-    def on_assignment(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+    def on_assignment(
+        self,
+        partitions: Sequence[TopicPartition],
+        generation: int,
+        user_data: bytes | None = None,
+    ) -> None:
         """What is owned is told by the subscription itself."""
         self._generation = generation
 

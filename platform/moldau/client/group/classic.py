@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.client.assignors import (
     NO_GENERATION,
-    Assignment,
     Assignor,
     Rebalance,
+    Share,
     Subscription,
     Topics,
 )
@@ -53,6 +53,7 @@ from moldau.client.group.member import (
 )
 from moldau.client.group.subscription_bytes import (
     decode_assignment,
+    decode_share,
     decode_subscription,
     encode_assignment,
     encode_subscription,
@@ -413,13 +414,13 @@ class ClassicMember(Membership):
         self._shared = topics
         if not self._is_shared_out:
             try:
-                shares: Assignment = self._assignors[self._protocol].assign(topics, self._members)
+                shares = self._assignors[self._protocol].assign(topics, self._members)
             except Exception as error:
                 if not (self._departs or self._is_held):
                     raise
                 self._cannot_share(error)
                 return
-            self._shares = {member: encode_assignment(each) for member, each in shares.items()}
+            self._shares = {member: _encoded(each) for member, each in shares.items()}
         self._members = {}
         self._go(State.SYNCING)
 
@@ -484,14 +485,15 @@ class ClassicMember(Membership):
 
     def _synced(self, data: bytes, now: float) -> None:
         try:
-            target = decode_assignment(data)
+            target = decode_share(data)
         except BadData as error:
             self._fail(error)
             return
         self._worked()
         self._last_heartbeat = now
         self._go(State.STABLE)
-        self._assignors[self._protocol].on_assignment(target, self.generation)
+        assignor = self._assignors[self._protocol]
+        assignor.on_assignment(target, self.generation, target.user_data)
         if self._departs:
             if not self._has_missed:
                 self._settle()
@@ -618,6 +620,10 @@ class ClassicMember(Membership):
             self.notices.append(self._error)
         self._lose_everything()
         self._go(State.OUT)
+
+
+def _encoded(share: Sequence[TopicPartition]) -> bytes:
+    return encode_assignment(share, share.user_data if isinstance(share, Share) else None)
 
 
 _HINTS: Final[Mapping[ErrorCode, str]] = {

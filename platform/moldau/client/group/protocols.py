@@ -32,7 +32,12 @@ class Assigned:
 
 
 class Protocols(Protocol):
-    """The user's part of a group's protocol. Calls never overlap."""
+    """The user's part of a group's protocol. Calls never overlap.
+
+    It may have `on_lost()` too, called instead of `on_revoked` when the member is none any more,
+    and others may have its share already: stop using it and commit nothing. Without that method
+    `on_revoked` is called. The member joins again by itself.
+    """
 
     def metadata(self) -> Metadata | Awaitable[Metadata]:
         """The protocols that this member speaks, best first, each with what it tells the leader.
@@ -53,10 +58,4 @@ class Protocols(Protocol):
     def on_revoked(self) -> Awaitable[None] | None:
         """The group is about to share anew, or this member to leave: the last moment to commit.
         What the protocol lets a member keep until it knows its new share, it may keep."""
-        ...
-
-    def on_lost(self) -> Awaitable[None] | None:
-        """The member is none any more, and others may have its share already: stop using it and
-        commit nothing. The member joins again by itself. An object without this method gets
-        `on_revoked` instead."""
         ...

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from moldau.client.assignors import Subscription
+from moldau.client.assignors import Share, Subscription
 from moldau.client.assignors.order import text_order
 from moldau.errors import MalformedMessage
 from moldau.link.metadata import TopicPartition
@@ -61,18 +61,28 @@ def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscrip
     return told if instance_id is None else replace(told, instance_id=instance_id)
 
 
-def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+def encode_assignment(
+    partitions: Iterable[TopicPartition], user_data: bytes | None = None
+) -> bytes:
     """The bytes of a member's share."""
-    message = ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions), user_data=None)
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=_by_topic(partitions), user_data=user_data
+    )
     return _NEWEST.to_bytes(_VERSION_BYTES, "big") + message.encode(_NEWEST)
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """A member's share; nothing where the leader sent no bytes at all."""
+    """A member's partitions; none where the leader sent no bytes at all."""
+    return decode_share(data)
+
+
+def decode_share(data: bytes) -> Share:
+    """The same, with what the leader's assignor tells the member's."""
     if not data:
-        return []
+        return Share()
     message, _ = ConsumerProtocolAssignment.decode_from(data, _VERSION_BYTES, _version(data))
-    return _flat(message.assigned_partitions)
+    user_data = None if message.user_data is None else bytes(message.user_data)
+    return Share(_flat(message.assigned_partitions), user_data)
 
 
 def _version(data: bytes) -> int:

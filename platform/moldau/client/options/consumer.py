@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 
+from moldau.client.assignors import AssignorGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor
 from moldau.client.options.record import RecordOptions
 
@@ -28,7 +29,7 @@ class ConsumerOptions(RecordOptions, total=False):
     """Which of the coordinator's assignors to use; its first one if not told. For the consumer
     protocol."""
 
-    partition_assignment_strategy: str | Sequence[str]
+    partition_assignment_strategy: str | AssignorGiven | Sequence[AssignorGiven]
     """The assignors that this member can use, the best first: range, roundrobin, sticky,
     cooperative-sticky (or the names of Java's classes), and those of plugins. The group takes one
     that all members have. For the classic protocol. Default: range,cooperative-sticky."""

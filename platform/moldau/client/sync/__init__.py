@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         AclOperation,
         ActiveProducer,
         AdminOptions,
+        Assigned,
         Broker,
         ClientClosed,
         ClientNotStarted,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         LogDir,
         LogDirReplica,
         MemberDescription,
+        MemberOptions,
         MoldauError,
         NewTopic,
         OffsetAndMetadata,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         ProducerInterceptor,
         ProducerOptions,
         ProducerRecord,
+        Protocols,
         Quorum,
         QuorumReplica,
         Reassignment,
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.configuration import Configuration
     from moldau.client.sync.consumer import Consumer
     from moldau.client.sync.delivery import Deliveries, Delivery
+    from moldau.client.sync.group_member import GroupMember
     from moldau.client.sync.producer import Producer
     from moldau.client.sync.schema_registry import SchemaRegistry
     from moldau.runtime.loop_thread import WrongThread
@@ -90,6 +94,7 @@ _HOMES = {
     "Consumer": "moldau.client.sync.consumer",
     "Deliveries": "moldau.client.sync.delivery",
     "Delivery": "moldau.client.sync.delivery",
+    "GroupMember": "moldau.client.sync.group_member",
     "Producer": "moldau.client.sync.producer",
     "SchemaRegistry": "moldau.client.sync.schema_registry",
     "WrongProcess": "moldau.client.sync.client",
@@ -101,6 +106,7 @@ __all__ = [
     "ActiveProducer",
     "Admin",
     "AdminOptions",
+    "Assigned",
     "Broker",
     "ClientClosed",
     "ClientNotStarted",
@@ -124,6 +130,7 @@ __all__ = [
     "ErrorCode",
     "FoundOffset",
     "GroupDescription",
+    "GroupMember",
     "GroupMetadata",
     "GroupProgress",
     "KafkaError",
@@ -131,6 +138,7 @@ __all__ = [
     "LogDir",
     "LogDirReplica",
     "MemberDescription",
+    "MemberOptions",
     "MoldauError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -144,6 +152,7 @@ __all__ = [
     "ProducerInterceptor",
     "ProducerOptions",
     "ProducerRecord",
+    "Protocols",
     "Quorum",
     "QuorumReplica",
     "Reassignment",

@@ -24,7 +24,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
-from moldau.client.arguments import flag_or_none
+from moldau.client.arguments import Partition, flag_or_none
 from moldau.client.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer_groups import OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor
@@ -239,7 +239,11 @@ class Consumer(ConsumerCalls):
     # Records out
 
     def poll(
-        self, timeout_s: float = 0.0, *, max_records: int | None = None
+        self,
+        timeout_s: float = 0.0,
+        *,
+        max_records: int | None = None,
+        partitions: Iterable[Partition] | None = None,
     ) -> list[PartitionRecords]:
         """Records as soon as there are some, an empty list when the time is over before. What
         deserializers wait for, a schema say, is waited for beside that: a registry that is away
@@ -248,14 +252,19 @@ class Consumer(ConsumerCalls):
         At most `max_records`, else `max.poll.records`. Raises what keeps a partition from being
         read: KafkaError or CorruptRecord, with topic, partition and offset; and what keeps the
         member out of its group. What the last poll gave counts as done: it may be committed now.
+
+        `partitions` limits it to records and errors of these. The others are fetched ahead as far
+        as there is room, and given by a later poll.
         """
-        found = self._client.poll(timeout_s, max_records=max_records)
+        found = self._client.poll(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back)
 
-    def batches(self, *, max_records: int | None = None) -> Iterator[PartitionRecords]:
+    def batches(
+        self, *, max_records: int | None = None, partitions: Iterable[Partition] | None = None
+    ) -> Iterator[PartitionRecords]:
         """Records by partition for as long as the consumer is open. May be left and taken up again;
-        a commit inside covers the part at hand and those before it."""
-        parts = self._client.batches(max_records=max_records)
+        a commit inside covers the part at hand and those before it. `partitions`: as `poll`."""
+        parts = self._client.batches(max_records=max_records, partitions=partitions)
         with self._going_through():
             while not self.is_over:
                 self._reads = this_thread()
