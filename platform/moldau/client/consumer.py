@@ -41,6 +41,7 @@ from moldau.client.common_settings import (
     interceptor_classes,
     metrics_num_samples,
     metrics_sample_window_ms,
+    refuse_bytes,
 )
 from moldau.client.consumer_groups import ConsumerGroup, OffsetsGiven
 from moldau.client.consumer_interceptors import ConsumerInterceptor, Interceptors
@@ -141,6 +142,7 @@ class Consumer(ConsumerPositions):
         given = self._given.objects.get(rows.partition_assignment_strategy.name)
         if given is None:
             return
+        refuse_bytes({rows.partition_assignment_strategy.name: given})
         if coordinator_decides(self.settings):
             reason = "with group.protocol=consumer the broker decides about assignors"
             raise ConfigError(reason, setting=rows.partition_assignment_strategy.name)
