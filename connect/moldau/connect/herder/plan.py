@@ -1,0 +1,130 @@
+"""From what should run and what does run to the steps between. No IO.
+
+A task runs with the connector config that its task configs were made of, so that a changed
+connector config reaches tasks only when its owner has committed new task configs. Steps come in an
+order that never has a task twice or a task of an old config beside one of a new: stops first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from moldau.connect.storage.configs import ConfigImage
+from moldau.connect.storage.keys import TargetState, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRun:
+    """A connector as it should run or runs."""
+
+    config: Mapping[str, str]
+    target: TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """A task as it should run or runs."""
+
+    connector_config: Mapping[str, str]
+    config: Mapping[str, str]
+    target: TargetState
+
+    def is_same_work(self, other: TaskRun) -> bool:
+        """Whether the other differs in its target at most, which needs no restart."""
+        return (self.connector_config, self.config) == (other.connector_config, other.config)
+
+
+Runs: TypeAlias = "Mapping[str | TaskId, ConnectorRun | TaskRun]"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What this worker has to run."""
+
+    connectors: frozenset[str] = frozenset()
+    tasks: frozenset[TaskId] = frozenset()
+
+
+class Kind(IntEnum):
+    """Steps in the order in which they are done."""
+
+    STOP_TASK = 0
+    STOP_CONNECTOR = 1
+    START_CONNECTOR = 2
+    CHANGE_CONNECTOR = 3
+    START_TASK = 4
+    CHANGE_TASK = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do. CHANGE means that the target state alone differs."""
+
+    kind: Kind
+    what: str | TaskId
+    run: ConnectorRun | TaskRun | None = None
+
+
+def assigned_alone(image: ConfigImage) -> Assignment:
+    """Everything, for the only worker."""
+    names = image.names()
+    tasks = frozenset(task for name in names for task in image.tasks(name))
+    return Assignment(frozenset(names), tasks)
+
+
+def wanted(image: ConfigImage, mine: Assignment) -> dict[str | TaskId, ConnectorRun | TaskRun]:
+    """What should run here. A stopped connector has neither an instance nor tasks."""
+    found: dict[str | TaskId, ConnectorRun | TaskRun] = {}
+    for name in sorted(mine.connectors):
+        entry = image.get(name)
+        if entry is not None and entry.config is not None:
+            found[name] = ConnectorRun(entry.config, entry.target)
+    for task in sorted(mine.tasks):
+        entry = image.get(task.connector)
+        if entry is None or entry.config is None or entry.target is TargetState.STOPPED:
+            continue
+        if task in image.tasks(task.connector):
+            applied = entry.applied if entry.applied is not None else entry.config
+            found[task] = TaskRun(applied, entry.tasks[task.task], entry.target)
+    return found
+
+
+def steps(runs_wanted: Runs, running: Runs) -> list[Step]:
+    """What leads from `running` to `runs_wanted`."""
+    found = []
+    for what, old in running.items():
+        new = runs_wanted.get(what)
+        if new is None or _needs_restart(old, new):
+            stop = Kind.STOP_TASK if isinstance(what, TaskId) else Kind.STOP_CONNECTOR
+            found.append(Step(stop, what))
+            if new is not None:
+                found.append(Step(_start(what), what, new))
+        elif old.target is not new.target:
+            change = Kind.CHANGE_TASK if isinstance(what, TaskId) else Kind.CHANGE_CONNECTOR
+            found.append(Step(change, what, new))
+    found += [Step(_start(what), what, new) for what, new in runs_wanted.items()
+              if what not in running]  # fmt: skip
+    return sorted(found, key=lambda step: (step.kind, str(step.what)))
+
+
+def _start(what: str | TaskId) -> Kind:
+    return Kind.START_TASK if isinstance(what, TaskId) else Kind.START_CONNECTOR
+
+
+def _needs_restart(old: ConnectorRun | TaskRun, new: ConnectorRun | TaskRun) -> bool:
+    if isinstance(old, TaskRun) and isinstance(new, TaskRun):
+        return not old.is_same_work(new)
+    return isinstance(old, ConnectorRun) and isinstance(new, ConnectorRun) and (
+        old.config != new.config
+    )
+
+
+def restarted_tasks(
+    image: ConfigImage, connector: str, failed: Collection[TaskId], *, only_failed: bool
+) -> list[TaskId]:
+    """Which tasks a restart request is about (KIP-745)."""
+    tasks = image.tasks(connector)
+    return [task for task in tasks if not only_failed or task in failed]

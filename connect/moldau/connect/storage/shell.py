@@ -1,0 +1,149 @@
+"""A log in a compacted topic, followed over the wire.
+
+Invariants: the topic is made with Kafka Connect's settings if it does not exist, and refused if it
+exists without compaction, which would lose configs and offsets. All partitions are read from their
+start; records of one key are in one partition, so the last one seen is the one that counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
+from moldau.client.admin_configs import Resource, ResourceType
+from moldau.connect.storage.log import Entry, KeyedLog, OnRecord
+from moldau.errors import ConfigError
+from moldau.errors.codes import ErrorCode
+from moldau.logging import Logger
+from moldau.runtime import Runtime
+
+_POLL_S = 5.0
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """An internal topic, and the worker's settings that name it."""
+
+    name: str
+    setting: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+class TopicLog(KeyedLog):
+    """One compacted topic."""
+
+    def __init__(
+        self, runtime: Runtime, client_settings: Mapping[str, object], topic: TopicSpec, log: Logger
+    ) -> None:
+        self._runtime = runtime
+        self._topic = topic
+        self._log = log
+        self._settings = dict(client_settings)
+        own = {
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "false",
+            "allow.auto.create.topics": "false",
+            "isolation.level": "read_committed",
+        }
+        self._consumer = Consumer({**self._settings, **own}, runtime=runtime)
+        writes = {"acks": "all", "linger.ms": "0", "delivery.timeout.ms": "120000"}
+        self._producer = Producer({**self._settings, **writes}, runtime=runtime)
+        self._partitions: list[TopicPartition] = []
+        self._moved = asyncio.Event()
+        self._follower: asyncio.Task[None] | None = None
+        self._on_record: OnRecord | None = None
+
+    async def start(self, on_record: OnRecord) -> None:
+        self._on_record = on_record
+        await self._make_topic()
+        await self._producer.start()
+        await self._consumer.start()
+        self._partitions = await self._consumer.partitions(self._topic.name)
+        self._consumer.assign(self._partitions)
+        await self._consumer.seek_to_beginning()
+        self._follower = self._runtime.spawn(self._follow(), name=f"follow {self._topic.name}")
+        await self.read_to_end()
+
+    async def _make_topic(self) -> None:
+        topic = self._topic
+        async with Admin(self._settings, runtime=self._runtime) as admin:
+            configs = {"cleanup.policy": "compact", **topic.configs}
+            wanted = NewTopic(topic.name, topic.partitions, topic.replication_factor, configs)
+            try:
+                await admin.create_topic(wanted)
+            except KafkaError as error:
+                if error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                    raise ConfigError(
+                        "an internal topic cannot be made: the cluster has fewer brokers than "
+                        "replicas are wanted",
+                        topic=topic.name,
+                        setting=f"{topic.setting}.replication.factor",
+                        value=topic.replication_factor,
+                    ) from error
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+                await self._check_policy(admin)
+
+    async def _check_policy(self, admin: Admin) -> None:
+        resource = Resource(ResourceType.TOPIC, self._topic.name)
+        found = await admin.describe_configs(resource, names=["cleanup.policy"])
+        policy = found[0].value if found else None
+        if policy != "compact":
+            raise ConfigError(
+                "an internal topic must be compacted, or its records are lost with time: "
+                "set its cleanup.policy to compact, or name another topic",
+                topic=self._topic.name,
+                setting=f"{self._topic.setting}.topic",
+                cleanup_policy=policy,
+            )
+
+    async def _follow(self) -> None:
+        assert self._on_record is not None
+        while True:
+            try:
+                parts = await self._consumer.poll(_POLL_S)
+            except KafkaError as error:
+                self._log.warn("an internal topic cannot be read, trying on", error=str(error))
+                await asyncio.sleep(1.0)
+                continue
+            for part in parts:
+                for record in part.records:
+                    if record.key is not None:
+                        self._on_record(bytes(record.key), record.value)
+            self._moved.set()
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Returns when the records are acknowledged and were read back."""
+        sent = [
+            await self._producer.send(self._topic.name, value, key=key) for key, value in entries
+        ]
+        await self._producer.flush()
+        for each in sent:
+            await each
+        await self.read_to_end()
+
+    async def read_to_end(self) -> None:
+        ends = await self._consumer.end_offsets(self._partitions)
+        async with asyncio.timeout(_PATIENCE_S):
+            while not all(self._is_read(where, end) for where, end in ends.items()):
+                self._moved.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._moved.wait(), 0.2)
+
+    def _is_read(self, where: TopicPartition, end: int) -> bool:
+        position = self._consumer.position(where.topic, where.partition)
+        return end <= 0 or (position is not None and position >= end)
+
+    async def aclose(self) -> None:
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.cancel()
+            await asyncio.wait([follower])
+        await self._consumer.aclose()
+        await self._producer.aclose()

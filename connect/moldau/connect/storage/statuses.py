@@ -1,0 +1,118 @@
+"""What the status topic says: the state of each connector and task, and topics in use. No IO.
+
+A status carries the worker and the generation of its group in which it was written. A worker that
+lost a task may still write UNASSIGNED while the new owner writes RUNNING: `is_stale` tells which
+of the two is older.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from moldau.connect.storage.keys import Json, TaskId, dump, parse
+
+
+class State(Enum):
+    """Of a connector or a task, by Kafka Connect's names."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
+    DESTROYED = "DESTROYED"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One status."""
+
+    state: State
+    worker_id: str
+    generation: int = 0
+    trace: str | None = None
+    version: str | None = None
+
+    def dump(self) -> bytes:
+        """As it lies in the topic."""
+        return dump(
+            {
+                "state": self.state.value,
+                "trace": self.trace,
+                "worker_id": self.worker_id,
+                "generation": self.generation,
+                "version": self.version,
+            }
+        )
+
+
+class StatusImage:
+    """The fold."""
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, Status] = {}
+        self.tasks: dict[TaskId, Status] = {}
+        self.topics: dict[str, set[str]] = {}
+        """The topics that each connector has used."""
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """One record. What is unknown or malformed changes nothing."""
+        text = key.decode("utf-8", "replace")
+        if text.startswith("status-topic-"):
+            self._on_topic(text.removeprefix("status-topic-"), is_used=value is not None)
+            return
+        status = None if value is None else _status(parse(value))
+        if value is not None and status is None:
+            return
+        if text.startswith("status-connector-"):
+            name = text.removeprefix("status-connector-")
+            _put(self.connectors, name, status)
+        elif text.startswith("status-task-"):
+            name, _, number = text.removeprefix("status-task-").rpartition("-")
+            if name and number.isdecimal():
+                _put(self.tasks, TaskId(name, int(number)), status)
+
+    def tasks_of(self, connector: str) -> dict[TaskId, Status]:
+        """In the order of their numbers."""
+        return {task: self.tasks[task] for task in sorted(self.tasks) if task[0] == connector}
+
+    def _on_topic(self, tail: str, *, is_used: bool) -> None:
+        topic, separator, connector = tail.partition(":connector-")
+        if not separator:
+            return
+        if is_used:
+            self.topics.setdefault(connector, set()).add(topic)
+        else:
+            self.topics.get(connector, set()).discard(topic)
+
+
+def is_stale(new: Status, known: Status | None) -> bool:
+    """Whether `new` must not replace `known`: that one is of a later generation of the group."""
+    return (
+        known is not None
+        and new.worker_id != known.worker_id
+        and new.generation < known.generation
+    )
+
+
+def _put(statuses: dict[Json, Status], key: object, status: Status | None) -> None:
+    if status is None or status.state is State.DESTROYED:
+        statuses.pop(key, None)
+    else:
+        statuses[key] = status
+
+
+def _status(value: Json) -> Status | None:
+    if not isinstance(value, dict) or value.get("state") not in State.__members__:
+        return None
+    generation, trace = value.get("generation"), value.get("trace")
+    version = value.get("version")
+    return Status(
+        State(value["state"]),
+        str(value.get("worker_id", "")),
+        generation if isinstance(generation, int) else 0,
+        trace if isinstance(trace, str) else None,
+        version if isinstance(version, str) else None,
+    )

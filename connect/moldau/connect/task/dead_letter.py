@@ -1,0 +1,99 @@
+"""The dead letter queue of a sink: the record as it was consumed, with headers that say why.
+
+Invariant: offsets are committed only after `settle`, which waits until every reported record is in
+the queue and fails the task if one is not: a record is in the target, in the queue, or read again.
+"""
+
+from __future__ import annotations
+
+from traceback import format_exception
+from typing import Any, Final, Protocol
+
+from moldau.client import ConsumerRecord, KafkaError
+from moldau.connect.errors import ConnectError
+from moldau.connect.task.tolerance import ErrorCounts, Failure
+
+PREFIX: Final = "__connect.errors."
+SETTLE_S: Final = 120.0
+
+Header = tuple[str, bytes | None]
+
+
+class Delivered(Protocol):
+    """A record on its way."""
+
+    def result(self, timeout_s: float | None = None) -> object: ...
+
+
+class Sends(Protocol):
+    """A producer."""
+
+    def send(
+        self, topic: str, value: Any, *, key: Any = None, headers: Any = (), **more: Any
+    ) -> Delivered: ...
+
+
+class DeadLetters:
+    """One task's way into the queue."""
+
+    def __init__(
+        self, producer: Sends, topic: str, owner: tuple[str, int], *, has_context: bool
+    ) -> None:
+        """`owner`: the connector's name and the task's number."""
+        self._producer = producer
+        self._topic = topic
+        self._owner = owner
+        self._has_context = has_context
+        self._under_way: list[Delivered] = []
+        self.counts: ErrorCounts = ErrorCounts()
+
+    def report(self, failure: Failure) -> None:
+        """Send it. Returns before it is acknowledged: see `settle`."""
+        record = failure.record
+        if not isinstance(record, ConsumerRecord):
+            return
+        headers: list[Header] = list(record.headers)
+        if self._has_context:
+            headers += context_headers(failure, record, self._owner)
+        timestamp = record.timestamp if record.timestamp >= 0 else None
+        self.counts.dead_letters += 1
+        self._under_way.append(
+            self._producer.send(
+                self._topic,
+                record.value,
+                key=record.key,
+                headers=headers,
+                timestamp_ms=timestamp,
+            )
+        )
+
+    def settle(self) -> None:
+        """Wait until all that was reported is in the queue."""
+        under_way, self._under_way = self._under_way, []
+        try:
+            for each in under_way:
+                each.result(SETTLE_S)
+        except (KafkaError, TimeoutError) as error:
+            self.counts.dead_letter_failures += 1
+            raise ConnectError(
+                "the dead letter queue takes no records", topic=self._topic, error=str(error)
+            ) from error
+
+
+def context_headers(failure: Failure, record: ConsumerRecord, owner: tuple[str, int]) -> list[Header]:
+    """Kafka Connect's names; values are texts."""
+    error = failure.error
+    kind = type(error)
+    facts = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "connector.name": owner[0],
+        "task.id": owner[1],
+        "stage": failure.stage.value,
+        "class.name": failure.plugin,
+        "exception.class.name": f"{kind.__module__}.{kind.__qualname__}",
+        "exception.message": str(error),
+        "exception.stacktrace": "".join(format_exception(error)),
+    }
+    return [(PREFIX + name, str(value).encode()) for name, value in facts.items()]

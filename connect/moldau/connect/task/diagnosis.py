@@ -1,0 +1,81 @@
+"""Why something failed, for people: one line `cause -> hint`, then the traceback. No IO.
+
+Invariant: the values of secrets are in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from traceback import format_exception
+from typing import Final
+
+from moldau.connect.errors import ConnectError, DataError, RetriableError
+from moldau.connect.task.tolerance import told
+from moldau.errors import ConfigError
+from moldau.errors.codes import ErrorCode, KafkaError
+
+HIDDEN: Final = "[hidden]"
+_SHORTEST_SECRET: Final = 3
+
+_HINTS_BY_CODE: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name in the config",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the worker's user to use the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow the worker's user to use the consumer group",
+    ErrorCode.RECORD_TOO_LARGE: "raise max.request.size of the producer and max.message.bytes of "
+    "the topic, or make records smaller",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "too few brokers are in sync: look at the cluster",
+}
+
+_HINTS_BY_TYPE: Final[tuple[tuple[type[BaseException], str], ...]] = (
+    (ConfigError, "correct the config and post it again"),
+    (DataError, "correct the data or its converter, or set errors.tolerance=all and a dead letter "
+     "queue to pass over such records"),
+    (RetriableError, "it is tried again; if it lasts, look at the system it names"),
+    (KafkaError, "look at the cluster; the task tries again"),
+    (MemoryError, "give the worker more memory, or the task smaller batches"),
+    (ImportError, "install what is missing where the worker runs"),
+    (PermissionError, "allow the worker's user to do that"),
+    (FileNotFoundError, "create the file or directory, or correct its name in the config"),
+    (ConnectionError, "check that the system is up and reachable from the worker"),
+    (TimeoutError, "check that the system is up and reachable from the worker"),
+)  # fmt: skip
+
+
+def hint_of(error: BaseException) -> str:
+    """What a person can do about it."""
+    for each in chain(error):
+        own = each.context.get("hint") if isinstance(each, ConnectError) else None
+        if own:
+            return str(own)
+        if isinstance(each, KafkaError) and each.code in _HINTS_BY_CODE:
+            return _HINTS_BY_CODE[ErrorCode(each.code)]
+    for each in chain(error):
+        for kind, hint in _HINTS_BY_TYPE:
+            if isinstance(each, kind):
+                return hint
+    return "the traceback below says where; if it names moldau, please report it"
+
+
+def chain(error: BaseException) -> Iterable[BaseException]:
+    """The error and what caused it."""
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        yield at
+        at = at.__cause__ or at.__context__
+
+
+def trace_of(error: BaseException, secrets: Collection[str] = ()) -> str:
+    """The text of a FAILED status."""
+    cause = " ".join(told(error).split())
+    whole = f"{cause} -> {hint_of(error)}\n{''.join(format_exception(error))}"
+    return without(whole, secrets)
+
+
+def without(text: str, secrets: Collection[str]) -> str:
+    """The text with each secret hidden, the longest first."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, HIDDEN)
+    return text

@@ -1,0 +1,53 @@
+"""What a worker and its tasks tell each other: one JSON object a message. No IO.
+
+Worker to task: `start` (a `TaskSpec`), `pause`, `resume`, `stop`, `answer` (to a question).
+Task to worker: `state`, `ask` (the store of offsets), `topics` in use, `metrics`, `stopped`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import orjson
+
+from moldau.connect.storage.keys import TaskId
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """All that a task needs to run. Values are as stored: references to secrets are unresolved."""
+
+    connector: str
+    task: int
+    worker: dict[str, str]
+    connector_config: dict[str, str]
+    task_config: dict[str, str]
+    is_paused: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> TaskId:
+        return TaskId(self.connector, self.task)
+
+    @classmethod
+    def parse(cls, message: Message) -> Self:
+        """From a `start` message."""
+        return cls(**message["spec"])
+
+    def message(self) -> Message:
+        """The `start` message."""
+        return {"type": "start", "spec": asdict(self)}
+
+
+def dump(message: Message) -> bytes:
+    """One line."""
+    return orjson.dumps(message, default=str)
+
+
+def parse(line: bytes) -> Message:
+    """What `dump` made."""
+    found: Message = orjson.loads(line)
+    return found

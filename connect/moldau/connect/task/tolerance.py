@@ -1,0 +1,171 @@
+"""What becomes of a record that cannot be converted, transformed or written.
+
+The first attempt is the caller's own and costs nothing here. When it fails, `Tolerance.settle`
+repeats what can pass by itself within `errors.retry.timeout`; then the record is skipped, logged
+and sent to the dead letter queue if the connector tolerates errors, and the task fails if not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol, TypeVar
+
+from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connect.task.settings import ErrorSettings
+
+T = TypeVar("T")
+
+FIRST_DELAY_MS: Final = 300
+FOREVER: Final = -1
+
+
+class Stage(Enum):
+    """Where an error happened, by Kafka Connect's names."""
+
+    TASK_POLL = "TASK_POLL"
+    TASK_PUT = "TASK_PUT"
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
+    KAFKA_CONSUME = "KAFKA_CONSUME"
+
+
+TOLERABLE: Final = frozenset(
+    {
+        Stage.TRANSFORMATION,
+        Stage.KEY_CONVERTER,
+        Stage.VALUE_CONVERTER,
+        Stage.HEADER_CONVERTER,
+        Stage.TASK_PUT,
+        Stage.KAFKA_PRODUCE,
+    }
+)
+
+
+class Skipped(Exception):
+    """The record is settled: it was reported as the config says, and work goes on behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error with the record that it is about: the consumed one of a sink, else a source's."""
+
+    stage: Stage
+    plugin: str
+    error: Exception
+    record: Any
+
+
+class Reporter(Protocol):
+    """Where tolerated failures go."""
+
+    def report(self, failure: Failure) -> None:
+        """Log it, or send it to the dead letter queue."""
+        ...
+
+
+class Waits(Protocol):
+    """How the task waits between attempts."""
+
+    def now_ms(self) -> int: ...
+
+    def wait_ms(self, ms: int) -> bool:
+        """Whether the time went by without a stop being asked for."""
+        ...
+
+
+@dataclass(slots=True)
+class ErrorCounts:
+    """Kafka Connect's task-error-metrics."""
+
+    failures: int = 0
+    errors: int = 0
+    skipped: int = 0
+    retries: int = 0
+    logged: int = 0
+    dead_letters: int = 0
+    dead_letter_failures: int = 0
+    last_error_ms: int = 0
+
+
+class Tolerance:
+    """One task's."""
+
+    def __init__(self, settings: ErrorSettings, waits: Waits, reporters: list[Reporter]) -> None:
+        self.settings = settings
+        self.counts = ErrorCounts()
+        self._waits = waits
+        self._reporters = reporters
+
+    def settle(
+        self, failure: Failure, again: Callable[[], T], *, is_tolerable: bool | None = None
+    ) -> T:
+        """What `again` gives once it works; else Skipped, or the ConnectError that fails the task.
+        """
+        last = failure.error
+        self.counts.failures += 1
+        if isinstance(last, RetriableError):
+            done, value, last = self._retried(last, again)
+            if done:
+                return value
+        self.counts.errors += 1
+        self.counts.last_error_ms = self._waits.now_ms()
+        if is_tolerable is None:
+            is_tolerable = failure.stage in TOLERABLE
+        final = Failure(failure.stage, failure.plugin, last, failure.record)
+        if not (is_tolerable and self.settings.tolerates):
+            raise as_task_failure(final) from last
+        self.report(final)
+        raise Skipped
+
+    def report(self, failure: Failure) -> None:
+        """A record is given up."""
+        self.counts.skipped += 1
+        for each in self._reporters:
+            each.report(failure)
+
+    def _retried(
+        self, error: Exception, again: Callable[[], T]
+    ) -> tuple[bool, Any, Exception]:
+        settings, waits = self.settings, self._waits
+        begun_ms, delay_ms = waits.now_ms(), FIRST_DELAY_MS
+        while isinstance(error, RetriableError):
+            left_ms = begun_ms + settings.retry_timeout_ms - waits.now_ms()
+            if settings.retry_timeout_ms != FOREVER and left_ms <= 0:
+                break
+            wait_ms = min(delay_ms, settings.retry_delay_max_ms)
+            if settings.retry_timeout_ms != FOREVER:
+                wait_ms = min(wait_ms, left_ms)
+            if not waits.wait_ms(wait_ms):
+                break
+            delay_ms *= 2
+            self.counts.retries += 1
+            try:
+                return True, again(), error
+            except Exception as next_error:
+                error = next_error
+        return False, None, error
+
+
+def as_task_failure(failure: Failure) -> ConnectError:
+    """What fails the task: the error itself where it tells enough, with its stage and place."""
+    record = failure.record
+    facts: dict[str, object] = {"stage": failure.stage.value, "plugin": failure.plugin}
+    topic = getattr(record, "topic", None)
+    if topic is not None:
+        facts["topic"] = topic
+    if getattr(record, "offset", None) is not None:
+        facts["partition"], facts["offset"] = record.partition, record.offset
+    return ConnectError(told(failure.error), **facts)
+
+
+def told(error: BaseException) -> str:
+    """An error in one line: our own by what they say, others with their type."""
+    if isinstance(error, ConnectError):
+        return str(error)
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,0 +1,153 @@
+"""Child processes that exchange lines with their parent, and the few thread tools they need.
+
+The parent starts a Python module as a child (`start_child`) and gets each line that it writes. The
+child calls `open_parent_pipe`: from then on its standard output is the parent's pipe alone, and
+whatever else the program prints goes to standard error.
+
+Invariants: a child whose parent is gone ends at once, without any clean-up (`on_orphaned`), as it
+would by kill -9: another process may do its work already. A child is a fresh interpreter, never a
+fork, so it inherits no socket, lock or event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import BinaryIO, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+LINE_LIMIT_BYTES: Final = 256 << 20
+_KILLED: Final = 137
+
+
+class Child:
+    """A running child, as its parent sees it. Belongs to the parent's event loop."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the number of the signal that ended it."""
+        return self._process.returncode
+
+    def send(self, line: bytes) -> None:
+        """Write one line without its end. A child that has ended loses it."""
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(line + b"\n")
+
+    async def read_line(self) -> bytes | None:
+        """The next line without its end; None when the child has closed its side."""
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        return line[:-1] if line.endswith(b"\n") else None
+
+    def kill(self) -> None:
+        """SIGKILL; nothing happens to one that has ended."""
+        if self._process.returncode is None:
+            self._process.kill()
+
+    async def wait(self) -> int:
+        """Its exit code."""
+        return await self._process.wait()
+
+
+async def start_child(
+    module: str, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Child:
+    """Run `python -m module` with this interpreter; OSError when it cannot be started."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_LIMIT_BYTES,
+        env=None if environment is None else dict(environment),
+    )
+    return Child(process)
+
+
+class Mailbox(Generic[T]):
+    """What other threads put in, one thread takes out."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[T] = SimpleQueue()
+
+    def put(self, item: T) -> None:
+        """From any thread."""
+        self._queue.put(item)
+
+    def take(self, timeout_s: float | None) -> T | None:
+        """The next one; None when there is none in time. Without a timeout it waits for ever."""
+        try:
+            return self._queue.get(timeout=None if timeout_s is None else max(0.0, timeout_s))
+        except Empty:
+            return None
+
+
+class ParentPipe:
+    """The child's side: lines to the parent, and its lines on a thread of their own."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._lock = threading.Lock()
+
+    def send(self, line: bytes) -> None:
+        """From any thread. A parent that is gone ends this process."""
+        with self._lock:
+            try:
+                self._sink.write(line + b"\n")
+                self._sink.flush()
+            except OSError:
+                end_at_once(_KILLED)
+
+    def listen(self, on_line: Callable[[bytes], None]) -> None:
+        """Call `on_line` with each line, on another thread; the end of the parent ends this."""
+
+        def run() -> None:
+            for line in self._source:
+                on_line(line.rstrip(b"\n"))
+            end_at_once(_KILLED)
+
+        start_thread(run, "parent")
+
+
+def open_parent_pipe() -> ParentPipe:
+    """Take standard input and output over for the parent; to be called first of all, once."""
+    sink = os.fdopen(os.dup(1), "wb")
+    source = os.fdopen(os.dup(0), "rb")
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return ParentPipe(source, sink)
+
+
+def end_at_once(code: int) -> None:
+    """End the process without any clean-up."""
+    os._exit(code)
+
+
+def start_thread(run: Callable[[], None], name: str) -> threading.Thread:
+    """Run `run` on a daemon thread: it keeps no process from ending."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def process_environment() -> dict[str, str]:
+    """The environment of this process."""
+    return dict(os.environ)
