@@ -117,8 +117,10 @@ def _start(what: str | TaskId) -> Kind:
 def _needs_restart(old: ConnectorRun | TaskRun, new: ConnectorRun | TaskRun) -> bool:
     if isinstance(old, TaskRun) and isinstance(new, TaskRun):
         return not old.is_same_work(new)
-    return isinstance(old, ConnectorRun) and isinstance(new, ConnectorRun) and (
-        old.config != new.config
+    return (
+        isinstance(old, ConnectorRun)
+        and isinstance(new, ConnectorRun)
+        and (old.config != new.config)
     )
 
 

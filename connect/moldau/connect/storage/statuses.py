@@ -91,9 +91,7 @@ class StatusImage:
 def is_stale(new: Status, known: Status | None) -> bool:
     """Whether `new` must not replace `known`: that one is of a later generation of the group."""
     return (
-        known is not None
-        and new.worker_id != known.worker_id
-        and new.generation < known.generation
+        known is not None and new.worker_id != known.worker_id and new.generation < known.generation
     )
 
 

@@ -7,9 +7,10 @@ the queue and fails the task if one is not: a record is in the target, in the qu
 from __future__ import annotations
 
 from traceback import format_exception
-from typing import Any, Final, Protocol
+from typing import Final
 
 from moldau.client import ConsumerRecord, KafkaError
+from moldau.client.sync import Delivery, Producer, SendOptions
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.tolerance import ErrorCounts, Failure
 
@@ -19,32 +20,18 @@ SETTLE_S: Final = 120.0
 Header = tuple[str, bytes | None]
 
 
-class Delivered(Protocol):
-    """A record on its way."""
-
-    def result(self, timeout_s: float | None = None) -> object: ...
-
-
-class Sends(Protocol):
-    """A producer."""
-
-    def send(
-        self, topic: str, value: Any, *, key: Any = None, headers: Any = (), **more: Any
-    ) -> Delivered: ...
-
-
 class DeadLetters:
     """One task's way into the queue."""
 
     def __init__(
-        self, producer: Sends, topic: str, owner: tuple[str, int], *, has_context: bool
+        self, producer: Producer, topic: str, owner: tuple[str, int], *, has_context: bool
     ) -> None:
         """`owner`: the connector's name and the task's number."""
         self._producer = producer
         self._topic = topic
         self._owner = owner
         self._has_context = has_context
-        self._under_way: list[Delivered] = []
+        self._under_way: list[Delivery] = []
         self.counts: ErrorCounts = ErrorCounts()
 
     def report(self, failure: Failure) -> None:
@@ -55,7 +42,9 @@ class DeadLetters:
         headers: list[Header] = list(record.headers)
         if self._has_context:
             headers += context_headers(failure, record, self._owner)
-        timestamp = record.timestamp if record.timestamp >= 0 else None
+        more: SendOptions = {}
+        if record.timestamp >= 0:
+            more["timestamp_ms"] = record.timestamp
         self.counts.dead_letters += 1
         self._under_way.append(
             self._producer.send(
@@ -63,7 +52,7 @@ class DeadLetters:
                 record.value,
                 key=record.key,
                 headers=headers,
-                timestamp_ms=timestamp,
+                **more,
             )
         )
 
@@ -80,7 +69,9 @@ class DeadLetters:
             ) from error
 
 
-def context_headers(failure: Failure, record: ConsumerRecord, owner: tuple[str, int]) -> list[Header]:
+def context_headers(
+    failure: Failure, record: ConsumerRecord, owner: tuple[str, int]
+) -> list[Header]:
     """Kafka Connect's names; values are texts."""
     error = failure.error
     kind = type(error)

@@ -21,7 +21,7 @@ _HINTS_BY_CODE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name in the config",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the worker's user to use the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow the worker's user to use the consumer group",
-    ErrorCode.RECORD_TOO_LARGE: "raise max.request.size of the producer and max.message.bytes of "
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.request.size of the producer and max.message.bytes of "
     "the topic, or make records smaller",
     ErrorCode.NOT_ENOUGH_REPLICAS: "too few brokers are in sync: look at the cluster",
 }

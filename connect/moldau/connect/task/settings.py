@@ -57,7 +57,9 @@ def listed(config: Config, name: str) -> list[str]:
 def beneath(config: Config, prefix: str) -> dict[str, str]:
     """The keys that begin with `prefix`, without it."""
     return {
-        name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)
+        name.removeprefix(prefix): value
+        for name, value in config.items()
+        if name.startswith(prefix)
     }
 
 

@@ -36,9 +36,7 @@ class SubmittedRecords:
     def __init__(self) -> None:
         self._queues: dict[bytes, tuple[dict[str, Any], deque[Submitted]]] = {}
 
-    def submit(
-        self, partition: dict[str, Any] | None, offset: dict[str, Any] | None
-    ) -> Submitted:
+    def submit(self, partition: dict[str, Any] | None, offset: dict[str, Any] | None) -> Submitted:
         """Enter a record before it is sent. A source may give records without an offset."""
         entry = Submitted(offset)
         if partition is not None:

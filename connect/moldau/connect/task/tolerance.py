@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.settings import ErrorSettings
@@ -104,14 +104,14 @@ class Tolerance:
     def settle(
         self, failure: Failure, again: Callable[[], T], *, is_tolerable: bool | None = None
     ) -> T:
-        """What `again` gives once it works; else Skipped, or the ConnectError that fails the task.
-        """
-        last = failure.error
+        """What `again` gives once it works; else Skipped, or the error that fails the task."""
+        last: Exception | None = failure.error
         self.counts.failures += 1
         if isinstance(last, RetriableError):
-            done, value, last = self._retried(last, again)
-            if done:
-                return value
+            value, last = self._retried(last, again)
+            if last is None:
+                return cast(T, value)
+        assert last is not None
         self.counts.errors += 1
         self.counts.last_error_ms = self._waits.now_ms()
         if is_tolerable is None:
@@ -129,26 +129,26 @@ class Tolerance:
             each.report(failure)
 
     def _retried(
-        self, error: Exception, again: Callable[[], T]
-    ) -> tuple[bool, Any, Exception]:
+        self, first: Exception, again: Callable[[], T]
+    ) -> tuple[T | None, Exception | None]:
+        """What `again` gave and None, or the last error."""
         settings, waits = self.settings, self._waits
-        begun_ms, delay_ms = waits.now_ms(), FIRST_DELAY_MS
+        error, begun_ms, delay_ms = first, waits.now_ms(), FIRST_DELAY_MS
         while isinstance(error, RetriableError):
             left_ms = begun_ms + settings.retry_timeout_ms - waits.now_ms()
-            if settings.retry_timeout_ms != FOREVER and left_ms <= 0:
+            is_bounded = settings.retry_timeout_ms != FOREVER
+            if is_bounded and left_ms <= 0:
                 break
             wait_ms = min(delay_ms, settings.retry_delay_max_ms)
-            if settings.retry_timeout_ms != FOREVER:
-                wait_ms = min(wait_ms, left_ms)
-            if not waits.wait_ms(wait_ms):
+            if not waits.wait_ms(min(wait_ms, left_ms) if is_bounded else wait_ms):
                 break
             delay_ms *= 2
             self.counts.retries += 1
             try:
-                return True, again(), error
+                return again(), None
             except Exception as next_error:
                 error = next_error
-        return False, None, error
+        return None, error
 
 
 def as_task_failure(failure: Failure) -> ConnectError:

@@ -1,0 +1,24 @@
+"""`moldau connect ACTION`. Importing this is cheap: each action imports what it needs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from moldau.cli.command import Context
+from moldau.connect.commands import worker
+
+
+class ConnectCommand:
+    """Actions of workers and of their users."""
+
+    summary = "Run Kafka Connect workers, and manage their connectors."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        worker.configure(actions)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        return int(arguments.act(arguments, context))
+
+
+command = ConnectCommand()

@@ -1,0 +1,225 @@
+"""`moldau connect run` and `moldau connect start`: a worker in this process, until a signal.
+
+Standard output has what a person needs to reach the worker and nothing else; the log goes to
+standard error. The first SIGTERM, SIGINT or SIGHUP stops connectors in order, the second at once.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from moldau.cli.command import Context, Exit, UsageError
+
+if TYPE_CHECKING:
+    from moldau.connect.server import ConnectWorker
+    from moldau.logging import Loggers
+    from moldau.runtime import Runtime
+    from moldau.runtime.files import Files
+
+_LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
+DEFAULT_LISTEN = "127.0.0.1:8083"
+
+
+def configure(actions: Any) -> None:
+    """Adds both actions."""
+    run = actions.add_parser(
+        "run",
+        help="run connectors from files, without internal topics",
+        description="Runs the connectors of these files in one worker of its own (Kafka's "
+        "connect-standalone). Offsets of sources are kept in the state directory.",
+    )
+    run.add_argument("files", nargs="+", metavar="FILE", help="a connector as JSON or properties")
+    run.add_argument("--state", required=True, metavar="DIR", help="where offsets are kept")
+    run.add_argument("--listen", metavar="HOST:PORT", help="also serve the REST API")
+    _add_shared(run)
+    run.set_defaults(act=run_standalone)
+    start = actions.add_parser(
+        "start",
+        help="run a worker of a cluster of workers",
+        description="Runs a worker that keeps configs, offsets and statuses in topics, and shares "
+        "connectors with the other workers of its group (Kafka's connect-distributed).",
+    )
+    start.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"where the REST API listens; default: listeners, or {DEFAULT_LISTEN}",
+    )
+    _add_shared(start)
+    start.set_defaults(act=run_distributed)
+
+
+def _add_shared(parser: ArgumentParser) -> None:
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers")
+    parser.add_argument("-c", "--config", metavar="FILE", help="the worker's properties")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="K=V", help="one setting of the worker"
+    )
+    parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
+    parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+    parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+
+def run_standalone(arguments: Namespace, context: Context) -> int:
+    """Until it is told to stop."""
+    return _run(arguments, context, is_distributed=False)
+
+
+def run_distributed(arguments: Namespace, context: Context) -> int:
+    """Until it is told to stop."""
+    return _run(arguments, context, is_distributed=True)
+
+
+def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int:
+    from moldau.connect.server import Place
+    from moldau.runtime.real import run
+    from moldau.runtime.real_files import RealFiles
+
+    files = RealFiles()
+    settings = settings_given(arguments, context, files)
+    listen = _listen(arguments.listen, settings, is_distributed=is_distributed)
+    state = None if is_distributed else absolute(arguments.state)
+    place = Place(listen, state)
+    connectors = {} if is_distributed else _connectors(arguments.files, files)
+
+    async def main(runtime: Runtime) -> None:
+        from moldau.connect.server import ConnectWorker
+        from moldau.runtime.signals import until_signal
+
+        loggers = _loggers(runtime, arguments, context)
+        worker = ConnectWorker(runtime, settings, place, loggers)
+        await until_signal(_serve(worker, connectors, context))
+
+    run(main, node="connect")
+    return Exit.DONE
+
+
+def absolute(path: str) -> str:
+    """As the runtime's files want it."""
+    from moldau.runtime.places import absolute_path
+
+    return absolute_path(path)
+
+
+async def _serve(
+    worker: ConnectWorker, connectors: dict[str, dict[str, str | None]], context: Context
+) -> None:
+    from moldau.connect.herder.shell import forever
+
+    try:
+        await worker.start()
+        for name, config in connectors.items():
+            await worker.operations.put_config(name, config, may_replace=True)
+        _announce(worker, connectors, context)
+        await forever()
+    finally:
+        await worker.aclose()
+
+
+def _announce(worker: ConnectWorker, connectors: dict[str, Any], context: Context) -> None:
+    from moldau.plugins.layers import platform_version
+
+    lines = [f"moldau connect {platform_version()} is up"]
+    lines.append(f"  bootstrap   {worker.settings['bootstrap.servers']}")
+    if worker.address is not None:
+        lines.append(f"  rest        http://{worker.herder.worker_id}")
+    if worker.is_distributed:
+        lines.append(f"  group       {worker.settings['group.id']}")
+    else:
+        lines.append(f"  connectors  {', '.join(connectors)}")
+    lines.append("Ctrl-C stops it.")
+    with suppress(BrokenPipeError):
+        context.out.write("\n".join(lines) + "\n")
+        context.out.flush()
+
+
+def _loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Loggers:
+    import logging
+
+    from moldau.logging import Loggers, parse_level
+    from moldau.logging.stdlib import StandardLines
+
+    level = parse_level(arguments.log_level)
+    loggers = Loggers(runtime.clock, context.err.write, json=arguments.log_json, level=level)
+    root = logging.getLogger()
+    root.handlers[:] = [StandardLines(loggers)]
+    root.setLevel(logging.WARNING)
+    return loggers
+
+
+# What was given
+
+
+def settings_given(arguments: Namespace, context: Context, files: Files) -> dict[str, str]:
+    """File, then --bootstrap, then --set: the later one wins."""
+    from moldau.config.properties import parse_properties
+
+    found: dict[str, str] = {}
+    if arguments.config is not None:
+        text = files.read_text(absolute(arguments.config))
+        found.update({each.key: each.value for each in parse_properties(text, arguments.config)})
+    if arguments.bootstrap is not None:
+        found["bootstrap.servers"] = arguments.bootstrap
+    elif "bootstrap.servers" not in found and "MOLDAU_BOOTSTRAP" in context.environment:
+        found["bootstrap.servers"] = context.environment["MOLDAU_BOOTSTRAP"]
+    for each in arguments.set:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set takes NAME=VALUE, not {each}")
+        found[name.strip()] = value
+    return found
+
+
+def _listen(
+    given: str | None, settings: dict[str, str], *, is_distributed: bool
+) -> tuple[str, int] | None:
+    text = given or settings.get("listeners", "").split(",")[0].strip()
+    if not text:
+        if not is_distributed:
+            return None
+        text = DEFAULT_LISTEN
+    if text.lower().startswith("https:"):
+        raise UsageError("the REST API speaks http only: put a proxy with TLS before it")
+    host, _, port = text.removeprefix("http://").removeprefix("HTTP://").rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"the REST API's address is HOST:PORT, not {text}")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - as Kafka Connect reads it
+
+
+def _connectors(paths: list[str], files: Files) -> dict[str, dict[str, str | None]]:
+    found: dict[str, dict[str, str | None]] = {}
+    for path in paths:
+        name, config = parse_connector(path, files.read_text(absolute(path)))
+        if name in found:
+            raise UsageError(f"{path}: another file has a connector {name} already")
+        found[name] = config
+    return found
+
+
+def parse_connector(path: str, text: str) -> tuple[str, dict[str, str | None]]:
+    """A connector's name and config from JSON (whole or flat) or properties."""
+    from moldau.config.properties import parse_properties
+    from moldau.connect.herder.refusals import BadRequest
+    from moldau.connect.rest.bodies import config_of, create_request
+
+    if not text.lstrip().startswith("{"):
+        config: dict[str, str | None] = {
+            each.key: each.value for each in parse_properties(text, path)
+        }
+        if not config.get("name"):
+            raise UsageError(f"{path}: name is missing: name the connector")
+        return str(config["name"]), config
+    try:
+        body = json.loads(text)
+        if isinstance(body, dict) and isinstance(body.get("config"), dict):
+            name, config, _ = create_request(body)
+        else:
+            flat = config_of(body)
+            name, config, _ = create_request({"name": flat.get("name"), "config": flat})
+    except ValueError as error:
+        raise UsageError(f"{path}: no JSON: {error}") from None
+    except BadRequest as error:
+        raise UsageError(f"{path}: {error}") from None
+    return name, config

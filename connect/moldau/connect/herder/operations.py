@@ -1,0 +1,273 @@
+"""What users ask of a worker, one method a request: checked, written to the log, answered.
+
+Invariants: a request that changes configs is done by the leader alone; what it wrote was read back
+before it answers; each refusal is a `Refusal` with the HTTP status that Kafka Connect gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moldau.connect.api import Connector, SinkConnector, SourceConnector
+from moldau.connect.herder.refusals import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    NotLeader,
+    Rebalancing,
+)
+from moldau.connect.herder.shell import Herder, secret_values
+from moldau.connect.plugins import PluginNotFound, validate
+from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
+from moldau.connect.storage.keys import TargetState, TaskId
+from moldau.connect.storage.statuses import State, Status
+from moldau.connect.task.diagnosis import HIDDEN
+from moldau.connect.worker.plugins import catalogue, connector_class
+from moldau.errors import ConfigError, MoldauError
+
+Json = dict[str, Any]
+
+RESTARTABLE: Final = (State.FAILED,)
+
+
+class Operations:
+    """On one worker."""
+
+    def __init__(self, herder: Herder) -> None:
+        self.herder = herder
+
+    # Reading
+
+    def names(self) -> list[str]:
+        """The connectors that exist."""
+        return self.herder.configs.image.names()
+
+    def entry(self, name: str) -> ConnectorEntry:
+        """The connector; NotFound."""
+        found = self.herder.configs.image.get(name)
+        if found is None:
+            raise NotFound(f"Connector {name} not found")
+        return found
+
+    def config(self, name: str) -> dict[str, str]:
+        """As it was posted, but for the values of secrets."""
+        return masked(self.entry(name).config or {})
+
+    def info(self, name: str) -> Json:
+        """ConnectorInfo."""
+        entry = self.entry(name)
+        tasks = self.herder.configs.image.tasks(name)
+        return {
+            "name": name,
+            "config": masked(entry.config or {}),
+            "tasks": [{"connector": name, "task": task.task} for task in tasks],
+            "type": type_of(entry.config or {}),
+        }
+
+    def tasks(self, name: str) -> list[Json]:
+        """Each task with its config."""
+        entry = self.entry(name)
+        config = entry.config or {}
+        return [
+            {
+                "id": {"connector": name, "task": task.task},
+                "config": masked(entry.tasks[task.task], config),
+            }
+            for task in self.herder.configs.image.tasks(name)
+        ]
+
+    def status(self, name: str) -> Json:
+        """ConnectorStateInfo."""
+        image = self.herder.statuses.image
+        status = image.connectors.get(name)
+        if status is None:
+            raise NotFound(f"No status found for connector {name}")
+        entry = self.herder.configs.image.get(name)
+        config = {} if entry is None or entry.config is None else entry.config
+        tasks = self.herder.configs.image.tasks(name)
+        known = image.tasks_of(name)
+        return {
+            "name": name,
+            "connector": state_json(status),
+            "tasks": [
+                {"id": task.task, **state_json(known[task])} for task in tasks if task in known
+            ],
+            "type": type_of(config),
+        }
+
+    def task_status(self, name: str, number: int) -> Json:
+        """TaskState."""
+        found = self.herder.statuses.image.tasks.get(TaskId(name, number))
+        if found is None:
+            raise NotFound(f"No status found for task {name}-{number}")
+        return {"id": number, **state_json(found)}
+
+    def topics(self, name: str) -> Json:
+        """Those that the connector has used."""
+        self._check_tracking()
+        used = self.herder.statuses.image.topics.get(name, set())
+        return {name: {"topics": sorted(used)}}
+
+    def _check_tracking(self) -> None:
+        if self.herder.settings.get("topic.tracking.enable", "true").lower() == "false":
+            raise Forbidden("Topic tracking is disabled.")
+
+    async def reset_topics(self, name: str) -> None:
+        """Forget them."""
+        self._check_tracking()
+        if self.herder.settings.get("topic.tracking.allow.reset", "true").lower() == "false":
+            raise Forbidden("Topic tracking reset is disabled.")
+        await self.herder.statuses.reset_topics(name)
+
+    # Configs
+
+    async def validate(self, config: Mapping[str, str | None], *, is_offline: bool = False) -> Any:
+        """ConfigInfos, made on a thread: connectors may ask their servers."""
+        merged = dict(config)
+        try:
+            return await self.herder.runtime.run_blocking(
+                lambda: validate(catalogue(), merged, ask_connector=not is_offline)
+            )
+        except (PluginNotFound, ConfigError) as error:
+            raise BadRequest(str(error)) from error
+
+    async def put_config(
+        self,
+        name: str,
+        config: Mapping[str, str | None],
+        *,
+        may_replace: bool,
+        target: TargetState | None = None,
+    ) -> bool:
+        """Whether the connector is new."""
+        self._check_leader()
+        image = self.herder.configs.image
+        if not may_replace and image.get(name) is not None:
+            raise Conflict(f"Connector {name} already exists")
+        infos = await self.validate(config)
+        if infos.error_count:
+            raise BadRequest(invalid_text(infos))
+        self._check_leader()
+        is_new = image.get(name) is None
+        if is_new and not may_replace and target is None:
+            target = TargetState.STARTED
+        kept = self._unmasked(name, {key: str(value) for key, value in config.items()})
+        await self.herder.configs.put_connector(name, kept, target)
+        return is_new
+
+    def _unmasked(self, name: str, config: dict[str, str]) -> dict[str, str]:
+        """A config that somebody read here and puts back keeps its secrets."""
+        entry = self.herder.configs.image.get(name)
+        known = {} if entry is None or entry.config is None else entry.config
+        return {
+            key: known[key] if value == HIDDEN and key in known else value
+            for key, value in config.items()
+        }
+
+    async def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Null takes a key away (KIP-477)."""
+        config = {**(self.entry(name).config or {}), **changes}
+        kept = {key: value for key, value in config.items() if value is not None}
+        await self.put_config(name, kept, may_replace=True)
+
+    async def delete(self, name: str) -> None:
+        """With its tasks; stored offsets of a source stay, as Kafka Connect has it."""
+        self._check_leader()
+        self.entry(name)
+        await self.herder.configs.delete_connector(name)
+
+    async def set_target(self, name: str, target: TargetState) -> None:
+        """Pause, resume or stop; done when it is written down."""
+        self._check_leader()
+        if self.entry(name).target is not target:
+            await self.herder.configs.put_target(name, target)
+
+    def _check_leader(self) -> None:
+        membership = self.herder.membership
+        if not self.herder.is_ready:
+            raise Rebalancing("the worker is starting: try again in a moment")
+        if not membership.is_leader:
+            url = membership.leader_url
+            if url is None:
+                raise Rebalancing(
+                    "Cannot complete request momentarily due to no known leader URL, "
+                    "likely because a rebalance was underway."
+                )
+            raise NotLeader(url)
+
+    # Restarts
+
+    async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
+        """ConnectorStateInfo with what is RESTARTING (KIP-745)."""
+        self._check_leader()
+        self.entry(name)
+        status = self.status(name)
+        await self.herder.request_restarts(RestartRequest(name, include_tasks, only_failed))
+        parts = [status["connector"], *(status["tasks"] if include_tasks else ())]
+        for part in parts:
+            if not only_failed or part["state"] == State.FAILED.value:
+                part["state"] = State.RESTARTING.value
+                part.pop("trace", None)
+        return status
+
+    async def restart_task(self, name: str, number: int) -> None:
+        """Where it runs."""
+        self.entry(name)
+        task = TaskId(name, number)
+        if task not in self.herder.configs.image.tasks(name):
+            raise NotFound(f"Unknown task: {task}")
+        self.herder.request_restart(task)
+        self.herder.wake()
+
+    # Plugins
+
+    def type_of_plugin(self, name: str) -> type[Connector]:
+        """NotFound for a name that no connector answers to."""
+        try:
+            return connector_class({"connector.class": name})
+        except ConfigError as error:
+            raise NotFound(str(error)) from error
+
+
+def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Without the values of secrets. `owner` is the connector's config, if `config` is a task's."""
+    hidden = secret_values(owner if owner is not None else config)
+    return {name: HIDDEN if value in hidden and value else value for name, value in config.items()}
+
+
+def state_json(status: Status) -> Json:
+    """Of a connector or task; the trace only where there is one."""
+    found: Json = {"state": status.state.value, "worker_id": status.worker_id}
+    if status.version is not None:
+        found["version"] = status.version
+    if status.trace:
+        found["trace"] = status.trace
+    return found
+
+
+def type_of(config: Mapping[str, str]) -> str:
+    """source, sink, or unknown."""
+    try:
+        kind = connector_class(config)
+    except MoldauError:
+        return "unknown"
+    if issubclass(kind, SourceConnector):
+        return "source"
+    return "sink" if issubclass(kind, SinkConnector) else "unknown"
+
+
+def invalid_text(infos: Any) -> str:
+    """Why a config is refused, every key with its reason."""
+    lines = [
+        "Connector configuration is invalid and contains the following "
+        f"{infos.error_count} error(s):"
+    ]
+    lines += [f"{problem.key}: {problem.text}" if problem.key not in problem.text else problem.text
+              for problem in infos.errors]  # fmt: skip
+    lines.append(
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,426 @@
+"""The herder: it makes what runs here what should run here, and writes down what became of it.
+
+One task, `_reconcile_forever`, does all starts and stops: it is woken by each change (of configs,
+of the assignment, of a task's state), compares and acts, so no two starts of one task can meet.
+Statuses go out in the order in which they came about, by a task of their own.
+
+Sequence of a new connector: (1) its config is in the log; (2) here it is started; (3) its task
+configs are written, if they differ; (4) the commit record makes its tasks wanted; (5) they start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from moldau.connect.api import Connector
+from moldau.connect.errors import ConnectError
+from moldau.connect.herder import plan
+from moldau.connect.herder.membership import Membership
+from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
+from moldau.connect.herder.restarts import RestartHistory
+from moldau.connect.storage.configs import RestartRequest
+from moldau.connect.storage.keys import TargetState, TaskId
+from moldau.connect.storage.statuses import State, Status
+from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
+from moldau.connect.task.diagnosis import trace_of, without
+from moldau.connect.task.messages import Message
+from moldau.connect.worker.plugins import connector_class
+from moldau.connect.worker.settings import restart_policy
+from moldau.connect.worker.shell import Worker
+from moldau.errors import MoldauError
+from moldau.logging import Loggers
+from moldau.runtime import Runtime
+
+What = str | TaskId
+
+RETRY_S: Final = 1.0
+STATUS_RETRY_S: Final = 1.0
+
+
+class Herder:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Mapping[str, str],
+        stores: tuple[ConfigStore, StatusStore, OffsetStore],
+        membership: Membership,
+        loggers: Loggers,
+        worker_id: str,
+    ) -> None:
+        self.runtime = runtime
+        self.settings = dict(settings)
+        self.configs, self.statuses, self.offsets = stores
+        self.membership = membership
+        self.loggers = loggers
+        self.worker_id = worker_id
+        self.worker = Worker(runtime, settings, loggers, self)
+        self.log = loggers.get("moldau.connect.herder")
+        self.histories: dict[What, RestartHistory] = {}
+        self.stage = "starting"
+        self._running: dict[What, ConnectorRun | TaskRun] = {}
+        self._failed: set[What] = set()
+        self._restarts: set[What] = set()
+        self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._publishing: dict[str, asyncio.Task[None]] = {}
+        self._versions: dict[str, str | None] = {}
+        self.is_ready = False
+        self.is_fenced = False
+        """While set, nothing runs here: the membership was lost."""
+
+    # Life
+
+    async def start(self) -> None:
+        """The stores are read, and work begins."""
+        self.stage = "reading the internal topics"
+        await self.statuses.log.start(self.statuses.image.apply)
+        await self.offsets.log.start(self.offsets.image.apply)
+        await self.configs.log.start(self._on_config)
+        self.configs.image.restarts.clear()  # those of the past
+        self._apply_levels()
+        self.stage = "joining the group of workers"
+        self._spawn(self._write_statuses(), "statuses")
+        await self.membership.start()
+        self.stage = "running"
+        self.is_ready = True
+        self._spawn(self._reconcile_forever(), "reconcile")
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.append(self.runtime.spawn(coroutine, name=f"herder {name}"))
+
+    async def aclose(self) -> None:
+        """Stop what runs, say so, and leave."""
+        self.is_ready = False
+        self.stage = "stopping"
+        reconciling = self._tasks[1:]
+        for each in [*reconciling, *self._publishing.values()]:
+            each.cancel()
+        if reconciling:
+            await asyncio.wait(reconciling)
+        running = list(self._running)
+        await self.worker.aclose()
+        for what in running:
+            self._owe(what, State.UNASSIGNED)
+        if self._tasks:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._owed.join(), 5.0)
+            self._tasks[0].cancel()
+            await asyncio.wait(self._tasks[:1])
+        await self.membership.aclose()
+        for store in (self.configs, self.offsets, self.statuses):
+            await store.log.aclose()
+
+    def _on_config(self, key: bytes, value: bytes | None) -> None:
+        self.configs.image.apply(key, value)
+        if self.is_ready:
+            self._apply_levels()
+            self.membership.on_configs_changed()
+            self.wake()
+
+    def _apply_levels(self) -> None:
+        from moldau.logging import parse_level
+
+        levels, self.configs.image.levels = self.configs.image.levels, []
+        for namespace, level in levels:
+            with suppress(MoldauError, ValueError):
+                self.loggers.set_levels({namespace: parse_level(level)})
+
+    def running_tasks(self) -> list[TaskId]:
+        """The tasks that this worker runs."""
+        return [what for what in self._running if isinstance(what, TaskId)]
+
+    def wake(self) -> None:
+        """Something has changed."""
+        self._wake.set()
+
+    # What runs is made what should run
+
+    async def _reconcile_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._reconcile()
+            except Exception as error:
+                self.log.failure("reconciling failed, trying again", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._next_restart_s())
+
+    def _next_restart_s(self) -> float | None:
+        due = [each.due_ms for each in self.histories.values() if each.due_ms is not None]
+        return None if not due else max(0.0, (min(due) - self.now_ms()) / 1000)
+
+    def now_ms(self) -> int:
+        """A clock that only goes forward."""
+        return self.runtime.clock.monotonic_ns() // 1_000_000
+
+    async def _reconcile(self) -> None:
+        image = self.configs.image
+        mine = Assignment() if self.is_fenced else self.membership.assignment(image)
+        wanted = plan.wanted(image, mine)
+        self._take_restart_requests(wanted)
+        self._take_due_restarts()
+        again = {what for what in self._restarts if what in self._running and what in wanted}
+        self._restarts.clear()
+        running = {what: run for what, run in self._running.items() if what not in again}
+        steps = plan.steps(wanted, running)
+        await self._stop([each.what for each in steps if each.kind <= Kind.STOP_CONNECTOR], again)
+        for step in steps:
+            if step.kind > Kind.STOP_CONNECTOR:
+                await self._begin(step)
+        self._forget_deleted()
+
+    def _take_restart_requests(self, wanted: Mapping[What, ConnectorRun | TaskRun]) -> None:
+        requests, self.configs.image.restarts = self.configs.image.restarts, []
+        for request in requests:
+            name = request.connector
+            failed = {task for task in self._failed if isinstance(task, TaskId)}
+            chosen: list[What] = []
+            if name in wanted and (not request.only_failed or name in self._failed):
+                chosen.append(name)
+            if request.include_tasks:
+                chosen += plan.restarted_tasks(
+                    self.configs.image, name, failed, only_failed=request.only_failed
+                )
+            for what in chosen:
+                self.request_restart(what)
+
+    def request_restart(self, what: What) -> None:
+        """Somebody wants it; the row of automatic ones begins anew."""
+        if what in self._running:
+            self._restarts.add(what)
+            self.histories.setdefault(what, RestartHistory()).on_manual()
+            self._owe(what, State.RESTARTING)
+
+    def _take_due_restarts(self) -> None:
+        now_ms = self.now_ms()
+        for what, history in self.histories.items():
+            if history.due_ms is not None and history.due_ms <= now_ms:
+                history.on_restarted()
+                if what in self._running:
+                    self._restarts.add(what)
+
+    async def _stop(self, gone: list[What], again: set[What]) -> None:
+        """End those, and the ones that begin again, tasks before connectors."""
+        ending = [*gone, *again]
+        tasks = [each for each in ending if isinstance(each, TaskId)]
+        await asyncio.gather(*(self.worker.stop_task(task) for task in tasks))
+        names = [each for each in ending if not isinstance(each, TaskId)]
+        await asyncio.gather(*(self._stop_connector(name) for name in names))
+        for what in ending:
+            self._running.pop(what, None)
+            self._failed.discard(what)
+            if what not in again:
+                self.histories.pop(what, None)
+                self._owe_end(what)
+
+    async def _stop_connector(self, name: str) -> None:
+        publishing = self._publishing.pop(name, None)
+        if publishing is not None:
+            publishing.cancel()
+            await asyncio.wait([publishing])
+        await self.worker.stop_connector(name)
+
+    def _owe_end(self, what: What) -> None:
+        """A deleted one is forgotten; another is UNASSIGNED until its next owner writes."""
+        name = what.connector if isinstance(what, TaskId) else what
+        entry = self.configs.image.get(name)
+        is_known = entry is not None and (
+            not isinstance(what, TaskId) or what in self.configs.image.tasks(name)
+        )
+        if is_known:
+            self._owe(what, State.UNASSIGNED)
+        else:
+            self._owed.put_nowait((what, None))
+
+    def _forget_deleted(self) -> None:
+        """Statuses of what no longer exists, left by workers that died (the leader's duty)."""
+        if not self.membership.is_leader:
+            return
+        image = self.configs.image
+        for name in list(self.statuses.image.connectors):
+            if image.get(name) is None and name not in self._running:
+                self._owed.put_nowait((name, None))
+        for task in list(self.statuses.image.tasks):
+            if task not in image.tasks(task.connector) and task not in self._running:
+                self._owed.put_nowait((task, None))
+
+    async def _begin(self, step: Step) -> None:
+        what, run = step.what, step.run
+        assert run is not None
+        self._running[what] = run
+        if step.kind is Kind.CHANGE_TASK and what in self._failed:
+            return  # it takes the new target when it begins again
+        self._failed.discard(what)
+        if step.kind in (Kind.START_TASK, Kind.START_CONNECTOR):
+            self.histories.setdefault(what, RestartHistory()).on_started(self.now_ms())
+        if isinstance(what, TaskId):
+            assert isinstance(run, TaskRun)
+            is_paused = run.target is TargetState.PAUSED
+            if step.kind is Kind.CHANGE_TASK and self.worker.is_running(what):
+                self.worker.change_task(what, is_paused=is_paused)
+            elif not self.worker.is_running(what):
+                spec = self.worker.spec(what, run.connector_config, run.config, is_paused=is_paused)
+                await self.worker.start_task(spec)
+        else:
+            assert isinstance(run, ConnectorRun)
+            self._begin_connector(what, run)
+
+    def _begin_connector(self, name: str, run: ConnectorRun) -> None:
+        old = self._publishing.get(name)
+        self._publishing[name] = self.runtime.spawn(
+            self._run_connector(name, run, old), name=f"connector {name}"
+        )
+
+    async def _run_connector(
+        self, name: str, run: ConnectorRun, before: asyncio.Task[None] | None
+    ) -> None:
+        """Start it, unless it is to rest, and have its task configs written."""
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        if run.target is not TargetState.STARTED:
+            if run.target is TargetState.STOPPED:
+                await self.worker.stop_connector(name)
+            self._owe(name, State[run.target.value])
+            return
+        try:
+            if not self.worker.has_connector(name):
+                self._versions[name] = await self.worker.start_connector(name, run.config)
+            self._owe(name, State.RUNNING)
+            await self._publish(name)
+        except Exception as error:
+            await self.worker.stop_connector(name)
+            self.on_connector_error(name, error)
+
+    async def _publish(self, name: str) -> None:
+        """Write the task configs if they differ from those that count, or belong to an old
+        connector config."""
+        entry = self.configs.image.get(name)
+        if entry is None or entry.config is None:
+            return
+        configs = await self.worker.task_configs(name, entry.config)
+        known = [entry.tasks[task.task] for task in self.configs.image.tasks(name)]
+        if configs == known and entry.applied == entry.config and not entry.is_inconsistent:
+            return
+        await self.publish_tasks(name, configs)
+
+    async def publish_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
+        """Through the leader."""
+        await self.configs.put_tasks(name, configs)
+
+    # What connectors and tasks tell
+
+    def on_reconfiguration(self, name: str) -> None:
+        run = self._running.get(name)
+        if isinstance(run, ConnectorRun) and run.target is TargetState.STARTED:
+            self._begin_connector(name, run)
+
+    def on_connector_error(self, name: str, error: Exception) -> None:
+        if name in self._running:
+            trace = without(trace_of(error), self._secrets(name))
+            self.log.error("connector failed", connector=name, cause=trace.split("\n", 1)[0])
+            self._on_failure(name, trace)
+
+    def _secrets(self, name: str) -> set[str]:
+        entry = self.configs.image.get(name)
+        return set() if entry is None or entry.config is None else secret_values(entry.config)
+
+    def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None:
+        if task not in self._running:
+            return
+        if state is State.FAILED:
+            hidden = without(trace or "", self._secrets(task.connector))
+            self._on_failure(task, hidden)
+            return
+        self._failed.discard(task)
+        self._owe(task, state)
+
+    def _on_failure(self, what: What, trace: str) -> None:
+        name = what.connector if isinstance(what, TaskId) else what
+        entry = self.configs.image.get(name)
+        config = {} if entry is None or entry.config is None else entry.config
+        self._failed.add(what)
+        self._owe(what, State.FAILED, trace)
+        history = self.histories.setdefault(what, RestartHistory())
+        policy = restart_policy(self.settings, config)
+        due_ms = history.on_failure(policy, self.now_ms(), self.runtime.random.random())
+        if due_ms is not None:
+            in_ms = due_ms - self.now_ms()
+            self.log.warn("it is restarted by itself", what=str(what), in_ms=in_ms)
+        self.wake()
+
+    def on_topics(self, task: TaskId, topics: list[str]) -> None:
+        if self.settings.get("topic.tracking.enable", "true").lower() != "false":
+            now_ms = self.runtime.clock.wall_ms()
+            adding = self.statuses.add_topics(task, topics, now_ms)
+            self.runtime.spawn(adding, name=f"topics of {task}")
+
+    async def read_offsets(
+        self, connector: str, partitions: list[dict[str, Any]]
+    ) -> list[dict[str, Any] | None]:
+        return await self.offsets.read(connector, partitions)
+
+    async def on_question(self, task: TaskId, message: Message) -> Any:
+        match message["what"]:
+            case "offsets.read":
+                return await self.offsets.read(task.connector, message["partitions"])
+            case "offsets.write":
+                if task not in self._running:
+                    raise ConnectError("the task is not this worker's any more", task=str(task))
+                pairs = [(partition, offset) for partition, offset in message["offsets"]]
+                await self.offsets.write(task.connector, pairs)
+                return True
+        raise ConnectError("a task asked what nobody knows", question=message["what"])
+
+    # Statuses
+
+    def _owe(self, what: What, state: State, trace: str | None = None) -> None:
+        name = what.connector if isinstance(what, TaskId) else what
+        version = self._versions.get(name)
+        status = Status(state, self.worker_id, self.membership.generation, trace, version)
+        self._owed.put_nowait((what, status))
+
+    async def _write_statuses(self) -> None:
+        while True:
+            batch = [await self._owed.get()]
+            while not self._owed.empty():
+                batch.append(self._owed.get_nowait())
+            while True:
+                try:
+                    await self.statuses.put(dict(batch))
+                    break
+                except (MoldauError, OSError, TimeoutError) as error:
+                    self.log.warn("statuses cannot be written, trying on", error=str(error))
+                    await asyncio.sleep(STATUS_RETRY_S)
+            for _ in batch:
+                self._owed.task_done()
+
+    async def settle_statuses(self) -> None:
+        """What came about so far is written."""
+        await self._owed.join()
+
+    async def request_restarts(self, request: RestartRequest) -> None:
+        """Of a connector and of its tasks, wherever they run."""
+        await self.configs.put_restart(request)
+
+
+async def forever() -> None:
+    """Until it is cancelled."""
+    await asyncio.get_running_loop().create_future()
+
+
+def secret_values(config: Mapping[str, str]) -> set[str]:
+    """The values of the connector's PASSWORD settings; by their names where it is not known."""
+    try:
+        kind: type[Connector] = connector_class(config)
+    except MoldauError:
+        return {value for name, value in config.items() if "password" in name.lower()}
+    names = {each.name for each in kind.config_model.settings() if each.kind.value == "PASSWORD"}
+    return {value for name, value in config.items() if name in names and "${" not in value}

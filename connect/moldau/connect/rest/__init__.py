@@ -1,0 +1,1 @@
+"""Kafka Connect's REST API, and what of ours goes beyond it under `/v1`."""

@@ -1,0 +1,70 @@
+"""Bodies of requests, read with errors that say what is wrong. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from moldau.connect.herder.refusals import BadRequest
+from moldau.connect.storage.keys import TargetState
+
+
+def parse(body: bytes) -> Any:
+    """JSON; BadRequest. No body is None."""
+    if not body.strip():
+        return None
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is no JSON: {error}") from None
+
+
+def config_of(value: object, what: str = "the body") -> dict[str, str | None]:
+    """A flat object of settings. Numbers and booleans become texts, as Jackson has it."""
+    if not isinstance(value, dict):
+        raise BadRequest(f"{what} must be an object of settings")
+    found: dict[str, str | None] = {}
+    for name, each in value.items():
+        if isinstance(each, dict | list):
+            raise BadRequest(f"the setting {name} must be a text, not {type(each).__name__}")
+        if isinstance(each, bool):
+            each = str(each).lower()
+        found[name] = None if each is None else str(each)
+    return found
+
+
+def create_request(value: object) -> tuple[str, dict[str, str | None], TargetState | None]:
+    """Name, config and initial state of `POST /connectors`."""
+    if not isinstance(value, dict):
+        raise BadRequest('the body must be {"name": .., "config": {..}}')
+    config = config_of(value.get("config"), '"config"')
+    name = value.get("name") or config.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise BadRequest('"name" is missing: name the connector')
+    name = name.strip()
+    state = value.get("initial_state")
+    if state is None:
+        return name, named(name, config), None
+    target = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED,
+              "STOPPED": TargetState.STOPPED}.get(str(state).upper())  # fmt: skip
+    if target is None:
+        raise BadRequest(f'"initial_state" must be RUNNING, PAUSED or STOPPED, not {state}')
+    return name, named(name, config), target
+
+
+def named(name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The config with its name; BadRequest if it has another one."""
+    given = config.get("name")
+    if given is not None and given.strip() != name:
+        raise BadRequest(
+            f"Connector name configuration ({given}) doesn't match connector name in the URL "
+            f"({name})"
+        )
+    return {**config, "name": name}
+
+
+def flag(text: str | None) -> bool:
+    """A query parameter."""
+    return text is not None and text.strip().lower() == "true"

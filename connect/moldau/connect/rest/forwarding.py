@@ -1,0 +1,49 @@
+"""Requests that only the leader may do are sent on to it, once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import httpx
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+TIMEOUT_S: Final = 90.0
+_PASSED: Final = ("content-type", "location", "retry-after")
+
+
+class Forwarding:
+    """A worker's client of the leader."""
+
+    async def forward(self, request: Request, leader_url: str) -> Response:
+        """The leader's answer. A request that was forwarded already is refused: two workers that
+        take each other for the leader must not play ball with it."""
+        if request.query_params.get("forward") == "false":
+            return _refused("the leader of the workers is just changing")
+        url = leader_url.rstrip("/") + request.url.path
+        params: list[tuple[str, str | int | float | bool | None]] = [
+            *request.query_params.multi_items(),
+            ("forward", "false"),
+        ]
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() in ("content-type", "authorization", "accept")
+        }
+        try:
+            async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+                found = await client.request(
+                    request.method, url, params=params, content=await request.body(),
+                    headers=headers,
+                )  # fmt: skip
+        except httpx.HTTPError as error:
+            return _refused(f"the leader cannot be reached at {leader_url}: {error}")
+        passed = {name: found.headers[name] for name in _PASSED if name in found.headers}
+        return Response(found.content, found.status_code, headers=passed)
+
+
+def _refused(message: str) -> Response:
+    body = orjson.dumps({"error_code": 409, "message": message})
+    headers = {"Retry-After": "1"}
+    return Response(body, 409, headers=headers, media_type="application/json")

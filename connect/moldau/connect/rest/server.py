@@ -1,0 +1,86 @@
+"""The REST API on uvicorn, on the worker's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+
+import uvicorn
+from starlette.applications import Starlette
+
+from moldau.errors import MoldauError
+from moldau.runtime import Runtime
+
+START_S = 10.0
+
+
+class CannotListen(MoldauError):
+    """The address of the REST API cannot be had."""
+
+
+class RestServer:
+    """Listens from `bind` on, answers from `start` on."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._socket: socket.socket | None = None
+        self._server: _Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def bind(self, host: str, port: int) -> tuple[str, int]:
+        """The address, with the port that the system chose for 0."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            listening.close()
+            raise CannotListen(
+                "the REST API cannot listen: choose another --listen, or end what listens there",
+                address=f"{host}:{port}",
+                error=str(error.strerror or error),
+            ) from None
+        self._socket = listening
+        name = listening.getsockname()
+        return host, int(name[1])
+
+    async def start(self, application: Starlette) -> None:
+        """Answers when this returns."""
+        assert self._socket is not None, "bind first"
+        config = uvicorn.Config(
+            application, log_config=None, access_log=False, lifespan="off", ws="none",
+            timeout_graceful_shutdown=2,
+        )  # fmt: skip
+        self._server = _Server(config)
+        serving = self._server.serve(sockets=[self._socket])
+        self._task = self._runtime.spawn(serving, name="rest")
+        async with asyncio.timeout(START_S):
+            await self._server.answers.wait()
+
+    async def aclose(self) -> None:
+        """Finishes what it answers, and frees the port."""
+        if self._server is not None and self._task is not None:
+            self._server.should_exit = True
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([self._task])
+        if self._socket is not None:
+            self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Leaves the process's signals alone: the command has its own way with them."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answers = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.answers.set()
+
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        from contextlib import nullcontext
+
+        return nullcontext()

@@ -1,0 +1,128 @@
+"""A whole worker: stores, membership, herder and REST API, wired and ended in order.
+
+Standalone: configs and statuses in memory, offsets in a file of the state directory. Distributed:
+three compacted topics. Everything above the logs is the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.client import Admin
+from moldau.connect.herder.membership import Alone, Membership
+from moldau.connect.herder.operations import Operations
+from moldau.connect.herder.shell import Herder
+from moldau.connect.rest.application import Api, make_application
+from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.rest.openapi import document_route
+from moldau.connect.rest.server import RestServer
+from moldau.connect.storage.file import FileLog
+from moldau.connect.storage.log import KeyedLog, MemoryLog
+from moldau.connect.storage.shell import TopicLog, TopicSpec
+from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
+from moldau.connect.task.settings import client_settings
+from moldau.connect.worker.settings import complete, internal_topics
+from moldau.logging import Loggers
+from moldau.plugins.layers import platform_version
+from moldau.runtime import Runtime
+
+OFFSETS_FILE: Final = "offsets.json"
+STANDALONE_ID: Final = "standalone"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker listens and keeps its state. No `listen`: no REST API. No `state`: topics."""
+
+    listen: tuple[str, int] | None = None
+    state: str | None = None
+
+
+class ConnectWorker:
+    """`start`, then `aclose`."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Mapping[str, str], place: Place, loggers: Loggers
+    ) -> None:
+        self.is_distributed = place.state is None
+        self.settings = complete(settings, is_distributed=self.is_distributed)
+        self._runtime = runtime
+        self._place = place
+        self._loggers = loggers
+        self._rest: RestServer | None = None
+        self._cluster_id = ""
+        self.address: tuple[str, int] | None = None
+        self.herder: Herder
+        self.operations: Operations
+
+    async def start(self) -> None:
+        """Ready for requests when this returns; MoldauError when it cannot be."""
+        await self._find_cluster()
+        if self._place.listen is not None:
+            self._rest = RestServer(self._runtime)
+            self.address = self._rest.bind(*self._place.listen)
+        worker_id = self._advertised()
+        self.herder = Herder(
+            self._runtime,
+            self.settings,
+            self._stores(),
+            self._membership(worker_id),
+            self._loggers,
+            worker_id,
+        )
+        self.operations = Operations(self.herder)
+        try:
+            await self._serve()
+            await self.herder.start()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def _serve(self) -> None:
+        if self._rest is None:
+            return
+        version = platform_version()
+        api = Api(self.operations, lambda: self._cluster_id, version, Forwarding())
+        await self._rest.start(make_application(api, [document_route(api, version)]))
+
+    async def _find_cluster(self) -> None:
+        settings = client_settings(self.settings, "admin.")
+        async with Admin(settings, runtime=self._runtime) as admin:
+            self._cluster_id = (await admin.describe_cluster()).cluster_id or ""
+
+    def _advertised(self) -> str:
+        """This worker's name among the others: where its REST API can be reached."""
+        if self.address is None:
+            return STANDALONE_ID
+        host = self.settings.get("rest.advertised.host.name") or self.address[0]
+        port = self.settings.get("rest.advertised.port") or str(self.address[1])
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def _membership(self, worker_id: str) -> Membership:
+        return Alone()
+
+    def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
+        if self._place.state is not None:
+            path = f"{self._place.state.rstrip('/')}/{OFFSETS_FILE}"
+            self._runtime.files.make_dirs(self._place.state)
+            offsets: KeyedLog = FileLog(self._runtime, path)
+            return ConfigStore(MemoryLog()), StatusStore(MemoryLog()), OffsetStore(offsets)
+        topics = internal_topics(self.settings)
+        return (
+            ConfigStore(self._topic(topics.config)),
+            StatusStore(self._topic(topics.status)),
+            OffsetStore(self._topic(topics.offset)),
+        )
+
+    def _topic(self, spec: TopicSpec) -> TopicLog:
+        log = self._loggers.get("moldau.connect.storage").bind(topic=spec.name)
+        return TopicLog(self._runtime, client_settings(self.settings), spec, log)
+
+    async def aclose(self) -> None:
+        """Tasks stop, offsets are stored, the port is free."""
+        if self._rest is not None:
+            await self._rest.aclose()
+        if hasattr(self, "herder"):
+            await self.herder.aclose()

@@ -1,0 +1,194 @@
+"""The converters and transforms of one task, in the order of its config.
+
+Transforms are called in a plain loop: the usual record costs a call each, and only one that fails
+goes the long way through `Tolerance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from moldau.client import ConsumerRecord, TimestampType
+from moldau.connect.api import (
+    Converter,
+    Header,
+    HeaderConverter,
+    Headers,
+    SinkRecord,
+    SourceRecord,
+)
+from moldau.connect.api.record import ConnectRecord
+from moldau.connect.errors import ConnectError
+from moldau.connect.plugins.stages import TransformationStage
+from moldau.connect.task.tolerance import Failure, Stage, Tolerance
+from moldau.records import Headers as RawHeaders
+
+R = TypeVar("R", bound=ConnectRecord)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Converters:
+    """Those of one task."""
+
+    key: Converter
+    value: Converter
+    header: HeaderConverter
+
+
+def name_of(plugin: object) -> str:
+    """The name that errors show: the Java name where there is one."""
+    kind = type(plugin)
+    names: tuple[str, ...] = getattr(kind, "java_names", ())
+    return names[0] if names else f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Chain:
+    """From a source record to bytes, and from a consumed record to a sink record."""
+
+    def __init__(
+        self, converters: Converters, steps: list[TransformationStage], tolerance: Tolerance
+    ) -> None:
+        self._converters = converters
+        self._steps = steps
+        self._tolerance = tolerance
+
+    def transformed(self, record: R, origin: object) -> R | None:
+        """None when a transform drops it; Skipped when one fails and that is tolerated."""
+        at: R | None = record
+        for step in self._steps:
+            assert at is not None
+            try:
+                at = step.apply(at)
+            except Exception as error:
+                at = self._settle(
+                    Stage.TRANSFORMATION, step.transformation, error, origin, step.apply, at
+                )
+            if at is None:
+                return None
+        return at
+
+    def _settle(
+        self,
+        stage: Stage,
+        plugin: object,
+        error: Exception,
+        origin: object,
+        function: Callable[..., T],
+        *arguments: Any,
+    ) -> T:
+        failure = Failure(stage, name_of(plugin), error, origin)
+        return self._tolerance.settle(failure, lambda: function(*arguments))
+
+    def sink_record(
+        self, topic: str, partition: int, raw: Any, kind: TimestampType
+    ) -> SinkRecord | None:
+        """The record for the sink's `put`, after the transforms."""
+        origin = _Origin(topic, partition, raw)
+        converters = self._converters
+        headers = self._read_headers(origin) if raw.headers else Headers()
+        key_reader, value_reader = converters.key, converters.value
+        try:
+            key = key_reader.to_connect_data(topic, headers, raw.key)
+        except Exception as error:
+            key = self._settle(
+                Stage.KEY_CONVERTER, key_reader, error, origin.record(),
+                key_reader.to_connect_data, topic, headers, raw.key,
+            )  # fmt: skip
+        try:
+            value = value_reader.to_connect_data(topic, headers, raw.value)
+        except Exception as error:
+            value = self._settle(
+                Stage.VALUE_CONVERTER, value_reader, error, origin.record(),
+                value_reader.to_connect_data, topic, headers, raw.value,
+            )  # fmt: skip
+        timestamp = raw.timestamp if raw.timestamp >= 0 else None
+        record = SinkRecord(
+            topic, partition, key.schema, key.value, value.schema, value.value,
+            raw.offset, timestamp, kind, headers,
+        )  # fmt: skip
+        if not self._steps:
+            return record
+        return self.transformed(record, origin.record())
+
+    def _read_headers(self, origin: _Origin) -> Headers:
+        reader = self._converters.header
+        found = Headers()
+        for name, data in origin.raw.headers:
+            try:
+                read = reader.to_connect_header(origin.topic, name, data)
+            except Exception as error:
+                read = self._settle(
+                    Stage.HEADER_CONVERTER, reader, error, origin.record(),
+                    reader.to_connect_header, origin.topic, name, data,
+                )  # fmt: skip
+            found.append(Header(name, read.value, read.schema))
+        return found
+
+    def source_bytes(
+        self, record: SourceRecord
+    ) -> tuple[bytes | None, bytes | None, RawHeaders | list[tuple[str, bytes | None]]]:
+        """Key, value and headers as the topic gets them."""
+        converters, topic = self._converters, record.topic
+        if not topic:
+            raise ConnectError("a source record has no topic", connector_gave=repr(topic))
+        headers = self._write_headers(record) if record.headers else []
+        key_writer, value_writer = converters.key, converters.value
+        try:
+            key = key_writer.from_connect_data(topic, record.headers, record.key_schema, record.key)
+        except Exception as error:
+            key = self._settle(
+                Stage.KEY_CONVERTER, key_writer, error, record, key_writer.from_connect_data,
+                topic, record.headers, record.key_schema, record.key,
+            )  # fmt: skip
+        try:
+            value = value_writer.from_connect_data(
+                topic, record.headers, record.value_schema, record.value
+            )
+        except Exception as error:
+            value = self._settle(
+                Stage.VALUE_CONVERTER, value_writer, error, record,
+                value_writer.from_connect_data,
+                topic, record.headers, record.value_schema, record.value,
+            )  # fmt: skip
+        return key, value, headers
+
+    def _write_headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
+        writer = self._converters.header
+        found = []
+        for header in record.headers:
+            given = (record.topic, header.key, header.schema, header.value)
+            try:
+                data = writer.from_connect_header(*given)
+            except Exception as error:
+                data = self._settle(
+                    Stage.HEADER_CONVERTER, writer, error, record,
+                    writer.from_connect_header, *given,
+                )  # fmt: skip
+            found.append((header.key, data))
+        return found
+
+    def close(self) -> None:
+        """Let converters and transforms release what they opened."""
+        for step in self._steps:
+            step.close()
+        self._converters.key.close()
+        self._converters.value.close()
+        self._converters.header.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A consumed record, made whole only when an error is about it."""
+
+    topic: str
+    partition: int
+    raw: Any
+
+    def record(self) -> ConsumerRecord:
+        raw = self.raw
+        return ConsumerRecord(
+            self.topic, self.partition, raw.offset, raw.timestamp, raw.key, raw.value, raw.headers
+        )

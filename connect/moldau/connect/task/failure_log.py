@@ -1,0 +1,33 @@
+"""`errors.log.enable`: a line for each record that is given up; its content only if asked for."""
+
+from __future__ import annotations
+
+from moldau.client import ConsumerRecord
+from moldau.connect.task.tolerance import Failure, told
+from moldau.logging import Logger
+
+
+class FailureLog:
+    """One task's."""
+
+    def __init__(self, log: Logger, owner: tuple[str, int], *, has_messages: bool) -> None:
+        self._log = log
+        self._owner = owner
+        self._has_messages = has_messages
+
+    def report(self, failure: Failure) -> None:
+        """One line."""
+        record = failure.record
+        facts: dict[str, object] = {
+            "connector": self._owner[0],
+            "task": self._owner[1],
+            "stage": failure.stage.value,
+            "plugin": failure.plugin,
+            "error": told(failure.error),
+        }
+        if isinstance(record, ConsumerRecord):
+            facts |= {"topic": record.topic, "partition": record.partition}
+            facts |= {"offset": record.offset, "timestamp": record.timestamp}
+            if self._has_messages:
+                facts |= {"key": repr(record.key), "value": repr(record.value)}
+        self._log.error("a record was given up", **facts)

@@ -1,0 +1,59 @@
+"""From a spec to a running task, in a process or in a thread."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final
+
+from moldau.connect.api import SourceConnector
+from moldau.connect.task.diagnosis import trace_of
+from moldau.connect.task.link import Link
+from moldau.connect.task.messages import Message, TaskSpec, dump, parse
+from moldau.connect.task.runner import TaskRunner
+from moldau.logging import Loggers
+from moldau.logging.stdlib import StandardLines
+from moldau.runtime.children import ParentPipe
+from moldau.runtime.real import RealClock
+
+_START_S: Final = 60.0
+
+
+def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
+    """The loop for the kind of the task's connector."""
+    from moldau.connect.task.sink import SinkRunner
+    from moldau.connect.task.source import SourceRunner
+    from moldau.connect.worker.plugins import connector_class
+
+    kind = connector_class(spec.connector_config)
+    runner = SourceRunner if issubclass(kind, SourceConnector) else SinkRunner
+    log = loggers.get(f"moldau.connect.{spec.connector}").bind(task=spec.task)
+    return runner(spec, link, RealClock(), log)
+
+
+def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
+    """Until the task is stopped or has failed; tells the worker of either."""
+    try:
+        runner = runner_for(spec, link, loggers)
+    except Exception as error:
+        link.tell("state", state="FAILED", trace=trace_of(error))
+        link.tell("stopped")
+        return
+    runner.run()
+
+
+def live_in_process(pipe: ParentPipe) -> None:
+    """The whole of a task's process."""
+    loggers = Loggers(RealClock(), sys.stderr.write)
+    root = logging.getLogger()
+    root.handlers[:] = [StandardLines(loggers)]
+    root.setLevel(logging.WARNING)
+
+    def send(message: Message) -> None:
+        pipe.send(dump(message))
+
+    link = Link(send)
+    pipe.listen(lambda line: link.deliver(parse(line)))
+    first = link.take(_START_S)
+    if first is not None and first["type"] == "start":
+        live(TaskSpec.parse(first), link, loggers)

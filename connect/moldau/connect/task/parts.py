@@ -1,0 +1,112 @@
+"""What a task is made of: its resolved config, converters, transforms, and the connector's task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from moldau.connect.api import Connector, Task
+from moldau.connect.plugins import (
+    Catalogue,
+    new_converter,
+    new_header_converter,
+    transformation_stages,
+)
+from moldau.connect.task.chain import Chain, Converters, name_of
+from moldau.connect.task.messages import TaskSpec
+from moldau.connect.task.settings import ErrorSettings, beneath
+from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
+from moldau.connect.worker.plugins import catalogue, connector_class, resolved
+
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+class Owner(Waits, Protocol):
+    """The runner of the task."""
+
+    spec: TaskSpec
+
+
+@dataclass(slots=True)
+class Parts:
+    """Of one task."""
+
+    connector: Connector
+    config: dict[str, str]
+    task_config: dict[str, str]
+    worker: dict[str, str]
+    secrets: set[str]
+    tolerance: Tolerance
+    chain: Chain
+    reporters: list[Reporter] = field(default_factory=list)
+
+    @property
+    def connector_name(self) -> str:
+        """As errors show it."""
+        return name_of(self.connector)
+
+    def new_task(self) -> Task:
+        """The connector's task, not started."""
+        return self.connector.task_class()()
+
+    def overrides(self, kind: str) -> dict[str, str]:
+        """`producer.override.*` and its like, as far as the worker allows them."""
+        given = beneath(self.config, f"{kind}.override.")
+        policy = self.worker.get("connector.client.config.override.policy", "All").strip()
+        return {} if policy.lower() == "none" else given
+
+    def error_metrics(self) -> dict[str, float]:
+        """By Kafka Connect's names."""
+        counts = self.tolerance.counts
+        return {
+            "total-record-failures": float(counts.failures),
+            "total-record-errors": float(counts.errors),
+            "total-records-skipped": float(counts.skipped),
+            "total-retries": float(counts.retries),
+            "total-errors-logged": float(counts.logged),
+            "deadletterqueue-produce-requests": float(counts.dead_letters),
+            "deadletterqueue-produce-failures": float(counts.dead_letter_failures),
+            "last-error-timestamp": float(counts.last_error_ms),
+        }
+
+    def close(self) -> None:
+        """Release converters and transforms."""
+        self.chain.close()
+
+
+def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
+    """ConfigError, or what a plugin raises, when the config cannot be used."""
+    spec = owner.spec
+    config, secrets = resolved(spec.connector_config, spec.worker)
+    task_config, more = resolved(spec.task_config, spec.worker)
+    worker, of_worker = resolved(spec.worker, spec.worker)
+    tolerance = Tolerance(ErrorSettings.of(config), owner, reporters)
+    plugins = catalogue()
+    chain = Chain(
+        converters(plugins, config, worker), transformation_stages(plugins, config), tolerance
+    )
+    connector = connector_class(spec.connector_config)()
+    secrets = secrets | more | of_worker
+    return Parts(connector, config, task_config, worker, secrets, tolerance, chain, reporters)
+
+
+def converters(
+    plugins: Catalogue, config: Mapping[str, str], worker: Mapping[str, str]
+) -> Converters:
+    """The connector's own, each with its own settings; where it names none, the worker's."""
+
+    def chosen(name: str, default: str) -> tuple[str, dict[str, str]]:
+        source = config if config.get(name, "").strip() else worker
+        return source.get(name, "").strip() or default, beneath(source, f"{name}.")
+
+    key, key_props = chosen("key.converter", JSON_CONVERTER)
+    value, value_props = chosen("value.converter", JSON_CONVERTER)
+    header, header_props = chosen("header.converter", SIMPLE_HEADER_CONVERTER)
+    return Converters(
+        new_converter(plugins, key, key_props, True),
+        new_converter(plugins, value, value_props, False),
+        new_header_converter(plugins, header, header_props),
+    )

@@ -1,0 +1,159 @@
+"""What sources and sinks share: commands of the worker, states, failure, and the end.
+
+Invariants: `run` never raises and always ends with `stopped`; the connector's `stop` is called
+once, also when its start failed; a failure is told as FAILED with one line `cause -> hint`, without
+secrets, before the end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+from moldau.connect.errors import ConnectError
+from moldau.connect.storage.statuses import State
+from moldau.connect.task.diagnosis import trace_of
+from moldau.connect.task.link import Link
+from moldau.connect.task.messages import TaskSpec
+from moldau.connect.task.tolerance import told
+from moldau.logging import Logger
+from moldau.runtime.interface import Clock
+
+METRICS_EVERY_MS: Final = 1_000
+
+
+class TaskRunner(ABC):
+    """One task, from its start to its end, on one thread."""
+
+    def __init__(self, spec: TaskSpec, link: Link, clock: Clock, log: Logger) -> None:
+        self.spec = spec
+        self.link = link
+        self.clock = clock
+        self.log = log
+        self.secrets: set[str] = set()
+        self.is_paused = spec.is_paused
+        self._metrics_ms = 0
+        self._told: dict[str, float] = {}
+
+    # The life of a task
+
+    def run(self) -> None:
+        """Until it is stopped or fails."""
+        try:
+            self._live()
+        finally:
+            self.link.tell("stopped")
+
+    def _live(self) -> None:
+        failure: Exception | None = None
+        try:
+            self.open()
+            self._tell_state()
+            while not self.link.is_stopping:
+                self._obey(0.0)
+                if not self.link.is_stopping:
+                    self.work()
+                self._tell_metrics()
+        except Exception as error:
+            failure = error
+        self._end(failure)
+
+    def _end(self, failure: Exception | None) -> None:
+        try:
+            self.close(is_clean=failure is None)
+        except Exception as error:
+            if failure is None:
+                failure = error
+            else:
+                self.log.warn("a failed task did not close in order", error=self._shown(error))
+        self._tell_metrics(is_due=True)
+        if failure is not None:
+            trace = trace_of(failure, self.secrets)
+            self.log.error("task failed", task=str(self.spec.id), cause=trace.split("\n", 1)[0])
+            self.link.tell("state", state=State.FAILED.value, trace=trace)
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make clients and converters, start the connector's task."""
+
+    @abstractmethod
+    def work(self) -> None:
+        """One round. Returns at least about once a second."""
+
+    @abstractmethod
+    def close(self, *, is_clean: bool) -> None:
+        """Settle what is under way if it `is_clean`, then release everything."""
+
+    def on_paused(self) -> None:
+        """`is_paused` has changed."""
+        return
+
+    @abstractmethod
+    def metrics(self) -> dict[str, float]:
+        """What changed counters and measures stand at."""
+
+    # Commands
+
+    def _obey(self, timeout_s: float) -> bool:
+        """Do what the worker says; whether it said anything in time."""
+        message = self.link.take(timeout_s)
+        if message is None:
+            return False
+        if message["type"] in ("pause", "resume"):
+            self.is_paused = message["type"] == "pause"
+            self.on_paused()
+            self._tell_state()
+        return True
+
+    def rest(self, timeout_s: float) -> None:
+        """Nothing to do for so long, unless the worker wants something."""
+        if not self.link.is_stopping:
+            self._obey(timeout_s)
+
+    def now_ms(self) -> int:
+        """A clock that only goes forward."""
+        return self.clock.monotonic_ns() // 1_000_000
+
+    def wait_ms(self, ms: int) -> bool:
+        """Whether the time went by without a stop being asked for."""
+        until_ms = self.now_ms() + ms
+        while not self.link.is_stopping and (left_ms := until_ms - self.now_ms()) > 0:
+            self._obey(left_ms / 1000)
+        return not self.link.is_stopping
+
+    # What it tells
+
+    def _tell_state(self) -> None:
+        state = State.PAUSED if self.is_paused else State.RUNNING
+        self.link.tell("state", state=state.value)
+
+    def _tell_metrics(self, *, is_due: bool = False) -> None:
+        now_ms = self.now_ms()
+        if not is_due and now_ms - self._metrics_ms < METRICS_EVERY_MS:
+            return
+        self._metrics_ms = now_ms
+        metrics = self.metrics()
+        if metrics != self._told:
+            self._told = metrics
+            self.link.tell("metrics", values=metrics)
+
+    def _shown(self, error: BaseException) -> str:
+        return trace_of(error, self.secrets).split("\n", 1)[0]
+
+    def guarded(self, what: str, call: Callable[[], object]) -> None:
+        """Call the connector's code at the end, where its failure must not hide another."""
+        try:
+            call()
+        except Exception as error:
+            self.log.warn("closing a task went wrong", step=what, error=self._shown(error))
+
+
+def in_order(call: Callable[[], None], what: str) -> None:
+    """Call the connector's code; an error that tells little gets to say where it happened."""
+    try:
+        call()
+    except ConnectError:
+        raise
+    except Exception as error:
+        raise ConnectError(f"{what} failed: {told(error)}") from error

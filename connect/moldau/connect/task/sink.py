@@ -1,0 +1,417 @@
+"""A sink task: consume, convert, transform, put; commit offsets of what the sink has made durable.
+
+Invariants: an offset is committed only when the sink's `pre_commit` gave it and every record before
+it was put, dropped by a transform, or is in the dead letter queue; after RetriableError the same
+records come again while the consumer is paused, so that the task stays in its group; partitions
+that go are committed before, if they are not lost already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from moldau.client import OffsetAndMetadata, RebalanceListener, TopicPartition
+from moldau.client.sync import Consumer, Producer
+from moldau.connect.api import ErrantRecordReporter, SinkRecord, SinkTask, SinkTaskContext
+from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connect.task.dead_letter import DeadLetters
+from moldau.connect.task.failure_log import FailureLog
+from moldau.connect.task.originals import Originals
+from moldau.connect.task.parts import Parts, make_parts
+from moldau.connect.task.runner import TaskRunner, in_order
+from moldau.connect.task.settings import ErrorSettings, client_settings, whole
+from moldau.connect.task.subscription import subscription_of
+from moldau.connect.task.tolerance import Failure, Reporter, Skipped, Stage, as_task_failure
+from moldau.connect.task.topic_creation import ensure_dead_letter_topic
+from moldau.errors.codes import KafkaError
+
+POLL_S: Final = 0.5
+RETRY_MS: Final = 1_000
+_START: Final = -1
+
+
+class _Context(SinkTaskContext):
+    def __init__(self, runner: SinkRunner, config: dict[str, str]) -> None:
+        self._runner = runner
+        self._config = config
+        self.rewinds: dict[TopicPartition, int] = {}
+        self.timeout_ms = _START
+        self.paused: set[TopicPartition] = set()
+        self.wants_commit = False
+
+    @property
+    def configs(self) -> dict[str, str]:
+        return dict(self._config)
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.rewinds.update(offsets)
+
+    def timeout(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._runner.assigned)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.paused.update(partitions)
+        self._runner.consumer.pause(list(partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.paused.difference_update(partitions)
+        if not self._runner.is_held:
+            self._runner.consumer.resume(list(partitions))
+
+    def request_commit(self) -> None:
+        self.wants_commit = True
+
+    @property
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        return self._runner if self._runner.reports_errants else None
+
+
+class _Listener(RebalanceListener):
+    def __init__(self, runner: SinkRunner) -> None:
+        self._runner = runner
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self._runner.on_assigned(partitions)
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self._runner.on_gone(partitions, is_lost=False)
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self._runner.on_gone(partitions, is_lost=True)
+
+
+class SinkRunner(TaskRunner):
+    """One sink task."""
+
+    consumer: Consumer
+    _parts: Parts
+    _task: SinkTask
+    _context: _Context
+
+    def open(self) -> None:
+        self._is_started = False
+        self._is_subscribed = False
+        self._has_left = False
+        self.is_held = False
+        self.assigned: set[TopicPartition] = set()
+        self._pending: list[SinkRecord] = []
+        self._reached: dict[TopicPartition, int] = {}
+        """Behind the last record that was polled, not all of them put yet."""
+        self._done: dict[TopicPartition, int] = {}
+        """Behind the last record that was put."""
+        self._committed: dict[TopicPartition, int] = {}
+        self._began: dict[TopicPartition, int] = {}
+        self._originals = Originals()
+        self._again_ms = 0
+        self._counts = {"read": 0, "send": 0, "put_batches": 0, "commits": 0, "commit_failures": 0}
+        self._opened: list[tuple[str, Any]] = []
+        self._dead_letters: DeadLetters | None = None
+        self._topics: set[str] = set()
+        self._parts = make_parts(self, reporters=[])
+        self.secrets |= self._parts.secrets
+        worker = self._parts.worker
+        self._interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
+        self._commit_ms = self.now_ms() + self._interval_ms
+        self._open_reporters()
+        task = self._parts.new_task()
+        if not isinstance(task, SinkTask):
+            raise ConnectError("the task class of a sink connector must be a SinkTask")
+        self._task = task
+        self._open_consumer()
+        self._context = _Context(self, self._parts.task_config)
+        self._task.initialize(self._context)
+        self._is_started = True
+        in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
+        topics, pattern = subscription_of(self._parts.config)
+        self.consumer.subscribe(topics, pattern=pattern, listener=_Listener(self))
+        self._is_subscribed = True
+        if self.is_paused:
+            self.on_paused()
+
+    def _open_reporters(self) -> None:
+        errors = self._parts.tolerance.settings
+        reporters: list[Reporter] = self._parts.reporters
+        if errors.logs:
+            owner = (self.spec.connector, self.spec.task)
+            log = self.log
+            reporters.append(FailureLog(log, owner, has_messages=errors.logs_messages))
+        if errors.dead_letter_topic:
+            reporters.append(self._open_dead_letters(errors))
+
+    def _open_dead_letters(self, errors: ErrorSettings) -> DeadLetters:
+        worker = self._parts.worker
+        admin = {**client_settings(worker, "admin."), **self._parts.overrides("admin")}
+        ensure_dead_letter_topic(admin, errors.dead_letter_topic, errors.dead_letter_replicas)
+        producer = Producer(
+            {
+                "client.id": f"connector-dlq-producer-{self.spec.id}",
+                "acks": "all",
+                **client_settings(worker, "producer."),
+                **self._parts.overrides("producer"),
+            }
+        )
+        producer.start()
+        self._opened.append(("dead letter producer", producer))
+        owner = (self.spec.connector, self.spec.task)
+        letters = DeadLetters(
+            producer, errors.dead_letter_topic, owner, has_context=errors.has_context_headers
+        )
+        letters.counts = self._parts.tolerance.counts
+        self._dead_letters = letters
+        return letters
+
+    def _open_consumer(self) -> None:
+        worker = self._parts.worker
+        settings: dict[str, object] = {
+            "group.id": f"connect-{self.spec.connector}",
+            "client.id": f"connector-consumer-{self.spec.id}",
+            "auto.offset.reset": "earliest",
+            **client_settings(worker, "consumer."),
+            **self._parts.overrides("consumer"),
+            "enable.auto.commit": "false",
+        }
+        self.consumer = Consumer(settings)
+        self.consumer.start()
+        self._opened.append(("consumer", self.consumer))
+
+    # Records
+
+    def work(self) -> None:
+        self._rewind()
+        now_ms = self.now_ms()
+        wait_s = min(POLL_S, max(0.0, (self._commit_ms - now_ms) / 1000))
+        if self._context.timeout_ms >= 0:
+            wait_s = min(wait_s, self._context.timeout_ms / 1000)
+        if self._pending:
+            wait_s = min(wait_s, max(0.0, (self._again_ms - now_ms) / 1000))
+        parts = self.consumer.poll(wait_s)
+        for part in parts:
+            self._take(part)
+        if self._pending or not self.is_paused:
+            self._put()
+        self._commit_if_due()
+
+    def _take(self, part: Any) -> None:
+        """Convert what a poll gave of one partition."""
+        where = TopicPartition(part.topic, part.partition)
+        if where not in self.assigned:
+            return
+        if part.topic not in self._topics:
+            self._topics.add(part.topic)
+            self.link.tell("topics", topics=[part.topic])
+        kind = part.timestamp_type
+        made = self._parts.chain.sink_record
+        self._began.setdefault(where, part.records[0].offset)
+        keeps = self.reports_errants
+        for raw in part.records:
+            try:
+                record = made(part.topic, part.partition, raw, kind)
+            except Skipped:
+                continue
+            if record is not None:
+                self._pending.append(record)
+                if keeps:
+                    self._originals.keep(record, raw)
+        self._counts["read"] += len(part.records)
+        self._reached[where] = part.next_offset
+
+    def _put(self) -> None:
+        """Hand the records over. After RetriableError they stay, and no others are read."""
+        if self._pending and self.now_ms() < self._again_ms:
+            return
+        self._context.timeout_ms = _START
+        batch = self._pending
+        try:
+            self._task.put(batch)
+        except RetriableError as error:
+            self._hold(error)
+            return
+        except Exception as error:
+            failure = Failure(Stage.TASK_PUT, self._parts.connector_name, error, None)
+            raise as_task_failure(failure) from error
+        if batch:
+            self._counts["put_batches"] += 1
+            self._counts["send"] += len(batch)
+        self._pending = []
+        self._done.update(self._reached)
+        self._reached = {}
+        self._again_ms = 0
+        self._release()
+
+    def _hold(self, error: Exception) -> None:
+        asked_ms = self._context.timeout_ms
+        wait_ms = asked_ms if asked_ms >= 0 else RETRY_MS
+        self._again_ms = self.now_ms() + wait_ms
+        self._parts.tolerance.counts.retries += 1
+        self.log.warn("the records are put again", error=self._shown(error), in_ms=wait_ms)
+        if not self.is_held:
+            self.is_held = True
+            self.consumer.pause(list(self.assigned))
+
+    def _release(self) -> None:
+        if self.is_held:
+            self.is_held = False
+            self._resume()
+
+    def _resume(self) -> None:
+        if not self.is_paused and not self.is_held:
+            self.consumer.resume(list(self.assigned - self._context.paused))
+
+    def on_paused(self) -> None:
+        if not self._is_subscribed:
+            return
+        if self.is_paused:
+            self.consumer.pause(list(self.assigned))
+        else:
+            self._resume()
+
+    # Errors of single records
+
+    @property
+    def reports_errants(self) -> bool:
+        """Whether the sink may report records one by one (KIP-610)."""
+        settings = self._parts.tolerance.settings
+        return settings.tolerates or bool(settings.dead_letter_topic)
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """A sink gives one record up."""
+        origin = self._originals.of(record)
+        failure = Failure(Stage.TASK_PUT, self._parts.connector_name, error, origin)
+        if not self._parts.tolerance.settings.tolerates:
+            raise as_task_failure(failure) from error
+        counts = self._parts.tolerance.counts
+        counts.errors += 1
+        self._parts.tolerance.report(failure)
+
+    # Offsets
+
+    def _rewind(self) -> None:
+        rewinds, self._context.rewinds = self._context.rewinds, {}
+        for where, offset in rewinds.items():
+            if where in self.assigned:
+                self._go_to(where, offset)
+
+    def _go_to(self, where: TopicPartition, offset: int) -> None:
+        self.consumer.seek(where.topic, where.partition, offset)
+        self._pending = [each for each in self._pending if _origin_of(each) != where]
+        self._reached.pop(where, None)
+        self._done[where] = self._committed[where] = self._began[where] = offset
+
+    def _commit_if_due(self) -> None:
+        if self.now_ms() >= self._commit_ms or self._context.wants_commit:
+            self._context.wants_commit = False
+            self._commit_ms = self.now_ms() + self._interval_ms
+            self._commit(self.assigned, is_last=False)
+
+    def _commit(self, partitions: Iterable[TopicPartition], *, is_last: bool) -> None:
+        done = {
+            where: OffsetAndMetadata(self._done[where])
+            for where in partitions
+            if where in self._done
+        }
+        try:
+            allowed = self._task.pre_commit(dict(done))
+        except Exception as error:
+            self._counts["commit_failures"] += 1
+            if is_last:
+                raise
+            self.log.warn("flush failed, going back to what is committed", error=self._shown(error))
+            for where in list(done):
+                self._go_to(where, self._committed.get(where, self._began.get(where, 0)))
+            return
+        if self._dead_letters is not None:
+            self._dead_letters.settle()
+        self._originals.clear_if(not self._pending)
+        wanted = {
+            where: offset
+            for where, offset in (allowed or {}).items()
+            if where in done and offset.offset <= done[where].offset
+            and offset.offset != self._committed.get(where)
+        }  # fmt: skip
+        if not wanted:
+            return
+        try:
+            self.consumer.commit(wanted)
+        except KafkaError as error:
+            self._counts["commit_failures"] += 1
+            self.log.warn("offsets could not be committed, trying later", error=str(error))
+            return
+        self._counts["commits"] += 1
+        self._committed.update({where: offset.offset for where, offset in wanted.items()})
+
+    # Partitions come and go: inside `poll`, on the task's thread
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.assigned.update(partitions)
+        if partitions:
+            self._task.open(list(partitions))
+        self._rewind()
+        if self.is_paused or self.is_held:
+            self.consumer.pause(list(partitions))
+
+    def on_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool) -> None:
+        if self._has_left:
+            return
+        gone = set(partitions)
+        if not is_lost:
+            self._commit(gone, is_last=True)
+        self.assigned -= gone
+        self._context.paused -= gone
+        self._pending = [each for each in self._pending if _origin_of(each) not in gone]
+        for offsets in (self._reached, self._done, self._committed, self._began):
+            for where in gone:
+                offsets.pop(where, None)
+        if gone:
+            self._task.close(list(gone))
+        if not self._pending:
+            self._again_ms = 0
+
+    # The end
+
+    def close(self, *, is_clean: bool) -> None:
+        failure: Exception | None = None
+        if getattr(self, "_is_subscribed", False):
+            failure = self._leave(is_clean=is_clean)
+        if getattr(self, "_is_started", False):
+            self.guarded("stop", self._task.stop)
+        for what, client in reversed(getattr(self, "_opened", [])):
+            self.guarded(f"close {what}", client.close)
+        if hasattr(self, "_parts"):
+            self.guarded("close converters", self._parts.close)
+        if failure is not None:
+            raise failure
+
+    def _leave(self, *, is_clean: bool) -> Exception | None:
+        mine = set(self.assigned)
+        self._has_left = True
+        try:
+            if is_clean and mine:
+                self._commit(mine, is_last=True)
+        except Exception as error:
+            return error
+        finally:
+            if mine:
+                self.guarded("close partitions", partial(self._task.close, list(mine)))
+        return None
+
+    def metrics(self) -> dict[str, float]:
+        if not getattr(self, "_is_subscribed", False):
+            return {}
+        lags = [self.consumer.lag(where.topic, where.partition) for where in self.assigned]
+        known = [float(lag) for lag in lags if lag is not None]
+        return {
+            **{f"sink-record-{name}": float(count) for name, count in self._counts.items()},
+            "partition-count": float(len(self.assigned)),
+            "sink-record-lag": sum(known),
+            "sink-record-lag-max": max(known, default=0.0),
+            **self._parts.error_metrics(),
+        }
+
+
+def _origin_of(record: SinkRecord) -> TopicPartition:
+    return TopicPartition(record.original_topic, record.original_partition)

@@ -1,0 +1,250 @@
+"""A source task: poll, transform, convert, produce; store offsets of what is safe.
+
+Invariants: an offset is stored only when its record and all before it of its source partition are
+acknowledged, skipped on purpose or dropped by a transform; a record that the cluster refuses fails
+the task (or is skipped, if errors are tolerated), so nothing is lost in silence. After a crash the
+source goes on from the last stored offset: at least once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client.sync import Producer
+from moldau.connect.api import OffsetStorageReader, SourceRecord, SourceTask, SourceTaskContext
+from moldau.connect.api.task import TransactionContext
+from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connect.task.offsets import AskedOffsets
+from moldau.connect.task.parts import Parts, make_parts
+from moldau.connect.task.runner import TaskRunner, in_order
+from moldau.connect.task.settings import client_settings, whole
+from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
+from moldau.connect.task.tolerance import Failure, Skipped, Stage
+from moldau.connect.task.topic_creation import TopicCreation
+from moldau.errors.codes import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.client import Sent
+
+IDLE_S: Final = 0.1
+FLUSH_PART: Final = 0.5
+"""How much of the time for a graceful stop the last flush may take."""
+
+
+class _Context(SourceTaskContext):
+    def __init__(self, config: dict[str, str], offsets: OffsetStorageReader) -> None:
+        self._config = config
+        self._offsets = offsets
+
+    @property
+    def configs(self) -> dict[str, str]:
+        return dict(self._config)
+
+    @property
+    def offset_storage_reader(self) -> OffsetStorageReader:
+        return self._offsets
+
+    @property
+    def transaction_context(self) -> TransactionContext | None:
+        return None
+
+
+class SourceRunner(TaskRunner):
+    """One source task."""
+
+    _parts: Parts
+    _task: SourceTask
+    _producer: Producer
+
+    def open(self) -> None:
+        self._is_started = False
+        self._submitted = SubmittedRecords()
+        self._unstored: Offsets = []
+        self._failed: tuple[KafkaError, SourceRecord] | None = None
+        self._delivered: deque[tuple[SourceRecord, Sent | None]] = deque()
+        self._topics: set[str] = set()
+        self._counts = {"polled": 0, "written": 0, "commits": 0, "commit_failures": 0}
+        self._opened: list[tuple[str, Any]] = []
+        self._parts = make_parts(self, reporters=[])
+        self.secrets |= self._parts.secrets
+        config, worker = self._parts.config, self._parts.worker
+        self._interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
+        self._grace_ms = whole(worker, "task.shutdown.graceful.timeout.ms", 5_000)
+        self._commit_ms = self.now_ms() + self._interval_ms
+        settings: dict[str, object] = {
+            "client.id": f"connector-producer-{self.spec.id}",
+            "acks": "all",
+            "delivery.timeout.ms": "2147483647",
+            "max.block.ms": "120000",
+            **client_settings(worker, "producer."),
+            **self._parts.overrides("producer"),
+        }
+        self._producer = Producer(settings)
+        self._producer.start()
+        self._opened.append(("producer", self._producer))
+        admin = {**client_settings(worker, "admin."), **self._parts.overrides("admin")}
+        self._creation = TopicCreation(config, worker, admin)
+        task = self._parts.new_task()
+        if not isinstance(task, SourceTask):
+            raise ConnectError("the task class of a source connector must be a SourceTask")
+        self._task = task
+        self._task.initialize(_Context(config, AskedOffsets(self._ask_offsets)))
+        self._is_started = True
+        in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
+
+    def _ask_offsets(self, partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+        found: list[dict[str, Any] | None] = self.link.ask("offsets.read", partitions=partitions)
+        return found
+
+    def work(self) -> None:
+        self._check_delivered()
+        if self.is_paused:
+            self._commit_if_due()
+            self.rest(1.0)
+            return
+        records = self._poll()
+        for record in records or ():
+            if self.link.is_stopping:
+                return  # what was not sent is polled again after a restart
+            self._send(record)
+        self._commit_if_due()
+        if not records:
+            self.rest(IDLE_S)
+
+    def _poll(self) -> list[SourceRecord] | None:
+        try:
+            records = self._task.poll()
+        except RetriableError as error:
+            self.log.warn("the source is polled again", error=self._shown(error))
+            self._parts.tolerance.counts.retries += 1
+            return None
+        self._counts["polled"] += len(records or ())
+        return records
+
+    def _send(self, record: SourceRecord) -> None:
+        entry = self._submitted.submit(record.source_partition, record.source_offset)
+        try:
+            made = self._parts.chain.transformed(record, record)
+            if made is None:
+                self._drop(record, entry)
+                return
+            key, value, headers = self._parts.chain.source_bytes(made)
+            self._creation.ensure(made.topic)
+        except Skipped:
+            self._drop(record, entry)
+            return
+        if made.topic not in self._topics:
+            self._topics.add(made.topic)
+            self.link.tell("topics", topics=[made.topic])
+        more: dict[str, Any] = {"partition": made.kafka_partition}
+        if made.timestamp is not None:
+            more["timestamp_ms"] = made.timestamp
+        try:
+            self._producer.send(
+                made.topic,
+                value,
+                key=key,
+                headers=headers,
+                on_delivery=partial(self._on_delivery, record, entry),
+                **more,
+            )
+        except KafkaError as error:
+            self._refused(error, record, entry)
+
+    def _drop(self, record: SourceRecord, entry: Submitted) -> None:
+        entry.acknowledge()
+        self._task.commit_record(record, None)
+
+    def _on_delivery(
+        self, record: SourceRecord, entry: Submitted, sent: Sent | None, error: KafkaError | None
+    ) -> None:
+        """On the client's thread: only notes."""
+        if error is None:
+            entry.acknowledge()
+            self._delivered.append((record, sent))
+        elif self._parts.tolerance.settings.tolerates:
+            entry.acknowledge()
+            self._delivered.append((record, None))
+        elif self._failed is None:
+            self._failed = (error, record)
+
+    def _refused(self, error: KafkaError, record: SourceRecord, entry: Submitted) -> None:
+        failure = Failure(Stage.KAFKA_PRODUCE, "moldau.client.Producer", error, record)
+        try:
+            self._parts.tolerance.settle(failure, lambda: None)
+        except Skipped:
+            self._drop(record, entry)
+
+    def _check_delivered(self) -> None:
+        """Tell the connector what is safe; fail for what never will be."""
+        while self._delivered:
+            record, sent = self._delivered.popleft()
+            self._counts["written"] += sent is not None
+            self._task.commit_record(record, sent)
+        if self._failed is not None:
+            error, record = self._failed
+            raise ConnectError(
+                "the cluster refused a record", topic=record.topic, error=str(error)
+            ) from error
+
+    # Offsets
+
+    def _commit_if_due(self) -> None:
+        if self.now_ms() >= self._commit_ms:
+            self._commit_offsets()
+
+    def _commit_offsets(self) -> bool:
+        """Store what is safe; what cannot be stored now is kept for the next time."""
+        self._commit_ms = self.now_ms() + self._interval_ms
+        self._unstored = merged(self._unstored, self._submitted.committable())
+        if not self._unstored:
+            return True
+        try:
+            self.link.ask("offsets.write", offsets=self._unstored)
+        except ConnectError as error:
+            self._counts["commit_failures"] += 1
+            self.log.warn("offsets could not be stored, trying later", error=str(error))
+            return False
+        self._unstored = []
+        self._counts["commits"] += 1
+        self._task.commit()
+        return True
+
+    # The end
+
+    def close(self, *, is_clean: bool) -> None:
+        if self._is_started:
+            self.guarded("flush", self._flush)
+            self.guarded("stop", self._task.stop)
+        for what, client in reversed(self._opened):
+            self.guarded(f"close {what}", client.close if is_clean else partial(_abort, client))
+        if hasattr(self, "_creation"):
+            self.guarded("close admin", self._creation.close)
+        if hasattr(self, "_parts"):
+            self.guarded("close converters", self._parts.close)
+
+    def _flush(self) -> None:
+        """Wait for what was sent, then store offsets: a stop repeats nothing if it can."""
+        try:
+            self._producer.flush(timeout_s=self._grace_ms * FLUSH_PART / 1000)
+        except (KafkaError, TimeoutError) as error:
+            self.log.warn("not all records were acknowledged at the stop", error=str(error))
+        while self._delivered:
+            record, sent = self._delivered.popleft()
+            self._counts["written"] += sent is not None
+            self._task.commit_record(record, sent)
+        self._commit_offsets()
+
+    def metrics(self) -> dict[str, float]:
+        counts = self._parts.tolerance.counts if hasattr(self, "_parts") else None
+        return {
+            **{f"source-record-{name}": float(count) for name, count in self._counts.items()},
+            "active-count": float(self._submitted.count),
+            **({} if counts is None else self._parts.error_metrics()),
+        }
+
+
+def _abort(producer: Producer) -> None:
+    producer.close(abort=True)

@@ -1,0 +1,124 @@
+"""Where a task runs: a process of its own, or a thread of the worker (`task.isolation`).
+
+Invariants: `on_message` gets the task's messages in their order, `on_end` is called once, after the
+last message, with what ended it or None for an end in order. Both run on the worker's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+from moldau.connect.task.link import Link
+from moldau.connect.task.messages import Message, TaskSpec, dump, parse
+from moldau.logging import Loggers
+from moldau.runtime import Runtime
+from moldau.runtime.children import Child, start_child, start_thread
+
+MODULE: Final = "moldau.connect.task"
+
+OnMessage = Callable[[Message], None]
+OnEnd = Callable[[str | None], None]
+
+
+class Host(ABC):
+    """One task's place."""
+
+    pid: int | None = None
+
+    def __init__(self, on_message: OnMessage, on_end: OnEnd) -> None:
+        self.on_message = on_message
+        self.on_end = on_end
+
+    @abstractmethod
+    async def start(self, spec: TaskSpec) -> None:
+        """Begin; OSError when there is no process to be had."""
+
+    @abstractmethod
+    def send(self, message: Message) -> None:
+        """A message to the task; lost if it has ended."""
+
+    @abstractmethod
+    def kill(self) -> bool:
+        """End it at once; False where that cannot be done."""
+
+
+class ProcessHost(Host):
+    """A fresh interpreter."""
+
+    def __init__(self, runtime: Runtime, on_message: OnMessage, on_end: OnEnd) -> None:
+        super().__init__(on_message, on_end)
+        self._runtime = runtime
+        self._child: Child | None = None
+
+    async def start(self, spec: TaskSpec) -> None:
+        child = await start_child(MODULE)
+        self._child = child
+        self.pid = child.pid
+        child.send(dump(spec.message()))
+        self._runtime.spawn(self._listen(child), name=f"task {spec.id}")
+
+    async def _listen(self, child: Child) -> None:
+        try:
+            while (line := await child.read_line()) is not None:
+                self.on_message(parse(line))
+            code = await child.wait()
+            self.on_end(None if code == 0 else ended_by(code))
+        finally:
+            child.kill()
+
+    def send(self, message: Message) -> None:
+        if self._child is not None:
+            self._child.send(dump(message))
+
+    def kill(self) -> bool:
+        if self._child is not None:
+            self._child.kill()
+        return True
+
+
+class ThreadHost(Host):
+    """A thread. What hangs in it stays until the worker ends."""
+
+    def __init__(self, loggers: Loggers, on_message: OnMessage, on_end: OnEnd) -> None:
+        super().__init__(on_message, on_end)
+        self._loggers = loggers
+        self._link: Link | None = None
+
+    async def start(self, spec: TaskSpec) -> None:
+        loop = asyncio.get_running_loop()
+
+        def send(message: Message) -> None:
+            # Through text, as a process would have it: nothing is shared by accident.
+            loop.call_soon_threadsafe(self.on_message, parse(dump(message)))
+
+        link = self._link = Link(send)
+
+        def run() -> None:
+            from moldau.connect.task.life import live
+
+            live(spec, link, self._loggers)
+            loop.call_soon_threadsafe(self.on_end, None)
+
+        start_thread(run, f"task {spec.id}")
+
+    def send(self, message: Message) -> None:
+        if self._link is not None:
+            self._link.deliver(parse(dump(message)))
+
+    def kill(self) -> bool:
+        return False
+
+
+def ended_by(code: int) -> str:
+    """What an exit code of a task's process means."""
+    if code < 0:
+        hint = (
+            "out of memory, perhaps: look at the system's log"
+            if code == -9
+            else "a library crashed: look at the worker's log"
+        )
+        return f"the task's process was ended by signal {-code} -> {hint}"
+    return f"the task's process ended with exit code {code} -> look at the worker's log"

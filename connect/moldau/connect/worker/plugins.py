@@ -1,0 +1,33 @@
+"""The plugins of this process, and configs with their references to secrets resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from moldau.connect.api import Connector
+from moldau.connect.plugins import Catalogue, PluginKind
+from moldau.errors import ConfigError
+
+Resolved = tuple[dict[str, str], set[str]]
+
+
+@cache
+def catalogue() -> Catalogue:
+    """What this Python has installed, looked up once."""
+    return Catalogue.installed()
+
+
+def connector_class(config: Mapping[str, str]) -> type[Connector]:
+    """The class that `connector.class` names."""
+    name = config.get("connector.class", "").strip()
+    if not name:
+        raise ConfigError('the config has no "connector.class": name the connector')
+    found = catalogue().find(PluginKind.CONNECTOR, name).cls
+    assert issubclass(found, Connector)
+    return found
+
+
+def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:
+    """A config with values in the place of references, and those values: they are secrets."""
+    return dict(config), set()

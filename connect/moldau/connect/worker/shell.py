@@ -1,0 +1,265 @@
+"""The worker: connectors and tasks that run on this machine.
+
+Invariants: there is at most one run of a task at a time, the old one has ended before the new one
+begins; a task that does not stop within `task.shutdown.graceful.timeout.ms` is killed; each end
+that nobody asked for is told as FAILED with its cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from moldau.connect.api import Connector, SinkConnector
+from moldau.connect.errors import ConnectError
+from moldau.connect.storage.keys import TaskId
+from moldau.connect.storage.statuses import State
+from moldau.connect.task.messages import Message, TaskSpec
+from moldau.connect.task.settings import whole
+from moldau.connect.worker.connector import ConnectorThread, Context
+from moldau.connect.worker.hosts import Host, ProcessHost, ThreadHost
+from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.logging import Loggers
+from moldau.runtime import Runtime
+
+KILL_S: Final = 10.0
+CALL_S: Final = 60.0
+
+
+class Listener(Protocol):
+    """The herder."""
+
+    def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None: ...
+
+    def on_connector_error(self, name: str, error: Exception) -> None: ...
+
+    def on_reconfiguration(self, name: str) -> None: ...
+
+    def on_topics(self, task: TaskId, topics: list[str]) -> None: ...
+
+    async def on_question(self, task: TaskId, message: Message) -> Any: ...
+
+    async def read_offsets(
+        self, connector: str, partitions: list[dict[str, Any]]
+    ) -> list[dict[str, Any] | None]: ...
+
+
+@dataclass(slots=True)
+class _Task:
+    host: Host
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    state: State = State.UNASSIGNED
+    is_stopping: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Worker:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Mapping[str, str], loggers: Loggers, listener: Listener
+    ) -> None:
+        self._runtime = runtime
+        self._settings = dict(settings)
+        self._loggers = loggers
+        self._log = loggers.get("moldau.connect.worker")
+        self._listener = listener
+        self._grace_s = whole(settings, "task.shutdown.graceful.timeout.ms", 5_000) / 1000
+        self._connectors: dict[str, ConnectorThread] = {}
+        self._tasks: dict[TaskId, _Task] = {}
+
+    # Connectors
+
+    async def start_connector(self, name: str, config: Mapping[str, str]) -> str | None:
+        """Start an instance; its version. What it raises comes out here."""
+        thread = ConnectorThread(name, CALL_S)
+        self._connectors[name] = thread
+        loop = asyncio.get_running_loop()
+
+        def ask(partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+            asked = self._listener.read_offsets(name, partitions)
+            return asyncio.run_coroutine_threadsafe(asked, loop).result(CALL_S)
+
+        context = Context(
+            loop,
+            lambda: self._listener.on_reconfiguration(name),
+            lambda error: self._listener.on_connector_error(name, error),
+            ask,
+        )
+
+        def start() -> str | None:
+            props, _ = resolved(config, self._settings)
+            connector = connector_class(config)()
+            connector.initialize(context)
+            thread.connector = connector
+            connector.start(props)
+            return connector.version()
+
+        return await thread.run("start", start)
+
+    def has_connector(self, name: str) -> bool:
+        """Whether there is an instance."""
+        return name in self._connectors
+
+    async def stop_connector(self, name: str) -> None:
+        """Nothing happens if there is none. It has stopped, or is left alone, after this."""
+        thread = self._connectors.pop(name, None)
+        if thread is None:
+            return
+        try:
+            connector = thread.connector
+            if connector is not None:
+                await thread.run("stop", connector.stop)
+        except Exception as error:
+            self._log.warn("a connector did not stop in order", connector=name, error=str(error))
+        finally:
+            thread.end()
+
+    async def task_configs(self, name: str, config: Mapping[str, str]) -> list[dict[str, str]]:
+        """What the connector wants its tasks to do, as it lies in the config topic."""
+        thread = self._connectors.get(name)
+        connector = None if thread is None else thread.connector
+        if thread is None or connector is None:
+            raise ConnectError("the connector is not running", connector=name)
+        running = connector
+        tasks_max = whole(config, "tasks.max", 1)
+        found = await thread.run("task_configs", lambda: running.task_configs(tasks_max))
+        if len(found) > tasks_max and config.get("tasks.max.enforce", "true") != "false":
+            raise ConnectError(
+                "the connector made more tasks than tasks.max allows",
+                connector=name,
+                tasks=len(found),
+                tasks_max=tasks_max,
+            )
+        return [_with_task_keys(each, running, config) for each in found]
+
+    # Tasks
+
+    def spec(
+        self, task: TaskId, connector_config: Mapping[str, str], config: Mapping[str, str],
+        *, is_paused: bool,
+    ) -> TaskSpec:  # fmt: skip
+        """What a run of this task is told."""
+        return TaskSpec(
+            task.connector,
+            task.task,
+            self._settings,
+            dict(connector_config),
+            dict(config),
+            is_paused,
+        )
+
+    async def start_task(self, spec: TaskSpec) -> None:
+        """Begin; its states are told to the listener."""
+        task = spec.id
+        assert task not in self._tasks, "a task runs once at a time"
+        isolation = spec.connector_config.get(
+            "task.isolation", self._settings.get("task.isolation", "process")
+        )
+        on_message: Callable[[Message], None] = lambda message: self._on_message(task, message)  # noqa: E731
+        on_end: Callable[[str | None], None] = lambda cause: self._on_end(task, cause)  # noqa: E731
+        host: Host
+        if isolation == "thread":
+            host = ThreadHost(self._loggers, on_message, on_end)
+        else:
+            host = ProcessHost(self._runtime, on_message, on_end)
+        self._tasks[task] = _Task(host)
+        try:
+            await host.start(spec)
+        except OSError as error:
+            self._tasks.pop(task)
+            trace = f"the task's process cannot be started: {error} -> free memory or processes"
+            self._listener.on_task_state(task, State.FAILED, trace)
+
+    def _on_message(self, task: TaskId, message: Message) -> None:
+        run = self._tasks.get(task)
+        if run is None:
+            return
+        match message["type"]:
+            case "state":
+                run.state = State(message["state"])
+                if not run.is_stopping or run.state is State.FAILED:
+                    self._listener.on_task_state(task, run.state, message.get("trace"))
+            case "metrics":
+                run.metrics = message["values"]
+            case "topics":
+                self._listener.on_topics(task, message["topics"])
+            case "ask":
+                self._runtime.spawn(self._answer(task, run, message), name=f"answer {task}")
+
+    async def _answer(self, task: TaskId, run: _Task, message: Message) -> None:
+        answer: Message = {"type": "answer", "id": message["id"]}
+        try:
+            answer["value"] = await self._listener.on_question(task, message)
+        except Exception as error:
+            answer["error"] = str(error)
+        run.host.send(answer)
+
+    def _on_end(self, task: TaskId, cause: str | None) -> None:
+        run = self._tasks.get(task)
+        if run is None:
+            return
+        run.ended.set()
+        if run.is_stopping:
+            return
+        del self._tasks[task]
+        if run.state is not State.FAILED:
+            told = cause or "the task ended by itself -> look at the worker's log"
+            self._listener.on_task_state(task, State.FAILED, told)
+
+    def change_task(self, task: TaskId, *, is_paused: bool) -> None:
+        """Pause or resume; the task tells when it has."""
+        run = self._tasks.get(task)
+        if run is not None:
+            run.host.send({"type": "pause" if is_paused else "resume"})
+
+    async def stop_task(self, task: TaskId) -> None:
+        """It has ended after this, in order or by force. Nothing happens if it does not run."""
+        run = self._tasks.get(task)
+        if run is None:
+            return
+        run.is_stopping = True
+        run.host.send({"type": "stop"})
+        try:
+            await asyncio.wait_for(run.ended.wait(), self._grace_s)
+        except TimeoutError:
+            is_killed = run.host.kill()
+            self._log.warn("a task did not stop in time", task=str(task), killed=is_killed)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(run.ended.wait(), KILL_S)
+        self._tasks.pop(task, None)
+
+    def is_running(self, task: TaskId) -> bool:
+        """Whether it has a process or thread."""
+        return task in self._tasks
+
+    def metrics(self, task: TaskId) -> dict[str, float]:
+        """What the task told last."""
+        run = self._tasks.get(task)
+        return {} if run is None else run.metrics
+
+    def pid(self, task: TaskId) -> int | None:
+        """The process of the task, if it has one of its own."""
+        run = self._tasks.get(task)
+        return None if run is None else run.host.pid
+
+    async def aclose(self) -> None:
+        """Stop everything."""
+        await asyncio.gather(*(self.stop_task(task) for task in list(self._tasks)))
+        await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
+
+
+def _with_task_keys(
+    config: Mapping[str, str], connector: Connector, connector_config: Mapping[str, str]
+) -> dict[str, str]:
+    """With what Kafka Connect adds to the connector's own keys."""
+    kind = connector.task_class()
+    found = {**config, "task.class": f"{kind.__module__}.{kind.__qualname__}"}
+    if isinstance(connector, SinkConnector):
+        for name in ("topics", "topics.regex"):
+            if name in connector_config:
+                found[name] = connector_config[name]
+    return found

@@ -1,0 +1,114 @@
+"""From what should run to the steps that lead there."""
+
+from __future__ import annotations
+
+import json
+
+from moldau.connect.herder import plan
+from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
+from moldau.connect.storage.configs import ConfigImage
+from moldau.connect.storage.keys import TargetState, TaskId
+
+A0, A1 = TaskId("a", 0), TaskId("a", 1)
+
+
+def image(target: str = "STARTED", **records: object) -> ConfigImage:
+    found = ConfigImage()
+    first = {
+        "connector-a": {"properties": {"name": "a"}},
+        "target-state-a": {"state.v2": target},
+        "task-a-0": {"properties": {"n": "0"}},
+        "task-a-1": {"properties": {"n": "1"}},
+        "commit-a": {"tasks": 2},
+    }
+    for key, value in {**first, **records}.items():
+        found.apply(key.encode(), json.dumps(value).encode())
+    return found
+
+
+def wanted(of: ConfigImage) -> dict[str | TaskId, ConnectorRun | TaskRun]:
+    return plan.wanted(of, plan.assigned_alone(of))
+
+
+def test_the_only_worker_runs_everything() -> None:
+    steps = plan.steps(wanted(image()), {})
+
+    assert [(step.kind, step.what) for step in steps] == [
+        (Kind.START_CONNECTOR, "a"),
+        (Kind.START_TASK, A0),
+        (Kind.START_TASK, A1),
+    ]
+
+
+def test_what_runs_as_it_should_is_left_alone() -> None:
+    runs = wanted(image())
+
+    assert plan.steps(runs, runs) == []
+
+
+def test_a_pause_restarts_nothing() -> None:
+    steps = plan.steps(wanted(image("PAUSED")), wanted(image()))
+
+    assert {step.kind for step in steps} == {Kind.CHANGE_CONNECTOR, Kind.CHANGE_TASK}
+    assert len(steps) == 3
+
+
+def test_a_stopped_connector_has_no_tasks() -> None:
+    assert set(wanted(image("STOPPED"))) == {"a"}
+
+
+def test_a_changed_task_config_restarts_that_task_alone_and_stops_come_first() -> None:
+    new = image()
+    new.apply(b"task-a-0", b'{"properties":{"n":"0"}}')
+    new.apply(b"task-a-1", b'{"properties":{"n":"changed"}}')
+    new.apply(b"commit-a", b'{"tasks":2}')
+
+    steps = plan.steps(wanted(new), wanted(image()))
+
+    assert [(step.kind, step.what) for step in steps] == [
+        (Kind.STOP_TASK, A1),
+        (Kind.START_TASK, A1),
+    ]
+
+
+def test_a_changed_connector_config_reaches_tasks_with_their_next_commit() -> None:
+    new = image()
+    new.apply(b"connector-a", b'{"properties":{"name":"a","x":"y"}}')
+    before = wanted(image())
+
+    assert [step.what for step in plan.steps(wanted(new), before)] == ["a", "a"]
+
+    new.apply(b"task-a-0", b'{"properties":{"n":"0"}}')
+    new.apply(b"commit-a", b'{"tasks":1}')
+    steps = plan.steps(wanted(new), before)
+    assert [step.what for step in steps if step.kind is Kind.STOP_TASK] == [A0, A1]
+    assert [step.what for step in steps if step.kind is Kind.START_TASK] == [A0]
+
+
+def test_what_is_assigned_elsewhere_does_not_run_here() -> None:
+    mine = Assignment(frozenset(), frozenset({A1}))
+
+    assert list(plan.wanted(image(), mine)) == [A1]
+
+
+def test_what_is_deleted_stops() -> None:
+    gone = image()
+    gone.apply(b"connector-a", None)
+
+    steps = plan.steps(wanted(gone), wanted(image()))
+
+    assert steps == [
+        Step(Kind.STOP_TASK, A0),
+        Step(Kind.STOP_TASK, A1),
+        Step(Kind.STOP_CONNECTOR, "a"),
+    ]
+
+
+def test_a_restart_of_failed_tasks_leaves_the_others() -> None:
+    assert plan.restarted_tasks(image(), "a", {A1}, only_failed=True) == [A1]
+    assert plan.restarted_tasks(image(), "a", {A1}, only_failed=False) == [A0, A1]
+    assert plan.restarted_tasks(image(), "other", {A1}, only_failed=False) == []
+
+
+def test_target_states_are_those_of_kafka_connect() -> None:
+    assert [state.value for state in TargetState] == ["STARTED", "PAUSED", "STOPPED"]

@@ -1,0 +1,85 @@
+"""The folds over the status topic and the offset topic."""
+
+from __future__ import annotations
+
+from moldau.connect.storage.keys import TaskId
+from moldau.connect.storage.offsets import OffsetImage
+from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale
+
+RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"127.0.0.1:8083","generation":3}'
+
+
+def test_statuses_of_connectors_and_tasks_are_told_apart() -> None:
+    image = StatusImage()
+
+    image.apply(b"status-connector-a-1", RUNNING)
+    image.apply(b"status-task-a-1-0", RUNNING)
+
+    assert image.connectors == {"a-1": Status(State.RUNNING, "127.0.0.1:8083", 3)}
+    assert list(image.tasks) == [TaskId("a-1", 0)]
+    assert list(image.tasks_of("a-1")) == [TaskId("a-1", 0)]
+    assert image.tasks_of("a") == {}
+
+
+def test_a_tombstone_and_a_destroyed_state_forget() -> None:
+    image = StatusImage()
+    image.apply(b"status-connector-a", RUNNING)
+    image.apply(b"status-task-a-0", RUNNING)
+
+    image.apply(b"status-connector-a", None)
+    image.apply(b"status-task-a-0", RUNNING.replace(b"RUNNING", b"DESTROYED"))
+
+    assert image.connectors == {}
+    assert image.tasks == {}
+
+
+def test_what_was_dumped_is_read_again() -> None:
+    image = StatusImage()
+    status = Status(State.FAILED, "w:1", 7, "why -> how", "1.0")
+
+    image.apply(b"status-connector-a", status.dump())
+
+    assert image.connectors["a"] == status
+
+
+def test_topics_come_and_go() -> None:
+    image = StatusImage()
+    image.apply(b"status-topic-t:connector-a", b'{"topic":{"name":"t"}}')
+    image.apply(b"status-topic-u:connector-a", b'{"topic":{"name":"u"}}')
+
+    image.apply(b"status-topic-t:connector-a", None)
+
+    assert image.topics == {"a": {"u"}}
+
+
+def test_another_workers_later_status_is_not_replaced() -> None:
+    known = Status(State.RUNNING, "new:1", 5)
+
+    assert is_stale(Status(State.UNASSIGNED, "old:1", 4), known)
+    assert not is_stale(Status(State.UNASSIGNED, "new:1", 4), known)
+    assert not is_stale(Status(State.RUNNING, "old:1", 6), known)
+    assert not is_stale(Status(State.RUNNING, "old:1", 6), None)
+
+
+def test_an_offset_keeps_the_bytes_of_the_key_it_was_written_under() -> None:
+    image = OffsetImage()
+    written_by_java = b'["jdbc",{"table":"t","protocol":"1"}]'
+    image.apply(written_by_java, b'{"incrementing":4}')
+
+    same = {"protocol": "1", "table": "t"}
+
+    assert image.of("jdbc", same) == {"incrementing": 4}
+    entries = image.entries("jdbc", [(same, {"incrementing": 5}), ({"table": "u"}, None)])
+    assert entries == [
+        (written_by_java, b'{"incrementing":5}'),
+        (b'["jdbc",{"table":"u"}]', None),
+    ]
+
+
+def test_a_tombstone_resets_an_offset_and_foreign_keys_are_passed_over() -> None:
+    image = OffsetImage()
+    image.apply(b'["a",{"f":1}]', b'{"line":1}')
+    image.apply(b"nonsense", b'{"line":1}')
+    image.apply(b'["a",{"f":1}]', None)
+
+    assert image.all("a") == []

@@ -1,0 +1,177 @@
+"""A worker with somebody's connectors: from a source over a topic into a sink, killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.processes import Worker, command, wait_until
+from tests.connect.third_party import install
+
+pytestmark = pytest.mark.real
+
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Mapping[str, str]:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    return install(packages)
+
+
+class Scene:
+    """One cluster of workers with names of its own."""
+
+    def __init__(
+        self, broker: SyncEmbeddedBroker, name: str, environment: Mapping[str, str]
+    ) -> None:
+        self.broker = broker
+        self.name = name
+        self.environment = environment
+
+    @contextmanager
+    def worker(self, **settings: str) -> Iterator[Worker]:
+        given = {
+            "group.id": self.name,
+            "config.storage.topic": f"{self.name}-configs",
+            "offset.storage.topic": f"{self.name}-offsets",
+            "status.storage.topic": f"{self.name}-status",
+            "offset.storage.partitions": "2",
+            "offset.flush.interval.ms": "200",
+            "errors.restart.backoff.ms": "100",
+            "key.converter": TEXT,
+            "value.converter": TEXT,
+            "header.converter": TEXT,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        words = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+        with command(
+            "start", "--bootstrap", self.broker.bootstrap_servers, "--listen", "127.0.0.1:0",
+            *words, environment=self.environment,
+        ) as worker:  # fmt: skip
+            yield worker
+
+
+@pytest.fixture
+def scene(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, environment: Mapping[str, str]
+) -> Scene:
+    return Scene(moldau_broker, moldau_topic, environment)
+
+
+def numbers(topic: str, count: int, **more: str) -> dict[str, str]:
+    return {
+        "connector.class": "Numbers",
+        "topic": topic,
+        "count": str(count),
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def lines(topic: str, file: Path, **more: str) -> dict[str, str]:
+    return {
+        "connector.class": "Lines",
+        "topics": topic,
+        "file": str(file),
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def content(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_records_go_from_a_source_over_a_topic_into_a_sink(scene: Scene, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with scene.worker() as worker:
+        worker.create("numbers", numbers(scene.name, 100))
+        worker.create("lines", lines(scene.name, out))
+
+        wait_until(lambda: len(content(out)) >= 100, "all lines are there")
+        worker.wait_for("numbers", "RUNNING", "RUNNING")
+
+        assert content(out) == [f"0:{number}" for number in range(100)]
+        assert worker.stop() == 0
+
+
+def test_what_a_killed_worker_left_is_taken_up_by_the_next(scene: Scene, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with scene.worker() as worker:
+        worker.create("numbers", numbers(scene.name, 400, pause_ms="5"))
+        worker.create("lines", lines(scene.name, out))
+        wait_until(lambda: len(content(out)) >= 50, "it runs")
+        pids = worker.task_pids()
+        worker.kill()
+        wait_until(lambda: not any(map(is_alive, pids)), "its tasks ended with it")
+    with scene.worker() as worker:
+        wait_until(lambda: set(content(out)) >= every(400), "nothing is lost")
+        worker.wait_for("lines", "RUNNING", "RUNNING")
+
+
+def test_a_killed_task_is_told_and_begins_again_by_itself(scene: Scene, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with scene.worker(errors_restart_backoff_ms="1500") as worker:
+        worker.create("numbers", numbers(scene.name, 400, pause_ms="5"))
+        worker.create("lines", lines(scene.name, out))
+        wait_until(lambda: len(content(out)) >= 50, "it runs")
+        for pid in worker.task_pids():
+            os.kill(pid, signal.SIGKILL)
+
+        worker.wait_for("numbers", "RUNNING", "FAILED")
+        _, body = worker.ask("GET", "/connectors/numbers/tasks/0/status")
+        assert body["trace"].startswith("the task's process was ended by signal 9 -> ")
+        wait_until(lambda: set(content(out)) >= every(400), "nothing is lost")
+        worker.wait_for("numbers", "RUNNING", "RUNNING")
+
+
+def test_a_failed_task_says_why_in_one_line_and_heals(scene: Scene, tmp_path: Path) -> None:
+    crash = tmp_path / "crash"
+    crash.touch()
+    with scene.worker() as worker:
+        worker.create(
+            "numbers",
+            numbers(scene.name, 5, crash_file=str(crash), secret="hunter22"),
+        )
+        worker.wait_for("numbers", "RUNNING", "FAILED")
+        _, body = worker.ask("GET", "/connectors/numbers/tasks/0/status")
+        assert body["trace"].splitlines()[0].endswith(" -> remove it")
+        _, config = worker.ask("GET", "/connectors/numbers/config")
+        assert config["secret"] == "[hidden]"
+        assert "hunter22" not in str(worker.ask("GET", "/connectors/numbers/tasks"))
+
+        crash.unlink()
+        worker.wait_for("numbers", "RUNNING", "RUNNING")
+
+
+def test_a_sink_that_is_busy_gets_the_same_records_again(scene: Scene, tmp_path: Path) -> None:
+    out, busy = tmp_path / "out", tmp_path / "busy"
+    busy.touch()
+    with scene.worker() as worker:
+        worker.create("numbers", numbers(scene.name, 20))
+        worker.create("lines", lines(scene.name, out, busy_file=str(busy)))
+        worker.wait_for("lines", "RUNNING", "RUNNING")
+        assert content(out) == []
+        busy.unlink()
+        wait_until(lambda: len(content(out)) >= 20, "they came")
+
+        assert Counter(content(out)) == Counter(every(20))
+
+
+def every(count: int) -> set[str]:
+    return {f"0:{number}" for number in range(count)}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
