@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
+
+pytestmark = pytest.mark.real
 
 PATIENCE_S = 60.0
 _MAIN = "from moldau.cli import main; exit(main())"

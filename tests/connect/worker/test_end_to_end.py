@@ -1,4 +1,4 @@
-"""A worker with somebody's connectors: from a source over a topic into a sink, killed on the way."""
+"""A worker with a third party's connectors: over a topic into a sink, killed on the way."""
 
 from __future__ import annotations
 
@@ -138,13 +138,13 @@ def test_a_failed_task_says_why_in_one_line_and_heals(scene: Scene, tmp_path: Pa
     with scene.worker() as worker:
         worker.create(
             "numbers",
-            numbers(scene.name, 5, crash_file=str(crash), secret="hunter22"),
+            numbers(scene.name, 5, crash_file=str(crash), secret="hunter22"),  # noqa: S106
         )
         worker.wait_for("numbers", "RUNNING", "FAILED")
         _, body = worker.ask("GET", "/connectors/numbers/tasks/0/status")
         assert body["trace"].splitlines()[0].endswith(" -> remove it")
         _, config = worker.ask("GET", "/connectors/numbers/config")
-        assert config["secret"] == "[hidden]"
+        assert config["secret"] == "[hidden]"  # noqa: S105
         assert "hunter22" not in str(worker.ask("GET", "/connectors/numbers/tasks"))
 
         crash.unlink()
