@@ -1,0 +1,394 @@
+"""Where a database is: `jdbc:` addresses as Java drivers read them, and SQLAlchemy's own URLs.
+
+A connector config written for Java names its database as `jdbc:postgresql://host/db?ssl=true`.
+`parse_address` turns it into what SQLAlchemy and the Python driver need. Parameters of the Java
+driver are looked up in one table a database: they become a connection argument, or they are dropped
+with a note, because they tune the Java driver only. A parameter that no table knows is an error
+when it could change what is read or written, and a note otherwise.
+
+An `Address` hides its password: `str(address)` and `repr(address)` are safe to log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+
+class AddressError(ValueError):
+    """A connection.url that cannot be read: one line that says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database's address: SQLAlchemy's URL, the driver's arguments, and notes for the user.
+
+    `on_connect` are statements that each new connection runs first.
+    """
+
+    url: URL
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    on_connect: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def dialect(self) -> str:
+        """The database's name: postgresql, sqlite, mysql, mariadb, duckdb, mssql or oracle."""
+        return self.url.get_backend_name()
+
+    def with_login(self, user: str | None, password: str | None) -> Address:
+        """The same address with connection.user and connection.password, which win."""
+        url = self.url
+        if user is not None:
+            url = url.set(username=user)
+        if password is not None:
+            url = url.set(password=password)
+        return replace(self, url=url)
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+
+DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+    "mssql": "mssql+pymssql",
+    "oracle": "oracle+oracledb",
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+}
+"""The Python driver for a URL that names none."""
+
+Argument = tuple[str, Any]
+Mapped = Callable[[str], Argument]
+
+
+def _as(name: str) -> Mapped:
+    return lambda value: (name, value)
+
+
+def _number(name: str, unit_ms: bool = False) -> Mapped:
+    def mapped(value: str) -> Argument:
+        number = int(value)
+        return name, max(1, number // 1000) if unit_ms and number else number
+
+    return mapped
+
+
+def _when_true(name: str, then: Any, otherwise: Any) -> Mapped:
+    return lambda value: (name, then if _is_true(value) else otherwise)
+
+
+def _is_true(value: str) -> bool:
+    return value.lower() in {"true", "yes", "1", "on", ""}
+
+
+_TARGETS = {
+    "any": "any",
+    "primary": "primary",
+    "master": "primary",
+    "secondary": "standby",
+    "slave": "standby",
+    "preferSecondary": "prefer-standby",
+    "preferSlave": "prefer-standby",
+}
+_POSTGRES: Mapping[str, Mapped] = {
+    "ssl": _when_true("sslmode", "verify-full", "disable"),
+    "sslmode": _as("sslmode"),
+    "sslrootcert": _as("sslrootcert"),
+    "sslcert": _as("sslcert"),
+    "sslkey": _as("sslkey"),
+    "sslpassword": _as("sslpassword"),
+    "ApplicationName": _as("application_name"),
+    "currentSchema": lambda value: ("options", f"-csearch_path={value}"),
+    "options": _as("options"),
+    "connectTimeout": _number("connect_timeout"),
+    "loginTimeout": _number("connect_timeout"),
+    "tcpKeepAlive": _when_true("keepalives", 1, 0),
+    "targetServerType": lambda value: ("target_session_attrs", _TARGETS.get(value, value)),
+    "channelBinding": _as("channel_binding"),
+    "gssEncMode": _as("gssencmode"),
+}
+_MYSQL_SSL = {
+    "DISABLED": None,
+    "disable": None,
+    "PREFERRED": None,
+    "REQUIRED": {"check_hostname": False, "verify_mode": "none"},
+    "trust": {"check_hostname": False, "verify_mode": "none"},
+    "VERIFY_CA": {"check_hostname": False, "verify_mode": "required"},
+    "verify-ca": {"check_hostname": False, "verify_mode": "required"},
+    "VERIFY_IDENTITY": {"check_hostname": True, "verify_mode": "required"},
+    "verify-full": {"check_hostname": True, "verify_mode": "required"},
+}
+_MYSQL: Mapping[str, Mapped] = {
+    "useSSL": _when_true("ssl", _MYSQL_SSL["REQUIRED"], None),
+    "requireSSL": _when_true("ssl", _MYSQL_SSL["REQUIRED"], None),
+    "sslMode": lambda value: ("ssl", _MYSQL_SSL[value]),
+    "connectTimeout": _number("connect_timeout", unit_ms=True),
+    "socketTimeout": _number("read_timeout", unit_ms=True),
+    "sessionVariables": lambda value: ("init_command", f"SET {value}"),
+}
+_MSSQL: Mapping[str, Mapped] = {
+    "applicationName": _as("appname"),
+    "loginTimeout": _number("login_timeout"),
+    "socketTimeout": _number("timeout", unit_ms=True),
+    "encrypt": _when_true("encryption", "require", "off"),
+}
+
+# Parameters that tune Java's driver only.
+_JAVA_ONLY: Mapping[str, re.Pattern[str]] = {
+    "postgresql": re.compile(
+        "reWriteBatchedInserts|prepareThreshold|preparedStatementCache.*|socketTimeout|stringtype|"
+        "defaultRowFetchSize|binaryTransfer|adaptiveFetch|loadBalanceHosts|hostRecheckSeconds|"
+        "logUnclosedConnections|assumeMinServerVersion|autosave|cleanupSavepoints|"
+        "escapeSyntaxCallMode|sslfactory"
+    ),
+    "mysql": re.compile(
+        "rewriteBatchedStatements|useServerPrepStmts|cachePrepStmts|prepStmtCache.*|useCursorFetch|"
+        "defaultFetchSize|allowPublicKeyRetrieval|useUnicode|characterEncoding|serverTimezone|"
+        "connectionTimeZone|zeroDateTimeBehavior|autoReconnect|useLegacyDatetimeCode|"
+        "allowMultiQueries|tinyInt1isBit|verifyServerCertificate|nullCatalogMeansCurrent|"
+        "useBulkStmts"
+    ),
+    "mssql": re.compile(
+        "trustServerCertificate|sendStringParametersAsUnicode|selectMethod|packetSize|"
+        "responseBuffering|hostNameInCertificate|multiSubnetFailover|lastUpdateCount|"
+        "useBulkCopyForBatchInsert"
+    ),
+    "oracle": re.compile("oracle\\..*"),
+}
+_REFUSED = re.compile(r"load_?extension|allowLoadLocalInfile|autoDeserialize|socketFactory", re.I)
+
+
+def parse_address(text: str) -> Address:
+    """Read connection.url: `jdbc:...` as Java's drivers do, anything else as a SQLAlchemy URL."""
+    text = text.strip()
+    if not text:
+        raise AddressError("connection.url is empty: write e.g. jdbc:postgresql://host:5432/db")
+    refused = _REFUSED.search(text)
+    if refused:
+        raise AddressError(
+            f"connection.url: {refused.group()!r} is refused, because it loads code or local files"
+        )
+    if not text.startswith("jdbc:"):
+        return _native(text)
+    subprotocol, _, rest = text.removeprefix("jdbc:").partition(":")
+    parse = _SUBPROTOCOLS.get(subprotocol)
+    if parse is None:
+        known = ", ".join(f"jdbc:{name}:" for name in _SUBPROTOCOLS)
+        raise AddressError(
+            f"connection.url: no driver for jdbc:{subprotocol}: (known: {known}); "
+            "a SQLAlchemy URL such as dialect+driver://host/db works as well"
+        )
+    return parse(rest)
+
+
+def _native(text: str) -> Address:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise AddressError(
+            "connection.url is neither jdbc:... nor a SQLAlchemy URL such as "
+            "postgresql://user@host:5432/db"
+        ) from None
+    return Address(url.set(drivername=DRIVERS.get(url.drivername, url.drivername)))
+
+
+def _postgres(rest: str) -> Address:
+    location, _, query = rest.partition("?")
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
+    user, password = parameters.pop("user", None), parameters.pop("password", None)
+    if location.startswith("//"):
+        authority, _, database = location[2:].partition("/")
+    else:
+        authority, database = "", location
+    authority, login = _split_login(authority)
+    hosts = [_host_and_port(each, 5432) for each in authority.split(",") if each]
+    arguments, notes = _translate("postgresql", _POSTGRES, parameters)
+    if len(hosts) > 1:
+        arguments["host"] = ",".join(host for host, _ in hosts)
+        arguments["port"] = ",".join(str(port) for _, port in hosts)
+    host, port = hosts[0] if len(hosts) == 1 else (None, None)
+    url = URL.create(
+        DRIVERS["postgresql"],
+        username=user or login[0],
+        password=password or login[1],
+        host=host,
+        port=port,
+        database=unquote(database) or None,
+    )
+    return Address(url, arguments, notes=notes)
+
+
+def _mysql_like(driver: str) -> Callable[[str], Address]:
+    def parse(rest: str) -> Address:
+        location, _, query = rest.partition("?")
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        user, password = parameters.pop("user", None), parameters.pop("password", None)
+        if not location.startswith("//"):
+            raise AddressError(f"connection.url: write jdbc:{driver}://host:3306/db")
+        authority, _, database = location[2:].partition("/")
+        authority, login = _split_login(authority)
+        first, *others = authority.split(",")
+        host, port = _host_and_port(first, 3306)
+        arguments, notes = _translate("mysql", _MYSQL, parameters)
+        if others:
+            notes += (f"only the first host is used: {host}",)
+        url = URL.create(
+            DRIVERS[driver],
+            username=user or login[0],
+            password=password or login[1],
+            host=host or "localhost",
+            port=port,
+            database=unquote(database) or None,
+            query={"charset": "utf8mb4"},
+        )
+        return Address(url, {k: v for k, v in arguments.items() if v is not None}, notes=notes)
+
+    return parse
+
+
+def _sqlserver(rest: str) -> Address:
+    location, *pairs = rest.removeprefix("//").split(";")
+    parameters: dict[str, str] = dict(_pair(each) for each in pairs if "=" in each)
+    user = parameters.pop("user", None) or parameters.pop("userName", None)
+    password = parameters.pop("password", None)
+    database = parameters.pop("databaseName", None) or parameters.pop("database", None)
+    if _is_true(parameters.pop("integratedSecurity", "false")):
+        raise AddressError("connection.url: integratedSecurity needs Windows; give user, password")
+    server, _, instance = location.partition("\\")
+    host, port = _host_and_port(server, 1433)
+    host = parameters.pop("serverName", None) or host
+    port = int(parameters.pop("portNumber", None) or port)
+    if instance:
+        host = f"{host}\\{instance.partition(':')[0]}"
+    arguments, notes = _translate("mssql", _MSSQL, parameters)
+    url = URL.create(
+        DRIVERS["mssql"], user, password, host or "localhost", None if instance else port, database
+    )
+    return Address(url, arguments, notes=notes)
+
+
+def _oracle(rest: str) -> Address:
+    kind, _, location = rest.partition(":")
+    if kind != "thin" or "@" not in location:
+        raise AddressError(
+            "connection.url: write jdbc:oracle:thin:@//host:1521/service or "
+            "jdbc:oracle:thin:@host:1521:SID"
+        )
+    login, _, where = location.rpartition("@")
+    user, _, password = login.partition("/")
+    driver, name, secret = DRIVERS["oracle"], user or None, password or None
+    if where.startswith("("):
+        return Address(URL.create(driver, name, secret), {"dsn": where})
+    where = where.removeprefix("tcp:").removeprefix("//")
+    where, _, query = where.partition("?")
+    _, notes = _translate("oracle", {}, dict(parse_qsl(query)))
+    matched = re.fullmatch(r"([^:/]+)(?::(\d+))?(?:([:/])(.+))?", where)
+    if matched is None:
+        raise AddressError(f"connection.url: cannot read the Oracle address {where!r}")
+    host, port, separator, service = matched.groups()
+    if not port and not separator:
+        return Address(URL.create(driver, name, secret), {"dsn": host}, notes=notes)
+    query_of = {"service_name": service} if separator == "/" else {}
+    sid = service if separator == ":" else None
+    url = URL.create(driver, name, secret, host, int(port or 1521), sid, query_of)
+    return Address(url, notes=notes)
+
+
+def _sqlite(rest: str) -> Address:
+    path, _, query = rest.partition("?")
+    pragmas: list[str] = []
+    arguments: dict[str, Any] = {}
+    uri_parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "busy_timeout":
+            arguments["timeout"] = int(value) / 1000
+        elif name in {"mode", "cache", "immutable"}:
+            uri_parameters[name] = value
+        elif re.fullmatch(r"\w+", name) and re.fullmatch(r"[\w.-]+", value):
+            pragmas.append(f"PRAGMA {name}={value}")
+        else:
+            raise AddressError(f"connection.url: {name}={value} is no SQLite pragma")
+    path = path.removeprefix("file:")
+    if uri_parameters:
+        path = f"file:{path}"
+        uri_parameters["uri"] = "true"
+    url = URL.create("sqlite", database=path or ":memory:", query=uri_parameters)
+    return Address(url, arguments, on_connect=tuple(pragmas))
+
+
+def _duckdb(rest: str) -> Address:
+    path, *pairs = rest.split(";")
+    config: dict[str, str] = dict(_pair(each) for each in pairs if "=" in each)
+    arguments: dict[str, Any] = {}
+    if _is_true(config.pop("duckdb.read_only", "false")):
+        arguments["read_only"] = True
+    if config:
+        arguments["config"] = config
+    return Address(URL.create("duckdb", database=path or ":memory:"), arguments)
+
+
+_SUBPROTOCOLS: Mapping[str, Callable[[str], Address]] = {
+    "postgresql": _postgres,
+    "sqlite": _sqlite,
+    "mysql": _mysql_like("mysql"),
+    "mariadb": _mysql_like("mariadb"),
+    "duckdb": _duckdb,
+    "sqlserver": _sqlserver,
+    "oracle": _oracle,
+}
+
+
+def _translate(
+    database: str, table: Mapping[str, Mapped], parameters: Mapping[str, str]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The driver's arguments for a Java driver's parameters, and a note for each dropped one."""
+    arguments: dict[str, Any] = {}
+    notes: list[str] = []
+    for name, value in parameters.items():
+        mapped = table.get(name)
+        if mapped is None:
+            tunes_java = _JAVA_ONLY[database].fullmatch(name)
+            why = "it tunes Java's driver" if tunes_java else "it is not known"
+            notes.append(f"connection.url: {name} is ignored, because {why}")
+            continue
+        try:
+            argument, converted = mapped(value)
+        except (KeyError, ValueError):
+            raise AddressError(f"connection.url: {name}={value} is no valid value") from None
+        if argument == "options" and "options" in arguments:
+            converted = f"{arguments['options']} {converted}"
+        arguments[argument] = converted
+    return arguments, tuple(notes)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip(), value.strip()
+
+
+def _split_login(authority: str) -> tuple[str, tuple[str | None, str | None]]:
+    login, at, place = authority.rpartition("@")
+    if not at:
+        return authority, (None, None)
+    user, _, password = login.partition(":")
+    return place, (unquote(user) or None, unquote(password) or None)
+
+
+def _host_and_port(text: str, port: int) -> tuple[str, int]:
+    bracketed = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", text)
+    if bracketed:
+        return bracketed[1], int(bracketed[2] or port)
+    host, _, digits = text.partition(":")
+    if digits and not digits.isdecimal():
+        raise AddressError(f"connection.url: {digits!r} is no port")
+    return host, int(digits or port)

@@ -1,0 +1,257 @@
+"""What a database says about its tables: their names, columns, types and keys.
+
+SQLAlchemy reads the catalogs; DuckDB's is read by its own functions, because duckdb-engine asks for
+parts of PostgreSQL's catalog that DuckDB does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql import sqltypes
+
+from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, Table, TableId
+
+_SYSTEM_SCHEMAS = re.compile(
+    "pg_.*|information_schema|sys|mysql|performance_schema|db_.*|guest|INFORMATION_SCHEMA", re.I
+)
+_SQLITE_KINDS = (
+    (re.compile("DECIMAL_TEXT|NUMERIC|DECIMAL"), Kind.DECIMAL),
+    (re.compile("BOOL"), Kind.BOOLEAN),
+    (re.compile("DATETIME|TIMESTAMP"), Kind.TIMESTAMP),
+    (re.compile("^DATE"), Kind.DATE),
+    (re.compile("^TIME"), Kind.TIME),
+    (re.compile("INT"), Kind.INT64),
+    (re.compile("CHAR|CLOB|TEXT"), Kind.STRING),
+    (re.compile("REAL|FLOA|DOUB"), Kind.FLOAT64),
+    (re.compile("BLOB|BINARY"), Kind.BYTES),
+)
+_DUCKDB_KINDS: Mapping[str, Kind] = {
+    "BOOLEAN": Kind.BOOLEAN,
+    "TINYINT": Kind.INT8,
+    "SMALLINT": Kind.INT16,
+    "UTINYINT": Kind.INT16,
+    "INTEGER": Kind.INT32,
+    "USMALLINT": Kind.INT32,
+    "BIGINT": Kind.INT64,
+    "UINTEGER": Kind.INT64,
+    "FLOAT": Kind.FLOAT32,
+    "DOUBLE": Kind.FLOAT64,
+    "VARCHAR": Kind.STRING,
+    "BLOB": Kind.BYTES,
+    "DATE": Kind.DATE,
+    "TIME": Kind.TIME,
+    "TIMESTAMP": Kind.TIMESTAMP,
+    "TIMESTAMP_NS": Kind.TIMESTAMP,
+    "TIMESTAMP_MS": Kind.TIMESTAMP,
+    "TIMESTAMP_S": Kind.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP_TZ,
+    "JSON": Kind.JSON,
+}
+# The first class that fits, so a subclass stands before its base.
+_SQLALCHEMY_KINDS: tuple[tuple[type[Any], Kind], ...] = (
+    (sqltypes.Boolean, Kind.BOOLEAN),
+    (sqltypes.SmallInteger, Kind.INT16),
+    (sqltypes.BigInteger, Kind.INT64),
+    (sqltypes.Integer, Kind.INT32),
+    (sqltypes.REAL, Kind.FLOAT32),
+    (sqltypes.Float, Kind.FLOAT64),
+    (sqltypes.Numeric, Kind.DECIMAL),
+    (sqltypes.DateTime, Kind.TIMESTAMP),
+    (sqltypes.Date, Kind.DATE),
+    (sqltypes.Time, Kind.TIME),
+    (sqltypes._Binary, Kind.BYTES),
+    (sqltypes.JSON, Kind.JSON),
+    (sqltypes.String, Kind.STRING),
+)
+_BY_NAME: Mapping[str, Kind] = {
+    "TINYINT": Kind.INT8,
+    "DOUBLE": Kind.FLOAT64,
+    "DOUBLE_PRECISION": Kind.FLOAT64,
+    "DATETIMEOFFSET": Kind.TIMESTAMP_TZ,
+    "BIT": Kind.BOOLEAN,
+    "FLOAT": Kind.FLOAT64,
+}
+
+
+def list_tables(
+    connection: Connection, schema_pattern: str | None, table_types: Iterable[str]
+) -> list[TableId]:
+    """The tables that a connector may read, system tables left out; sorted."""
+    kinds = {each.strip().upper() for each in table_types}
+    if connection.dialect.name == "duckdb":
+        return _duckdb_tables(connection, schema_pattern, kinds)
+    inspector = sa.inspect(connection)
+    catalog = catalog_of(connection)
+    found: list[TableId] = []
+    for schema in _schemas(connection, inspector):
+        if schema is not None and not _is_like(schema, schema_pattern):
+            continue
+        names: list[str] = []
+        if kinds & {"TABLE", "BASE TABLE", "PARTITIONED TABLE"}:
+            names += inspector.get_table_names(schema=schema)
+        if "VIEW" in kinds:
+            names += inspector.get_view_names(schema=schema)
+        if "MATERIALIZED VIEW" in kinds:
+            names += inspector.get_materialized_view_names(schema=schema)
+        found += [TableId(catalog, schema, name) for name in names]
+    return sorted(found, key=str)
+
+
+def read_table(connection: Connection, table: TableId) -> Table | None:
+    """A table's columns and key, read anew; None if it does not exist."""
+    if connection.dialect.name == "duckdb":
+        return _duckdb_table(connection, table)
+    inspector = sa.inspect(connection)
+    schema = table.schema if connection.dialect.name != "mysql" else None
+    try:
+        described = inspector.get_columns(table.name, schema=schema)
+        key = inspector.get_pk_constraint(table.name, schema=schema).get("constrained_columns", [])
+    except sa.exc.NoSuchTableError:
+        return None
+    if not described:
+        return None
+    columns = tuple(_column(connection.dialect.name, each, key) for each in described)
+    return Table(table, columns, tuple(key))
+
+
+def catalog_of(connection: Connection) -> str | None:
+    """The database's name where Java's driver gives it as the catalog."""
+    return None if connection.dialect.name == "sqlite" else connection.engine.url.database
+
+
+def _schemas(connection: Connection, inspector: sa.Inspector) -> list[str | None]:
+    """What holds tables: schemas, but for MySQL and SQLite, which have none inside a database."""
+    if connection.dialect.name in {"sqlite", "mysql", "mariadb"}:
+        return [None]
+    return [name for name in inspector.get_schema_names() if not _SYSTEM_SCHEMAS.fullmatch(name)]
+
+
+def _is_like(name: str, pattern: str | None) -> bool:
+    """JDBC's pattern: `%` is any text, `_` any letter; without a pattern everything fits."""
+    if not pattern:
+        return True
+    regex = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    return re.fullmatch(regex, name, re.DOTALL) is not None
+
+
+def _column(backend: str, described: Mapping[str, Any], key: list[str]) -> Column:
+    declared = described["type"]
+    name = described["name"]
+    kind_of = sqlite_type if backend == "sqlite" else column_type
+    found = kind_of(_declared_text(declared)) if backend == "sqlite" else column_type(declared)
+    is_rowid = backend == "sqlite" and key == [name] and found.kind is Kind.INT64
+    increments = described.get("autoincrement") is True or bool(described.get("identity"))
+    return Column(
+        name,
+        found,
+        nullable=bool(described.get("nullable", True)) and not is_rowid,
+        has_default=described.get("default") is not None or increments or is_rowid,
+        is_auto_increment=increments or is_rowid,
+    )
+
+
+def _declared_text(declared: Any) -> str:
+    try:
+        return str(declared)
+    except sa.exc.CompileError:
+        return type(declared).__name__
+
+
+def column_type(declared: Any) -> ColumnType:
+    """A type of SQLAlchemy as ours; what nothing fits is read as text."""
+    if isinstance(declared, sqltypes.ARRAY):
+        return ColumnType(Kind.ARRAY, element=column_type(declared.item_type))
+    name = type(declared).__name__.upper()
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        fitting = (kind for cls, kind in _SQLALCHEMY_KINDS if isinstance(declared, cls))
+        kind = next(fitting, Kind.JSON)
+    if getattr(declared, "unsigned", False):
+        wider = {Kind.INT8: Kind.INT16, Kind.INT16: Kind.INT32, Kind.INT32: Kind.INT64}
+        kind = wider.get(kind, kind)
+    if kind is Kind.TIMESTAMP and getattr(declared, "timezone", False):
+        kind = Kind.TIMESTAMP_TZ
+    if kind is Kind.DECIMAL:
+        return ColumnType(kind, declared.precision, declared.scale)
+    return ColumnType(kind)
+
+
+def sqlite_type(declared: str) -> ColumnType:
+    """SQLite's declared types are free text; its own rules of affinity decide, and ours before."""
+    text = declared.upper()
+    for pattern, kind in _SQLITE_KINDS:
+        if pattern.search(text):
+            if kind is Kind.DECIMAL:
+                return ColumnType(kind, *_digits(text))
+            return ColumnType(kind)
+    return ColumnType(Kind.JSON)
+
+
+def duckdb_type(declared: str) -> ColumnType:
+    """DuckDB's types, `DECIMAL(10,2)` and `INTEGER[]` included."""
+    text = declared.upper()
+    if text.endswith("[]"):
+        return ColumnType(Kind.ARRAY, element=duckdb_type(text[:-2]))
+    if text.startswith("DECIMAL"):
+        return ColumnType(Kind.DECIMAL, *_digits(text))
+    if text in {"HUGEINT", "UBIGINT", "UHUGEINT"}:
+        return ColumnType(Kind.DECIMAL, 38, 0)
+    return ColumnType(_DUCKDB_KINDS.get(text, Kind.JSON))
+
+
+def _digits(text: str) -> tuple[int | None, int | None]:
+    found = re.search(r"\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)", text)
+    if found is None:
+        return None, None
+    return int(found[1]), int(found[2] or 0)
+
+
+def _duckdb_tables(
+    connection: Connection, schema_pattern: str | None, kinds: set[str]
+) -> list[TableId]:
+    rows = connection.exec_driver_sql(
+        "SELECT table_catalog, table_schema, table_name, table_type "
+        "FROM information_schema.tables WHERE table_catalog = current_database()"
+    ).fetchall()
+    names = {"BASE TABLE": "TABLE"}
+    return sorted(
+        (
+            TableId(catalog, schema, name)
+            for catalog, schema, name, kind in rows
+            if _is_like(schema, schema_pattern) and names.get(kind, kind) in kinds
+        ),
+        key=str,
+    )
+
+
+def _duckdb_table(connection: Connection, table: TableId) -> Table | None:
+    where = "table_name = ? AND schema_name = ? AND database_name = current_database()"
+    parameters = (table.name, table.schema or "main")
+    rows = connection.exec_driver_sql(
+        "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() "
+        f"WHERE {where} ORDER BY column_index",
+        parameters,
+    ).fetchall()
+    if not rows:
+        return None
+    keys = connection.exec_driver_sql(
+        "SELECT constraint_column_names FROM duckdb_constraints() "
+        f"WHERE {where} AND constraint_type = 'PRIMARY KEY'",
+        parameters,
+    ).fetchall()
+    columns = tuple(
+        Column(
+            name,
+            duckdb_type(declared),
+            nullable=bool(nullable),
+            has_default=default is not None,
+            is_auto_increment=default is not None and "nextval" in str(default),
+        )
+        for name, declared, nullable, default in rows
+    )
+    return Table(table, columns, tuple(keys[0][0]) if keys else ())

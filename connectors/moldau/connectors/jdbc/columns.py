@@ -1,0 +1,104 @@
+"""Tables and columns as this connector sees them, the same for every database."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    BOOLEAN = "boolean"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    DECIMAL = "decimal"
+    STRING = "string"
+    BYTES = "bytes"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_TZ = "timestamp with time zone"
+    JSON = "json"
+    ARRAY = "array"
+
+
+INTEGERS = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A kind with its details: precision and scale of decimals, the element of arrays."""
+
+    kind: Kind
+    precision: int | None = None
+    scale: int | None = None
+    element: ColumnType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `default` is what auto.create writes; `has_default` what the database has."""
+
+    name: str
+    type: ColumnType
+    nullable: bool = True
+    has_default: bool = False
+    is_auto_increment: bool = False
+    default: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableId:
+    """A table's full name; the parts that a database does not have are None."""
+
+    catalog: str | None
+    schema: str | None
+    name: str
+
+    def __str__(self) -> str:
+        """`db.schema.table` without quotes, as Confluent's source offsets spell it."""
+        return ".".join(part for part in (self.catalog, self.schema, self.name) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's columns in order, and the names of its primary key in order."""
+
+    id: TableId
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+
+
+_PART = re.compile(r'"((?:[^"]|"")*)"|`([^`]*)`|\[([^\]]*)\]|([^."`\[]+)')
+
+
+def parse_table_id(text: str) -> TableId:
+    """`db.schema."Odd.name"` -> its parts; one part is a table, two are schema and table."""
+    parts: list[str] = []
+    position = 0
+    while position < len(text):
+        matched = _PART.match(text, position)
+        if matched is None:
+            raise ValueError(f"{text!r} is no table name")
+        quoted, *others = matched.groups()
+        found = quoted.replace('""', '"') if quoted is not None else None
+        parts.append(found if found is not None else next(o for o in others if o is not None))
+        position = matched.end()
+        if position < len(text) and text[position] != ".":
+            raise ValueError(f"{text!r} is no table name")
+        position += 1
+    if not 1 <= len(parts) <= 3 or text.endswith("."):
+        raise ValueError(f"{text!r} is no table name")
+    catalog, schema, name = [None] * (3 - len(parts)) + parts
+    assert name is not None
+    return TableId(catalog, schema, name)

@@ -1,0 +1,55 @@
+"""DuckDB, through duckdb-engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.dialects.base import Dialect
+
+
+class DuckDb(Dialect):
+    """DuckDB's types and SQL."""
+
+    name = "duckdb"
+    default_schema = "main"
+    now = "SELECT epoch_us(now())"
+    types: ClassVar[Mapping[Kind, str]] = {
+        Kind.BOOLEAN: "BOOLEAN",
+        Kind.INT8: "TINYINT",
+        Kind.INT16: "SMALLINT",
+        Kind.INT32: "INTEGER",
+        Kind.INT64: "BIGINT",
+        Kind.FLOAT32: "REAL",
+        Kind.FLOAT64: "DOUBLE",
+        Kind.DECIMAL: "DECIMAL(38,10)",
+        Kind.STRING: "VARCHAR",
+        Kind.BYTES: "BLOB",
+        Kind.DATE: "DATE",
+        Kind.TIME: "TIME",
+        Kind.TIMESTAMP: "TIMESTAMP",
+        Kind.TIMESTAMP_TZ: "TIMESTAMPTZ",
+        Kind.JSON: "VARCHAR",
+    }
+
+    def array(self, column: ColumnType) -> str:
+        assert column.element is not None
+        return f"{self.type_name(column.element)}[]"
+
+    def literal(self, value: object) -> str:
+        if isinstance(value, bytes):
+            return f"'{''.join(f'{chr(92)}x{byte:02X}' for byte in value)}'::BLOB"
+        return super().literal(value)
+
+    def column_definition(self, column: Column, *, in_key: bool = False) -> str:
+        """DuckDB reads NULL in ADD COLUMN as a constraint that it does not know."""
+        text = super().column_definition(column, in_key=in_key)
+        return text if text.endswith(" NOT NULL") else text.removesuffix(" NULL")
+
+    def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
+        """DuckDB adds one column a statement, and none with a constraint."""
+        start = f"ALTER TABLE {self.table(table)} ADD COLUMN"
+        return [
+            f"{start} {self.column_definition(each).removesuffix(' NOT NULL')}" for each in columns
+        ]

@@ -1,0 +1,52 @@
+"""SQL Server, through pymssql."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from moldau.connectors.jdbc.columns import Column, Kind, TableId
+from moldau.connectors.jdbc.dialects.base import Merging
+
+
+class SqlServer(Merging):
+    """SQL Server's types and SQL. MERGE holds its lock, or two tasks insert the same key."""
+
+    name = "mssql"
+    quote_marks = ("[", "]")
+    mark = "%s"
+    default_schema = "dbo"
+    merge_hint = " WITH (HOLDLOCK)"
+    merge_end = ";"
+    true = "1"
+    false = "0"
+    now = "SELECT DATEDIFF_BIG(MICROSECOND, CAST('1970-01-01' AS DATETIME2), SYSUTCDATETIME())"
+    types: ClassVar[Mapping[Kind, str]] = {
+        Kind.BOOLEAN: "BIT",
+        Kind.INT8: "TINYINT",
+        Kind.INT16: "SMALLINT",
+        Kind.INT32: "INT",
+        Kind.INT64: "BIGINT",
+        Kind.FLOAT32: "REAL",
+        Kind.FLOAT64: "FLOAT",
+        Kind.DECIMAL: "DECIMAL(38,10)",
+        Kind.STRING: "NVARCHAR(MAX)",
+        Kind.BYTES: "VARBINARY(MAX)",
+        Kind.DATE: "DATE",
+        Kind.TIME: "TIME",
+        Kind.TIMESTAMP: "DATETIME2",
+        Kind.TIMESTAMP_TZ: "DATETIMEOFFSET",
+        Kind.JSON: "NVARCHAR(MAX)",
+    }
+    # An index key has at most 900 bytes.
+    key_types: ClassVar[Mapping[Kind, str]] = {
+        Kind.STRING: "NVARCHAR(450)",
+        Kind.BYTES: "VARBINARY(900)",
+    }
+
+    def literal(self, value: object) -> str:
+        return f"0x{value.hex()}" if isinstance(value, bytes) else super().literal(value)
+
+    def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
+        added = ", ".join(self.column_definition(each) for each in columns)
+        return [f"ALTER TABLE {self.table(table)} ADD {added}"]

@@ -1,0 +1,46 @@
+"""MySQL and MariaDB, through PyMySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from moldau.connectors.jdbc.columns import Kind
+from moldau.connectors.jdbc.dialects.base import Dialect
+
+
+class MySql(Dialect):
+    """MySQL's and MariaDB's types and SQL."""
+
+    name = "mysql"
+    quote_marks = ("`", "`")
+    mark = "%s"
+    now = "SELECT CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS SIGNED)"
+    types: ClassVar[Mapping[Kind, str]] = {
+        Kind.BOOLEAN: "TINYINT(1)",
+        Kind.INT8: "TINYINT",
+        Kind.INT16: "SMALLINT",
+        Kind.INT32: "INT",
+        Kind.INT64: "BIGINT",
+        Kind.FLOAT32: "FLOAT",
+        Kind.FLOAT64: "DOUBLE",
+        Kind.DECIMAL: "DECIMAL(65,30)",
+        Kind.STRING: "TEXT",
+        Kind.BYTES: "LONGBLOB",
+        Kind.DATE: "DATE",
+        Kind.TIME: "TIME(6)",
+        Kind.TIMESTAMP: "DATETIME(6)",
+        Kind.TIMESTAMP_TZ: "DATETIME(6)",
+        Kind.JSON: "LONGTEXT",
+    }
+    # An index needs a length.
+    key_types: ClassVar[Mapping[Kind, str]] = {
+        Kind.STRING: "VARCHAR(255)",
+        Kind.BYTES: "VARBINARY(255)",
+    }
+
+    def on_conflict(self, key: Sequence[str], columns: Sequence[str]) -> str:
+        """VALUES(column) is what both MySQL and MariaDB know."""
+        others = [column for column in columns if column not in key] or list(key)
+        updates = ", ".join(f"{n} = VALUES({n})" for n in map(self.identifier, others))
+        return f"ON DUPLICATE KEY UPDATE {updates}"

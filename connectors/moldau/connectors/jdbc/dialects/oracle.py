@@ -1,0 +1,58 @@
+"""Oracle, through python-oracledb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.dialects.base import Merging
+
+
+class Oracle(Merging):
+    """Oracle's types and SQL."""
+
+    name = "oracle"
+    mark = ":1"
+    dual = " FROM DUAL"
+    true = "1"
+    false = "0"
+    now = (
+        "SELECT ROUND((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400) "
+        "* 1000000 FROM DUAL"
+    )
+    types: ClassVar[Mapping[Kind, str]] = {
+        Kind.BOOLEAN: "NUMBER(1,0)",
+        Kind.INT8: "NUMBER(3,0)",
+        Kind.INT16: "NUMBER(5,0)",
+        Kind.INT32: "NUMBER(10,0)",
+        Kind.INT64: "NUMBER(19,0)",
+        Kind.FLOAT32: "BINARY_FLOAT",
+        Kind.FLOAT64: "BINARY_DOUBLE",
+        Kind.DECIMAL: "NUMBER",
+        Kind.STRING: "CLOB",
+        Kind.BYTES: "BLOB",
+        Kind.DATE: "DATE",
+        Kind.TIME: "DATE",
+        Kind.TIMESTAMP: "TIMESTAMP",
+        Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
+        Kind.JSON: "CLOB",
+    }
+    # A large object is no key.
+    key_types: ClassVar[Mapping[Kind, str]] = {
+        Kind.STRING: "VARCHAR2(4000)",
+        Kind.BYTES: "RAW(2000)",
+    }
+
+    def placeholder(self, position: int) -> str:
+        return f":{position}"
+
+    def decimal(self, column: ColumnType) -> str:
+        return "NUMBER" if column.scale is None else f"NUMBER(*,{column.scale})"
+
+    def literal(self, value: object) -> str:
+        return f"HEXTORAW('{value.hex()}')" if isinstance(value, bytes) else super().literal(value)
+
+    def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
+        added = ", ".join(self.column_definition(each) for each in columns)
+        return [f"ALTER TABLE {self.table(table)} ADD ({added})"]

@@ -1,0 +1,46 @@
+"""SQLite, through Python's own module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.dialects.base import Dialect
+
+
+class Sqlite(Dialect):
+    """SQLite's types are affinities: a column's declared type says how values are kept."""
+
+    name = "sqlite"
+    true = "1"
+    false = "0"
+    now = "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
+    types: ClassVar[Mapping[Kind, str]] = {
+        Kind.BOOLEAN: "BOOLEAN",
+        Kind.INT8: "INTEGER",
+        Kind.INT16: "INTEGER",
+        Kind.INT32: "INTEGER",
+        Kind.INT64: "BIGINT",
+        Kind.FLOAT32: "REAL",
+        Kind.FLOAT64: "REAL",
+        Kind.DECIMAL: "DECIMAL_TEXT",
+        Kind.STRING: "TEXT",
+        Kind.BYTES: "BLOB",
+        Kind.DATE: "DATE",
+        Kind.TIME: "TIME",
+        Kind.TIMESTAMP: "TIMESTAMP",
+        Kind.TIMESTAMP_TZ: "TIMESTAMP",
+        Kind.JSON: "JSON_TEXT",
+    }
+
+    def decimal(self, column: ColumnType) -> str:
+        """NUMERIC would turn digits into floating point; this name has the affinity TEXT."""
+        if column.scale is None:
+            return "DECIMAL_TEXT"
+        return f"DECIMAL_TEXT({column.precision or 38},{column.scale})"
+
+    def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
+        """SQLite adds one column a statement."""
+        start = f"ALTER TABLE {self.table(table)} ADD COLUMN"
+        return [f"{start} {self.column_definition(each)}" for each in columns]

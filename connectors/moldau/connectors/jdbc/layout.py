@@ -1,0 +1,273 @@
+"""How a result's rows become structs: a schema for the columns, a conversion for each value.
+
+Types follow Confluent's connector, `numeric.mapping` and `timestamp.granularity` included. What the
+driver gives in the right Python type is taken as it is; only the other columns pay for a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Context, Decimal, Inexact
+from enum import Enum
+from typing import Any
+
+from moldau.connect.data import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Schema,
+    Struct,
+)
+from moldau.connect.errors import DataError
+from moldau.connectors.jdbc.columns import Column, ColumnType, Kind
+
+Convert = Callable[[Any], Any]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND_NS = 1_000_000_000
+# Confluent's scale for decimals whose column names none.
+SCALE_UNKNOWN = 127
+_EXACT = Context(prec=2000, traps=[Inexact])
+_INTEGER_DIGITS_MAX = 18
+
+
+class NumericMapping(Enum):
+    """What a NUMERIC column becomes; `none` keeps it exact."""
+
+    NONE = "none"
+    PRECISION_ONLY = "precision_only"
+    BEST_FIT = "best_fit"
+    BEST_FIT_EAGER_DOUBLE = "best_fit_eager_double"
+
+
+class Granularity(Enum):
+    """What a timestamp column becomes."""
+
+    CONNECT_LOGICAL = "connect_logical"
+    MICROS_LONG = "micros_long"
+    MICROS_STRING = "micros_string"
+    MICROS_ISO = "micros_iso_datetime_string"
+    NANOS_LONG = "nanos_long"
+    NANOS_STRING = "nanos_string"
+    NANOS_ISO = "nanos_iso_datetime_string"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """The settings that decide types. `zone` is db.timezone: what naive timestamps mean."""
+
+    numeric: NumericMapping = NumericMapping.NONE
+    granularity: Granularity = Granularity.CONNECT_LOGICAL
+    zone: tzinfo = UTC
+
+
+class Layout:
+    """Makes structs of one shape from rows."""
+
+    def __init__(self, name: str | None, columns: Sequence[Column], mapping: Mapping) -> None:
+        self.columns = tuple(columns)
+        fields: dict[str, Schema] = {}
+        converts: list[tuple[int, Convert]] = []
+        for index, column in enumerate(columns):
+            schema, convert = _mapped(column.type, mapping)
+            fields[column.name] = schema.optionally(column.nullable)
+            if convert is not None:
+                converts.append((index, convert))
+        self.schema = Schema.struct(fields, name=name)
+        self._converts = converts
+        self._zone = mapping.zone
+
+    def struct(self, row: Sequence[Any]) -> Struct:
+        """A row of the driver as a struct; raises DataError for a value that cannot be mapped."""
+        values = list(row)
+        for index, convert in self._converts:
+            value = values[index]
+            if value is not None:
+                try:
+                    values[index] = convert(value)
+                except (ValueError, TypeError, ArithmeticError) as error:
+                    name = self.columns[index].name
+                    raise DataError(
+                        f"column {name}: cannot map {value!r} to {self.columns[index].type.kind}"
+                    ) from error
+        return Struct.of_row(self.schema, values)
+
+    def position(self, name: str) -> int:
+        """The index of a column, which may be named with its table (`t.id`)."""
+        bare = name.rpartition(".")[2]
+        for index, column in enumerate(self.columns):
+            if column.name == bare:
+                return index
+        lowered = [column.name.lower() for column in self.columns]
+        if bare.lower() in lowered:
+            return lowered.index(bare.lower())
+        raise DataError(f"the result has no column {name}; it has {', '.join(lowered)}")
+
+    def instant(self, value: Any) -> int:
+        """A timestamp of the driver in nanoseconds since 1970."""
+        return instant_ns(value, self._zone)
+
+
+def _mapped(column: ColumnType, mapping: Mapping) -> tuple[Schema, Convert | None]:
+    kind = column.kind
+    if kind is Kind.DECIMAL:
+        return _decimal(column, mapping.numeric)
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+        return _timestamp(mapping)
+    if kind is Kind.ARRAY:
+        assert column.element is not None
+        schema, convert = _mapped(column.element, mapping)
+        items = Schema.array(schema.optionally())
+        return items, None if convert is None else _each(convert)
+    return _PLAIN[kind]
+
+
+def _each(convert: Convert) -> Convert:
+    return lambda values: [None if value is None else convert(value) for value in values]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bytes):
+        return any(value)
+    if isinstance(value, str):
+        return value.strip().lower() in {"1", "t", "true", "y", "yes"}
+    return bool(value)
+
+
+def _date(value: Any) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    if isinstance(value, int):
+        return (EPOCH + timedelta(milliseconds=value)).date()
+    return date.fromisoformat(value[:10])
+
+
+def _time(value: Any) -> time:
+    if isinstance(value, time):
+        return value.replace(tzinfo=None)
+    if isinstance(value, timedelta):
+        return (datetime.min + value).time()
+    if isinstance(value, int):
+        return (EPOCH + timedelta(milliseconds=value)).time()
+    return time.fromisoformat(value)
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+_PLAIN: dict[Kind, tuple[Schema, Convert | None]] = {
+    Kind.BOOLEAN: (BOOLEAN, _boolean),
+    Kind.INT8: (INT8, None),
+    Kind.INT16: (INT16, None),
+    Kind.INT32: (INT32, None),
+    Kind.INT64: (INT64, None),
+    Kind.FLOAT32: (FLOAT32, float),
+    Kind.FLOAT64: (FLOAT64, float),
+    Kind.STRING: (STRING, None),
+    Kind.JSON: (STRING, _text),
+    Kind.BYTES: (BYTES, _bytes),
+    Kind.DATE: (DATE, _date),
+    Kind.TIME: (TIME, _time),
+}
+
+
+def _decimal(column: ColumnType, numeric: NumericMapping) -> tuple[Schema, Convert | None]:
+    precision, scale = column.precision, column.scale
+    fits = precision is not None and precision <= _INTEGER_DIGITS_MAX
+    if scale is not None and scale <= 0 and fits and numeric is not NumericMapping.NONE:
+        assert precision is not None
+        return _integer_schema(precision), int
+    is_fraction = scale is None or scale > 0
+    if is_fraction and numeric is NumericMapping.BEST_FIT_EAGER_DOUBLE:
+        return FLOAT64, float
+    if is_fraction and fits and numeric is NumericMapping.BEST_FIT:
+        return FLOAT64, float
+    scale = SCALE_UNKNOWN if scale is None else scale
+    return Schema.decimal(scale), _exactly(scale)
+
+
+def _integer_schema(precision: int) -> Schema:
+    if precision > 9:
+        return INT64
+    if precision > 4:
+        return INT32
+    return INT16 if precision > 2 else INT8
+
+
+def _exactly(scale: int) -> Convert:
+    """A decimal with exactly that many digits behind the point; losing one is an error."""
+    unit = Decimal(1).scaleb(-scale)
+
+    def convert(value: Any) -> Decimal:
+        number = value if isinstance(value, Decimal) else Decimal(str(value))
+        if number.as_tuple().exponent == -scale:
+            return number
+        return number.quantize(unit, context=_EXACT)
+
+    return convert
+
+
+def _timestamp(mapping: Mapping) -> tuple[Schema, Convert]:
+    zone, granularity = mapping.zone, mapping.granularity
+    if granularity is Granularity.CONNECT_LOGICAL:
+        return TIMESTAMP, lambda value: to_utc(value, zone)
+    if granularity is Granularity.MICROS_LONG:
+        return INT64, lambda value: instant_ns(value, zone) // 1000
+    if granularity is Granularity.NANOS_LONG:
+        return INT64, lambda value: instant_ns(value, zone)
+    if granularity is Granularity.MICROS_STRING:
+        return STRING, lambda value: str(instant_ns(value, zone) // 1000)
+    if granularity is Granularity.NANOS_STRING:
+        return STRING, lambda value: str(instant_ns(value, zone))
+    nanos = "000" if granularity is Granularity.NANOS_ISO else ""
+    return STRING, lambda value: _naive(value, zone).isoformat(timespec="microseconds") + nanos
+
+
+def _naive(value: Any, zone: tzinfo) -> datetime:
+    return to_utc(value, zone).astimezone(zone).replace(tzinfo=None)
+
+
+def to_utc(value: Any, zone: tzinfo) -> datetime:
+    """A timestamp as drivers give it: a datetime, text in ISO form, or milliseconds since 1970."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    elif isinstance(value, int | float):
+        return EPOCH + timedelta(milliseconds=value)
+    elif not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if value.tzinfo is None:
+        if zone is UTC:
+            replaced: datetime = value.replace(tzinfo=UTC)
+            return replaced
+        value = value.replace(tzinfo=zone)
+    converted: datetime = value.astimezone(UTC)
+    return converted
+
+
+def instant_ns(value: Any, zone: tzinfo) -> int:
+    """Nanoseconds since 1970."""
+    since = to_utc(value, zone) - EPOCH
+    return (since.days * 86_400 + since.seconds) * _SECOND_NS + since.microseconds * 1000
+
+
+def from_instant(instant: int) -> datetime:
+    """The time in UTC of nanoseconds since 1970, to the microsecond."""
+    return EPOCH + timedelta(microseconds=instant // 1000)
