@@ -19,6 +19,7 @@ NOT_MIRRORS = {
     "architecture": "the house rules",
     "bench": "the bench harness",
     "chaos": "real processes killed under load",
+    "databases": "databases to test with",
     "conformance": "the wire against other Kafkas",
     "differential": "the same questions to Apache Kafka and to ours",
     "e2e": "the whole, in real processes",

@@ -51,6 +51,19 @@ class Address:
             url = url.set(password=password)
         return replace(self, url=url)
 
+    def with_parameters(self, parameters: Mapping[str, str]) -> Address:
+        """The same address with `connection.<name>` settings, read as parameters of the URL."""
+        if not parameters:
+            return self
+        refused = next((name for name in parameters if _REFUSED.search(name)), None)
+        if refused:
+            raise AddressError(f"connection.{refused} is refused: it loads code or local files")
+        family = "mysql" if self.dialect == "mariadb" else self.dialect
+        table = {"postgresql": _POSTGRES, "mysql": _MYSQL, "mssql": _MSSQL}.get(family, {})
+        arguments, notes = _translate(family, table, parameters)
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return replace(self, arguments={**self.arguments, **given}, notes=self.notes + notes)
+
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
 
@@ -165,6 +178,7 @@ _JAVA_ONLY: Mapping[str, re.Pattern[str]] = {
     ),
     "oracle": re.compile("oracle\\..*"),
 }
+_NOTHING = re.compile("(?!)")
 _REFUSED = re.compile(r"load_?extension|allowLoadLocalInfile|autoDeserialize|socketFactory", re.I)
 
 
@@ -266,8 +280,8 @@ def _sqlserver(rest: str) -> Address:
         raise AddressError("connection.url: integratedSecurity needs Windows; give user, password")
     server, _, instance = location.partition("\\")
     host, port = _host_and_port(server, 1433)
-    host = parameters.pop("serverName", None) or host
-    port = int(parameters.pop("portNumber", None) or port)
+    host = parameters.pop("serverName", host)
+    port = int(parameters.pop("portNumber", str(port)))
     if instance:
         host = f"{host}\\{instance.partition(':')[0]}"
     arguments, notes = _translate("mssql", _MSSQL, parameters)
@@ -357,7 +371,7 @@ def _translate(
     for name, value in parameters.items():
         mapped = table.get(name)
         if mapped is None:
-            tunes_java = _JAVA_ONLY[database].fullmatch(name)
+            tunes_java = _JAVA_ONLY.get(database, _NOTHING).fullmatch(name)
             why = "it tunes Java's driver" if tunes_java else "it is not known"
             notes.append(f"connection.url: {name} is ignored, because {why}")
             continue

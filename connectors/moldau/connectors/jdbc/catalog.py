@@ -1,7 +1,7 @@
 """What a database says about its tables: their names, columns, types and keys.
 
-SQLAlchemy reads the catalogs; DuckDB's is read by its own functions, because duckdb-engine asks for
-parts of PostgreSQL's catalog that DuckDB does not have.
+SQLAlchemy reads the catalogs, with two exceptions: duckdb-engine asks for parts of PostgreSQL's
+catalog that DuckDB does not have, and for SQLite the declared type is wanted as it was written.
 """
 
 from __future__ import annotations
@@ -106,17 +106,18 @@ def read_table(connection: Connection, table: TableId) -> Table | None:
     """A table's columns and key, read anew; None if it does not exist."""
     if connection.dialect.name == "duckdb":
         return _duckdb_table(connection, table)
+    if connection.dialect.name == "sqlite":
+        return _sqlite_table(connection, table)
     inspector = sa.inspect(connection)
-    schema = table.schema if connection.dialect.name != "mysql" else None
     try:
-        described = inspector.get_columns(table.name, schema=schema)
-        key = inspector.get_pk_constraint(table.name, schema=schema).get("constrained_columns", [])
+        described = inspector.get_columns(table.name, schema=table.schema)
+        constraint = inspector.get_pk_constraint(table.name, schema=table.schema)
     except sa.exc.NoSuchTableError:
         return None
     if not described:
         return None
-    columns = tuple(_column(connection.dialect.name, each, key) for each in described)
-    return Table(table, columns, tuple(key))
+    key = constraint.get("constrained_columns", [])
+    return Table(table, tuple(_column(each) for each in described), tuple(key))
 
 
 def catalog_of(connection: Connection) -> str | None:
@@ -139,27 +140,15 @@ def _is_like(name: str, pattern: str | None) -> bool:
     return re.fullmatch(regex, name, re.DOTALL) is not None
 
 
-def _column(backend: str, described: Mapping[str, Any], key: list[str]) -> Column:
-    declared = described["type"]
-    name = described["name"]
-    kind_of = sqlite_type if backend == "sqlite" else column_type
-    found = kind_of(_declared_text(declared)) if backend == "sqlite" else column_type(declared)
-    is_rowid = backend == "sqlite" and key == [name] and found.kind is Kind.INT64
+def _column(described: Mapping[str, Any]) -> Column:
     increments = described.get("autoincrement") is True or bool(described.get("identity"))
     return Column(
-        name,
-        found,
-        nullable=bool(described.get("nullable", True)) and not is_rowid,
-        has_default=described.get("default") is not None or increments or is_rowid,
-        is_auto_increment=increments or is_rowid,
+        described["name"],
+        column_type(described["type"]),
+        nullable=bool(described.get("nullable", True)),
+        has_default=described.get("default") is not None or increments,
+        is_auto_increment=increments,
     )
-
-
-def _declared_text(declared: Any) -> str:
-    try:
-        return str(declared)
-    except sa.exc.CompileError:
-        return type(declared).__name__
 
 
 def column_type(declared: Any) -> ColumnType:
@@ -209,6 +198,28 @@ def _digits(text: str) -> tuple[int | None, int | None]:
     if found is None:
         return None, None
     return int(found[1]), int(found[2] or 0)
+
+
+def _sqlite_table(connection: Connection, table: TableId) -> Table | None:
+    name = table.name.replace('"', '""')
+    rows = connection.exec_driver_sql(f'PRAGMA table_xinfo("{name}")').fetchall()
+    shown = [row for row in rows if row[6] != 1]
+    key = [row[1] for row in sorted(shown, key=lambda row: int(row[5])) if row[5]]
+    columns = []
+    for _, column, declared, is_not_null, default, _, _ in shown:
+        found = sqlite_type(declared)
+        # Such a column is the row's number: never NULL, and given by SQLite.
+        is_row_number = key == [column] and declared.upper() == "INTEGER"
+        columns.append(
+            Column(
+                column,
+                found,
+                nullable=not is_not_null and not is_row_number,
+                has_default=default is not None or is_row_number,
+                is_auto_increment=is_row_number,
+            )
+        )
+    return Table(table, tuple(columns), tuple(key)) if columns else None
 
 
 def _duckdb_tables(

@@ -124,6 +124,7 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ),
     ("connection refused|is the server running", _T, "is the database running at that address?"),
     ("timeout|timed out", _T, "the server did not answer in time"),
+    ("binding parameter|is not supported|(cannot|can't) adapt|cannot be adapted", _P, ""),
     ("no such table", _X, "create the table, or set auto.create=true"),
     ("no such column|has no column named", _X, "add the column, or set auto.evolve=true"),
     ("syntax error", _X, ""),

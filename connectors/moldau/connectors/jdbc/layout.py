@@ -249,7 +249,11 @@ def to_utc(value: Any, zone: tzinfo) -> datetime:
     """A timestamp as drivers give it: a datetime, text in ISO form, or milliseconds since 1970."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
+        if value.tzinfo is not None and value.utcoffset():
+            raise DataError(f"{value} has an offset: keep times without one, in db.timezone")
     elif isinstance(value, int | float):
+        if zone is not UTC:
+            raise DataError(f"{value} is a time in milliseconds, which is UTC: set db.timezone=UTC")
         return EPOCH + timedelta(milliseconds=value)
     elif not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)

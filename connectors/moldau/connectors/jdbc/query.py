@@ -85,7 +85,7 @@ def _incrementing(dialect: Dialect, criteria: Criteria) -> str:
 
 def _timestamp(dialect: Dialect, names: Sequence[str]) -> str:
     assert names, "the mode needs a timestamp column"
-    columns = [_column(dialect, name) for name in names]
+    columns = [dialect.instant(_column(dialect, name)) for name in names]
     return columns[0] if len(columns) == 1 else f"COALESCE({', '.join(columns)})"
 
 

@@ -7,7 +7,7 @@ repeat it for many. Values are never part of a statement, but for defaults in DD
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, tzinfo
 from decimal import Decimal
 from typing import ClassVar
 
@@ -32,6 +32,10 @@ class Dialect:
 
     def __init__(self, *, quotes: bool = True) -> None:
         self._quotes = quotes
+
+    def session(self, zone: str) -> tuple[str, ...]:
+        """Statements that a new connection runs, so that times without a zone mean `zone`."""
+        return ()
 
     def placeholder(self, position: int) -> str:
         """The placeholder of a parameter; positions start at 1."""
@@ -76,6 +80,14 @@ class Dialect:
     def array(self, column: ColumnType) -> str:
         """Databases without arrays keep them as JSON."""
         return self.types[Kind.JSON]
+
+    def instant(self, column: str) -> str:
+        """An expression for a timestamp column that orders rows by time."""
+        return column
+
+    def instant_parameter(self, instant: datetime, zone: tzinfo, *, has_zone: bool) -> object:
+        """A time as the parameter that such an expression is compared with."""
+        return instant if has_zone else instant.astimezone(zone).replace(tzinfo=None)
 
     def literal(self, value: object) -> str:
         """A default's value as SQL."""

@@ -39,6 +39,10 @@ class MySql(Dialect):
         Kind.BYTES: "VARBINARY(255)",
     }
 
+    def session(self, zone: str) -> tuple[str, ...]:
+        """The server knows names of zones only if somebody loaded them, and offsets always."""
+        return (f"SET time_zone = {self.literal('+00:00' if zone == 'UTC' else zone)}",)
+
     def on_conflict(self, key: Sequence[str], columns: Sequence[str]) -> str:
         """VALUES(column) is what both MySQL and MariaDB know."""
         others = [column for column in columns if column not in key] or list(key)

@@ -34,6 +34,9 @@ class PostgreSql(Dialect):
         Kind.JSON: "JSONB",
     }
 
+    def session(self, zone: str) -> tuple[str, ...]:
+        return (f"SET TIME ZONE {self.literal(zone)}",)
+
     def decimal(self, column: ColumnType) -> str:
         """Without a bound: Connect's decimals have a scale and no precision."""
         return "DECIMAL"

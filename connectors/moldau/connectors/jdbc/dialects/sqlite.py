@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
 from typing import ClassVar
 
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
@@ -39,6 +40,23 @@ class Sqlite(Dialect):
         if column.scale is None:
             return "DECIMAL_TEXT"
         return f"DECIMAL_TEXT({column.precision or 38},{column.scale})"
+
+    def instant(self, column: str) -> str:
+        """Texts with and without fraction or `T`, and milliseconds, all as one sortable text."""
+        fraction = f"CASE WHEN instr({column}, '.') THEN '' ELSE '.' END"
+        text = (
+            f"replace(substr({column}, 1, 19), 'T', ' ') || "
+            f"substr(rtrim({column}, 'Z') || {fraction} || '000000', 20, 7)"
+        )
+        number = (
+            f"strftime('%Y-%m-%d %H:%M:%S', {column} / 1000, 'unixepoch') || "
+            f"printf('.%03d000', {column} % 1000)"
+        )
+        return f"CASE typeof({column}) WHEN 'text' THEN {text} ELSE {number} END"
+
+    def instant_parameter(self, instant: datetime, zone: tzinfo, *, has_zone: bool) -> object:
+        wall = instant.astimezone(zone).replace(tzinfo=None)
+        return wall.isoformat(sep=" ", timespec="microseconds")
 
     def add_columns(self, table: TableId, columns: Sequence[Column]) -> list[str]:
         """SQLite adds one column a statement."""

@@ -1,0 +1,55 @@
+"""Opening the database that a config names, and trying whether it can be reached."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moldau.connect.api import ConnectError, Problem, RetriableError
+from moldau.connectors.jdbc.database import Database
+from moldau.connectors.jdbc.settings import DatabaseConfig
+from moldau.connectors.pace import Pace
+
+_TIMEOUTS = {
+    "postgresql": "connect_timeout",
+    "mysql": "connect_timeout",
+    "mariadb": "connect_timeout",
+}
+_TIMEOUT_S = 5
+
+
+def open_database(config: DatabaseConfig, pace: Pace) -> Database:
+    """The database of a config; it connects when it is first used."""
+    database = Database(
+        config.address(),
+        config.dialect(),
+        pace,
+        attempts=config.attempts,
+        backoff_ms=config.backoff_ms,
+    )
+    database.session = database.dialect.session(config.zone_name)
+    return database
+
+
+def connection_problems(config: DatabaseConfig) -> list[Problem]:
+    """What keeps the connector from connecting and will not pass by itself.
+
+    A database that does not answer now is no mistake in the settings: the task tries again.
+    """
+    if config.wrong & {"connection.url", "connection.user", "connection.password", "db.timezone"}:
+        return []
+    if any(True for _ in DatabaseConfig.check(config)):
+        return []
+    address = config.address()
+    timeout = _TIMEOUTS.get(address.dialect)
+    if timeout is not None:
+        address = replace(address, arguments={timeout: _TIMEOUT_S, **address.arguments})
+    database = Database(address, config.dialect(), Pace(), attempts=1, backoff_ms=0)
+    try:
+        database.connection()
+    except RetriableError:
+        return []
+    except ConnectError as error:
+        return [Problem("connection.url", str(error))]
+    finally:
+        database.close()
+    return []

@@ -1,0 +1,241 @@
+"""A connection to a database that comes back: connect with retries, stream rows, run transactions.
+
+One task owns one `Database` and one connection. Every error of the driver leaves here as
+RetriableError (try again), ConnectError (a person has to look) or `PoisonError` (a record is bad),
+with its cause in one line and a hint. No message carries a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.pool import NullPool
+
+from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connectors.jdbc.address import Address
+from moldau.connectors.jdbc.dialects import Dialect
+from moldau.connectors.jdbc.failures import Failure, Meaning, understand
+from moldau.connectors.pace import Pace
+
+# What any driver may raise beside its own errors; anything else is our bug.
+_ERRORS: tuple[type[Exception], ...] = (
+    sa.exc.SQLAlchemyError,
+    OSError,
+    OverflowError,
+    UnicodeError,
+)
+
+_DRIVERS = {
+    "psycopg": "pip install moldau-connectors[postgres]",
+    "pymysql": "pip install moldau-connectors[mysql]",
+    "duckdb": "pip install moldau-connectors[duckdb]",
+    "duckdb_engine": "pip install moldau-connectors[duckdb]",
+    "pymssql": "pip install pymssql",
+    "oracledb": "pip install oracledb",
+}
+
+
+class PoisonError(Exception):
+    """The database refuses a value: one of the records that were written is bad."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class Database:
+    """One connection, opened when it is needed and again after it was lost.
+
+    Set `isolation` and `session` (statements for each new connection) before the first use.
+    """
+
+    def __init__(
+        self, address: Address, dialect: Dialect, pace: Pace, *, attempts: int, backoff_ms: int
+    ) -> None:
+        self.dialect = dialect
+        self._address = address
+        self._pace = pace
+        self._attempts = attempts
+        self._backoff_ms = backoff_ms
+        self._engine: Engine | None = None
+        self._connection: Connection | None = None
+        self._cursors = 0
+        self.isolation: str | None = None
+        self.session: tuple[str, ...] = ()
+        self.errors = _ERRORS
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def connection(self) -> Connection:
+        """The open connection; connects, with retries, where there is none."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connect()
+        return self._connection
+
+    @property
+    def driver(self) -> Any:
+        """The driver's own connection, for COPY and cursors of the server."""
+        return self.connection().connection.dbapi_connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Run a block in one transaction; errors come out understood, and nothing stays written."""
+        connection = self.connection()
+        try:
+            if connection.in_transaction():
+                connection.rollback()
+            with connection.begin():
+                yield connection
+        except self.errors as error:
+            raise self._understood(error) from error
+
+    def stream(self, statement: str, parameters: Sequence[Any]) -> Rows:
+        """Run a query whose rows stay on the server until they are fetched."""
+        driver = self.driver
+        name = self.dialect.name
+        cursor = None
+        try:
+            if name == "postgresql":
+                self._cursors += 1
+                cursor = driver.cursor(name=f"moldau_{self._cursors}")
+            elif name == "mysql":
+                from pymysql.cursors import SSCursor
+
+                cursor = driver.cursor(SSCursor)
+            else:
+                cursor = driver.cursor()
+            cursor.execute(statement, tuple(parameters))
+        except self.errors as error:
+            raise self.lost(error, cursor) from error
+        return Rows(self, cursor)
+
+    def end_stream(self, cursor: Any) -> None:
+        """Close a cursor and the read transaction that it needed."""
+        try:
+            cursor.close()
+            self.driver.rollback()
+        except self.errors:
+            self.close()
+            _release(cursor, self.errors)
+
+    def scalar(self, statement: str) -> Any:
+        """The only value of a query's only row."""
+        with self.transaction() as connection:
+            return connection.exec_driver_sql(statement).scalar()
+
+    def close(self) -> None:
+        """Let the connection go; the next use opens a new one."""
+        connection, self._connection = self._connection, None
+        engine, self._engine = self._engine, None
+        if connection is not None:
+            with suppress(*self.errors):
+                connection.invalidate()
+                connection.close()
+        if engine is not None:
+            engine.dispose()
+
+    def _connect(self) -> Connection:
+        engine = self._engine = self._engine or self._make_engine()
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return engine.connect()
+            except self.errors as error:
+                failure = understand(error)
+                if failure.meaning is not Meaning.TRANSIENT:
+                    raise ConnectError(f"cannot connect to {self._address}: {failure}") from error
+                is_last = attempt >= self._attempts
+                if is_last or self._pace.wait(self._backoff_ms / 1000):
+                    raise RetriableError(
+                        f"cannot connect to {self._address} after {attempt} attempts: {failure}"
+                    ) from error
+
+    def _make_engine(self) -> Engine:
+        options: dict[str, Any] = {"poolclass": NullPool}
+        if self._address.url.database == ":memory:":
+            options = {}
+        if self.isolation is not None:
+            options["isolation_level"] = self.isolation
+        try:
+            engine = sa.create_engine(
+                self._address.url, connect_args=dict(self._address.arguments), **options
+            )
+        except ModuleNotFoundError as error:
+            hint = _DRIVERS.get(str(error.name), f"pip install {error.name}")
+            raise ConnectError(f"the driver {error.name} is not installed -> {hint}") from error
+        except sa.exc.NoSuchModuleError as error:
+            hint = _DRIVERS.get(self.dialect.name, "see docs/jdbc.md")
+            raise ConnectError(
+                f"no driver for {self._address.dialect} is installed -> {hint}"
+            ) from error
+        sa.event.listen(engine, "connect", self._on_connect)
+        self.errors = (*_ERRORS, engine.dialect.loaded_dbapi.Error)
+        return engine
+
+    def _on_connect(self, driver: Any, _: Any) -> None:
+        if self.dialect.name == "postgresql":
+            from psycopg.types.string import TextLoader
+
+            for name in ("json", "jsonb", "uuid"):
+                driver.adapters.register_loader(name, TextLoader)
+        for statement in (*self._address.on_connect, *self.session):
+            cursor = driver.cursor()
+            cursor.execute(statement)
+            cursor.close()
+        if self.session:
+            driver.commit()
+
+    def _understood(self, error: BaseException) -> Exception:
+        failure = understand(error)
+        if failure.meaning is Meaning.TRANSIENT:
+            self.close()
+            return RetriableError(f"{self._address}: {failure}")
+        if failure.meaning is Meaning.POISON:
+            return PoisonError(failure)
+        return ConnectError(f"{self._address}: {failure}")
+
+    def lost(self, error: BaseException, cursor: Any) -> Exception:
+        """An error while reading: whatever it was, the connection is not used again."""
+        understood = self._understood(error)
+        self.close()
+        _release(cursor, self.errors)
+        if isinstance(understood, PoisonError):
+            return ConnectError(f"{self._address}: {understood}")
+        return understood
+
+
+def _release(cursor: Any, errors: tuple[type[Exception], ...]) -> None:
+    """Close a cursor whose connection is gone."""
+    if cursor is not None:
+        with suppress(*errors):
+            cursor.close()
+
+
+class Rows:
+    """A running query."""
+
+    def __init__(self, database: Database, cursor: Any) -> None:
+        self._database = database
+        self._cursor = cursor
+        self.description: Any = cursor.description
+
+    @property
+    def names(self) -> list[str]:
+        return [column[0] for column in self.description]
+
+    def fetch(self, count: int) -> list[Any]:
+        """The next rows, at most `count`; fewer only at the end."""
+        try:
+            return list(self._cursor.fetchmany(count))
+        except self._database.errors as error:
+            raise self._database.lost(error, self._cursor) from error
+
+    def close(self) -> None:
+        self._database.end_stream(self._cursor)

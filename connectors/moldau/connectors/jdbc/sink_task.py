@@ -1,0 +1,285 @@
+"""The task of the JDBC sink: records become rows, in transactions of `batch.size` records.
+
+An error that may pass rolls back and asks for the same records again. A value that the database
+refuses is found by halving the batch: the good halves are written, the bad record is reported (or
+fails the task, with its topic, partition and offset). With exactly.once the offsets are written in
+the same transactions, and Kafka's own offsets follow them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.client import OffsetAndMetadata, TopicPartition
+from moldau.connect.api import ConnectError, DataError, RetriableError, SinkRecord, SinkTask
+from moldau.connectors.jdbc.columns import ColumnType, Table
+from moldau.connectors.jdbc.connecting import open_database
+from moldau.connectors.jdbc.database import Database, PoisonError
+from moldau.connectors.jdbc.inference import type_of_schema
+from moldau.connectors.jdbc.reduction import Change, Step, last_of_each_key, plain
+from moldau.connectors.jdbc.shapes import Part, Shape, Shapes
+from moldau.connectors.jdbc.sink_settings import InsertMode, KeyMode, SinkConfig
+from moldau.connectors.jdbc.stored_offsets import StoredOffsets
+from moldau.connectors.jdbc.structure import Samples, Structure
+from moldau.connectors.jdbc.values import Conversions, Convert
+from moldau.connectors.jdbc.writing import Target, Writer, writer_for
+from moldau.connectors.pace import Pace
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """How rows of a shape are made for the table as it is now."""
+
+    target: Target
+    names: tuple[str, ...]
+    key_converts: list[tuple[int, Convert]]
+    converts: list[tuple[int, Convert]]
+    kept: list[int] | None
+    """Positions of the columns that the table has; None: all of them."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A record with its row; `change` is None for a record that was reported."""
+
+    record: SinkRecord
+    target: Target | None
+    change: Change | None
+
+
+class JdbcSinkTask(SinkTask):
+    """Writes records into tables."""
+
+    _database: Database | None = None
+    _offsets: StoredOffsets | None = None
+
+    def __init__(self, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
+
+    def start(self, props: Mapping[str, str]) -> None:
+        config = self._config = SinkConfig.of(props)
+        self._database = open_database(config, self._pace)
+        self._shapes = Shapes(config)
+        self._structure = Structure(self._database, config)
+        self._conversions = Conversions(self._database.dialect.name, config.zone())
+        self._writer: Writer = writer_for(self._database)
+        self._prepared: dict[Shape, _Prepared] = {}
+        self._version = 0
+        self._retries = config.max_retries
+        if config.exactly_once:
+            self._offsets = StoredOffsets(self._database, props.get("name", "connector"))
+        self._database.connection()
+
+    def stop(self) -> None:
+        self._pace.stop()
+        if self._database is not None:
+            self._database.close()
+
+    def open(self, partitions: Collection[TopicPartition]) -> None:
+        if self._offsets is not None:
+            stored = self._offsets.open(partitions)
+            if stored:
+                self.context.offset(stored)
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        if self._offsets is not None:
+            self._offsets.close(partitions)
+
+    def pre_commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """What was put is written. With exactly.once nothing beyond the stored offsets."""
+        if self._offsets is None:
+            return offsets
+        committed = {}
+        for partition, offset in offsets.items():
+            stored = self._offsets.next_of(partition)
+            if stored is not None:
+                committed[partition] = OffsetAndMetadata(min(stored, offset.offset))
+        return committed
+
+    def put(self, records: list[SinkRecord]) -> None:
+        if not records:
+            return
+        try:
+            self._put(records)
+        except RetriableError as error:
+            self._structure.forget()
+            if self._retries <= 0:
+                raise ConnectError(f"{error} (max.retries={self._config.max_retries})") from error
+            self._retries -= 1
+            self.context.timeout(self._config.retry_backoff_ms)
+            raise
+        self._retries = self._config.max_retries
+
+    def _put(self, records: list[SinkRecord]) -> None:
+        if self._offsets is not None:
+            records = [record for record in records if not self._is_stored(record)]
+        size = self._config.batch_size
+        for start in range(0, len(records), size):
+            self._write(self._entries(records[start : start + size]))
+
+    def _is_stored(self, record: SinkRecord) -> bool:
+        assert self._offsets is not None
+        stored = self._offsets.next_of(_partition(record))
+        return stored is not None and record.original_offset < stored
+
+    # --- records to rows ----------------------------------------------------------------------
+
+    def _entries(self, records: list[SinkRecord]) -> list[_Entry]:
+        """Each record with its row. Tables are made to fit first."""
+        shaped: list[tuple[SinkRecord, Shape | None]] = []
+        groups: dict[Shape, list[SinkRecord]] = {}
+        for record in records:
+            try:
+                shape = self._shapes.of(record)
+            except DataError as error:
+                self._report(record, error)
+                shaped.append((record, None))
+                continue
+            shaped.append((record, shape))
+            groups.setdefault(shape, []).append(record)
+        for shape, group in groups.items():
+            self._structure.fit(shape, _samples(shape, group))
+        if self._structure.version != self._version:
+            self._version = self._structure.version
+            self._prepared.clear()
+        for shape in groups:
+            if shape not in self._prepared:
+                self._prepared[shape] = self._preparation(shape)
+        return [self._entry(record, shape) for record, shape in shaped]
+
+    def _entry(self, record: SinkRecord, shape: Shape | None) -> _Entry:
+        if shape is None:
+            return _Entry(record, None, None)
+        prepared = self._prepared[shape]
+        try:
+            key = shape.key_of(record)
+            if prepared.key_converts:
+                key = _converted(key, prepared.key_converts)
+            if record.value is None:
+                return _Entry(record, prepared.target, Change(key, (), None))
+            others = shape.others_of(record)
+            if prepared.kept is not None:
+                others = tuple([others[index] for index in prepared.kept])
+            if prepared.converts:
+                others = _converted(others, prepared.converts)
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            self._report(record, DataError(f"cannot write the record: {error}"))
+            return _Entry(record, None, None)
+        return _Entry(record, prepared.target, Change(key, prepared.names, others))
+
+    def _preparation(self, shape: Shape) -> _Prepared:
+        table = self._structure.table(shape.table)
+        kept = [i for i, part in enumerate(shape.others) if part.name in table.by_name]
+        others = [shape.others[index] for index in kept]
+        mode = self._config.insert_mode
+        return _Prepared(
+            Target(shape.table, shape.key_names, mode),
+            tuple(part.name for part in others),
+            self._converts(shape.key, table),
+            self._converts(others, table),
+            None if len(kept) == len(shape.others) else kept,
+        )
+
+    def _converts(self, parts: Collection[Part], table: Table) -> list[tuple[int, Convert]]:
+        found = []
+        for index, part in enumerate(parts):
+            convert = self._convert(part, table.by_name[part.name].type)
+            if convert is not None:
+                found.append((index, convert))
+        return found
+
+    def _convert(self, part: Part, target: ColumnType) -> Convert | None:
+        if part.name in self._config.timestamp_fields:
+            unit_ns = 1000 if self._config.timestamp_precision == "microseconds" else 1
+            return self._conversions.since_epoch(target, unit_ns)
+        if part.schema is None:
+            return self._conversions.untyped(target)
+        return self._conversions.typed(type_of_schema(part.schema), target)
+
+    # --- rows to the database -----------------------------------------------------------------
+
+    def _write(self, entries: list[_Entry]) -> None:
+        """Write a part of a batch in one transaction, or its halves if a value is refused."""
+        try:
+            self._transact(entries)
+        except PoisonError as error:
+            if len(entries) == 1:
+                entry = entries[0]
+                self._report(entry.record, DataError(str(error)))
+                entry.change = None
+                self._transact(entries)
+                return
+            middle = len(entries) // 2
+            self._write(entries[:middle])
+            self._write(entries[middle:])
+
+    def _transact(self, entries: list[_Entry]) -> None:
+        assert self._database is not None
+        changes: dict[Target, list[Change]] = {}
+        for entry in entries:
+            if entry.change is not None and entry.target is not None:
+                changes.setdefault(entry.target, []).append(entry.change)
+        offsets = _next_offsets(entries) if self._offsets is not None else {}
+        if not changes and not offsets:
+            return
+        with self._database.transaction() as connection:
+            for target, of_target in changes.items():
+                for step in self._steps(of_target):
+                    self._writer.write(connection, target, step)
+            if self._offsets is not None:
+                self._offsets.store(connection, offsets)
+        if self._offsets is not None:
+            self._offsets.stored(offsets)
+
+    def _steps(self, changes: list[Change]) -> list[Step]:
+        keyed = self._config.insert_mode in (InsertMode.UPSERT, InsertMode.UPDATE)
+        if keyed and self._config.key_mode is not KeyMode.NONE:
+            return last_of_each_key(changes)
+        return plain(changes)
+
+    def _report(self, record: SinkRecord, error: DataError) -> None:
+        where = f"{record.original_topic}-{record.original_partition}@{record.original_offset}"
+        reporter = self.context.errant_record_reporter
+        if reporter is None:
+            raise DataError(f"record {where}: {error}") from error
+        _log.warning("record %s is bad: %s", where, error)
+        reporter.report(record, error)
+
+
+def _samples(shape: Shape, group: Sequence[SinkRecord]) -> Samples:
+    """The values of a column in records of one shape."""
+
+    def samples(name: str, in_key: bool) -> Iterable[Any]:
+        extract = shape.key_of if in_key else shape.others_of
+        parts = shape.key if in_key else shape.others
+        index = [part.name for part in parts].index(name)
+        return (extract(record)[index] for record in group)
+
+    return samples
+
+
+def _converted(values: tuple[Any, ...], converts: list[tuple[int, Convert]]) -> tuple[Any, ...]:
+    changed = list(values)
+    for index, convert in converts:
+        value = changed[index]
+        if value is not None:
+            changed[index] = convert(value)
+    return tuple(changed)
+
+
+def _partition(record: SinkRecord) -> TopicPartition:
+    return TopicPartition(record.original_topic, record.original_partition)
+
+
+def _next_offsets(entries: Iterable[_Entry]) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for entry in entries:
+        found[_partition(entry.record)] = entry.record.original_offset + 1
+    return found

@@ -1,0 +1,124 @@
+"""The JDBC source connector: finds tables, divides them among tasks, watches for new ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from moldau.connect.api import (
+    ConnectError,
+    ExactlyOnceSupport,
+    Problem,
+    RetriableError,
+    SourceConnector,
+    Task,
+)
+from moldau.connectors.jdbc.catalog import list_tables
+from moldau.connectors.jdbc.columns import TableId
+from moldau.connectors.jdbc.connecting import connection_problems, open_database
+from moldau.connectors.jdbc.database import Database, PoisonError
+from moldau.connectors.jdbc.progress import BadOffset, from_offset
+from moldau.connectors.jdbc.query import Mode
+from moldau.connectors.jdbc.selection import (
+    TABLES_KEY,
+    divided,
+    selected,
+    tables_to_text,
+    unmatched,
+)
+from moldau.connectors.jdbc.source_settings import SourceConfig
+from moldau.connectors.jdbc.source_task import JdbcSourceTask
+from moldau.connectors.pace import Pace, Patrol
+
+_log = logging.getLogger(__name__)
+
+
+class JdbcSourceConnector(SourceConnector):
+    """Reads tables or a query of a database into topics."""
+
+    config_model = SourceConfig
+    java_names: ClassVar[tuple[str, ...]] = (
+        "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "io.aiven.connect.jdbc.JdbcSourceConnector",
+    )
+
+    _patrol: Patrol | None = None
+    _database: Database | None = None
+    _tables: tuple[TableId, ...] = ()
+
+    def start(self, props: Mapping[str, str]) -> None:
+        super().start(props)
+        self._config = SourceConfig.of(props)
+        for note in self._config.address().notes:
+            _log.warning("%s", note)
+        if self._config.query_text:
+            return
+        pace = Pace()
+        self._database = open_database(self._config, pace)
+        self._tables = self._find_tables()
+        for name in unmatched(self._config, self._tables):
+            _log.warning("table.whitelist: no table is called %s; it is read when it appears", name)
+        self._patrol = Patrol(self._look, self._config.table_poll_ms / 1000, pace)
+        self._patrol.start()
+
+    def stop(self) -> None:
+        if self._patrol is not None:
+            self._patrol.stop()
+        if self._database is not None:
+            self._database.close()
+
+    def task_class(self) -> type[Task]:
+        return JdbcSourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        if self._config.query_text:
+            return [{**self.props, TABLES_KEY: ""}]
+        if not self._tables:
+            _log.warning("no table fits the settings yet, so there are no tasks")
+        return [
+            {**self.props, TABLES_KEY: tables_to_text(group)}
+            for group in divided(self._tables, max_tasks)
+        ]
+
+    def validate(self, props: Mapping[str, str]) -> list[Problem]:
+        return connection_problems(SourceConfig.read(props))
+
+    def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Bulk reads everything again and again; the other modes go on from their offsets."""
+        is_bulk = SourceConfig.read(props).mode is Mode.BULK
+        return ExactlyOnceSupport.UNSUPPORTED if is_bulk else ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]
+    ) -> bool:
+        for partition, offset in offsets:
+            if set(partition) not in ({"protocol", "table"}, {"table"}, {"query"}):
+                raise ConnectError(
+                    f"{partition} is no partition of a JDBC source: use "
+                    '{"protocol": "1", "table": "db.schema.table"} or {"query": "query"}'
+                )
+            try:
+                from_offset(offset)
+            except BadOffset as error:
+                raise ConnectError(f"{partition}: {error}") from None
+        return True
+
+    def _find_tables(self) -> tuple[TableId, ...]:
+        assert self._database is not None
+        with self._database.transaction() as connection:
+            found = list_tables(connection, self._config.schema_pattern, self._config.table_types)
+        return tuple(selected(self._config, found))
+
+    def _look(self) -> None:
+        """Ask for new tasks when tables came or went; a lost connection is tried next time."""
+        try:
+            found = self._find_tables()
+        except RetriableError as error:
+            _log.warning("cannot look for tables now: %s", error)
+        except (ConnectError, PoisonError) as error:
+            self.context.raise_error(error)
+        else:
+            if found != self._tables:
+                self._tables = found
+                self.context.request_task_reconfiguration()

@@ -1,0 +1,270 @@
+"""The task of the JDBC source: one connection, and its tables read one after the other.
+
+A table is read when its interval is over; its rows stay on the server until they are wanted. What
+fails for a while is tried again from the last offset, so rows may come twice and none is skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moldau.connect.api import ConnectError, RetriableError, SourceRecord, SourceTask
+from moldau.connectors.jdbc.catalog import read_table
+from moldau.connectors.jdbc.columns import Kind, Table, TableId
+from moldau.connectors.jdbc.connecting import open_database
+from moldau.connectors.jdbc.database import Database, Rows
+from moldau.connectors.jdbc.description import result_columns
+from moldau.connectors.jdbc.layout import EPOCH, Layout, from_instant
+from moldau.connectors.jdbc.progress import (
+    QUERY_PARTITION,
+    Progress,
+    from_offset,
+    known_partitions,
+)
+from moldau.connectors.jdbc.query import Criteria, build_select
+from moldau.connectors.jdbc.reading import Reading, Route
+from moldau.connectors.jdbc.selection import TABLES_KEY, tables_from_text
+from moldau.connectors.jdbc.source_settings import SourceConfig
+from moldau.connectors.pace import Pace
+
+_log = logging.getLogger(__name__)
+# How long a poll without work waits at most, so that the worker can pause or stop the task.
+_IDLE_S = 0.5
+_EARLIEST = EPOCH.replace(year=1000)
+_LOWEST = -(2**63)
+
+
+@dataclass(slots=True)
+class _Source:
+    """A table (or the query) with its reading and its time table."""
+
+    reading: Reading
+    table: Table | None
+    due: float = 0.0
+    failures: int = 0
+    has_zone: bool = False
+
+
+@dataclass(slots=True)
+class _Running:
+    """The result that is being fetched."""
+
+    source: _Source
+    rows: Rows
+    fetched: list[Any] = field(default_factory=list)
+
+
+class JdbcSourceTask(SourceTask):
+    """Reads the tables that the connector gave it."""
+
+    _database: Database | None = None
+    _running: _Running | None = None
+
+    def __init__(self, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
+        self._sources: list[_Source] = []
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._config = SourceConfig.of(props)
+        assert self._config.mode is not None
+        self._database = open_database(self._config, self._pace)
+        self._database.isolation = self._config.isolation()
+        self._mapping = self._config.mapping()
+        if self._config.query_text:
+            self._sources = [self._query_source()]
+        else:
+            ids = tables_from_text(props.get(TABLES_KEY, ""))
+            self._sources = [self._table_source(each) for each in ids]
+
+    def stop(self) -> None:
+        self._pace.stop()
+        if self._running is not None:
+            self._running.rows.close()
+        if self._database is not None:
+            self._database.close()
+
+    def poll(self) -> list[SourceRecord] | None:
+        """The next batch of the table that is due, or None after a short wait."""
+        running = self._running
+        if running is None:
+            if not self._sources:
+                self._pace.wait(_IDLE_S)
+                return None
+            source = min(self._sources, key=lambda each: each.due)
+            wait = source.due - self._pace.monotonic()
+            if wait > 0 and (self._pace.wait(min(wait, _IDLE_S)) or wait > _IDLE_S):
+                return None
+        else:
+            source = running.source
+        try:
+            return self._read(source)
+        except RetriableError as error:
+            self._running = None
+            raise self._again(source, error) from error
+        except ConnectError:
+            self._running = None
+            raise
+
+    def _read(self, source: _Source) -> list[SourceRecord] | None:
+        running = self._running or self._begin(source)
+        rows = running.fetched or running.rows.fetch(self._config.batch_max_rows)
+        running.fetched = []
+        is_last = len(rows) < self._config.batch_max_rows
+        records = source.reading.records(rows, is_last=is_last)
+        source.failures = 0
+        if is_last:
+            running.rows.close()
+            self._running = None
+            source.due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
+        return records or None
+
+    def _begin(self, source: _Source) -> _Running:
+        assert self._database is not None
+        reading = source.reading
+        parameters = self._parameters(source) if reading.select.bounds else ()
+        rows = self._database.stream(reading.select.text, parameters)
+        running = self._running = _Running(source, rows)
+        if source.table is not None:
+            names = [column.name for column in source.table.columns]
+            if rows.names != names:
+                rows.close()
+                source.table = self._table(source.table.id)
+                rows = running.rows = self._database.stream(reading.select.text, parameters)
+            columns: Sequence[Any] = source.table.columns
+            name: str | None = source.table.id.name
+        else:
+            running.fetched = rows.fetch(self._config.batch_max_rows)
+            backend = self._database.dialect.name
+            columns, name = result_columns(backend, rows.description, running.fetched), None
+        layout = Layout(name, columns, self._mapping)
+        reading.begin(layout)
+        source.has_zone = self._has_zone(layout, reading.criteria)
+        return running
+
+    def _parameters(self, source: _Source) -> tuple[Any, ...]:
+        assert self._database is not None
+        reading, dialect = source.reading, self._database.dialect
+        zone = self._mapping.zone
+        begin = end = None
+        if reading.criteria.mode.uses_timestamp:
+            until = int(self._database.scalar(dialect.now)) * 1000
+            until -= self._config.timestamp_delay_ms * 1_000_000
+            since = reading.progress.timestamp_ns
+            if since is None and self._config.timestamp_initial == -1:
+                since = until
+                reading.progress = Progress(reading.progress.incrementing, since)
+            begin_at = _EARLIEST if since is None else from_instant(since)
+            begin = dialect.instant_parameter(begin_at, zone, has_zone=source.has_zone)
+            end = dialect.instant_parameter(from_instant(until), zone, has_zone=source.has_zone)
+        last = reading.progress.incrementing
+        return reading.parameters(begin, end, _LOWEST if last is None else last)
+
+    @staticmethod
+    def _has_zone(layout: Layout, criteria: Criteria) -> bool:
+        kinds = {
+            layout.columns[layout.position(name)].type.kind for name in criteria.timestamp_columns
+        }
+        return kinds == {Kind.TIMESTAMP_TZ}
+
+    def _table(self, table: TableId) -> Table:
+        assert self._database is not None
+        with self._database.transaction() as connection:
+            found = read_table(connection, table)
+        if found is None:
+            raise ConnectError(f"table {table} does not exist (any more)")
+        return found
+
+    def _table_source(self, table_id: TableId) -> _Source:
+        assert self._database is not None
+        config, dialect = self._config, self._database.dialect
+        assert config.mode is not None
+        table = self._table(table_id)
+        criteria = self._criteria(table)
+        keys = table.primary_key if config.key_from_primary_key else tuple(config.key_fields)
+        partitions = known_partitions(table_id.catalog, table_id.schema, table_id.name)
+        route = Route(config.topic_prefix + table_id.name, partitions[0], keys)
+        text = f"SELECT * FROM {dialect.table(table_id)}"
+        select = build_select(dialect, text, criteria, dialect.escape(config.query_suffix))
+        reading = Reading(route, select, criteria, self._stored(partitions))
+        stamps = {table.by_name[name].type.kind for name in criteria.timestamp_columns}
+        return _Source(reading, table, has_zone=stamps == {Kind.TIMESTAMP_TZ})
+
+    def _query_source(self) -> _Source:
+        assert self._database is not None
+        config, dialect = self._config, self._database.dialect
+        assert config.mode is not None
+        criteria = Criteria(
+            config.mode,
+            config.timestamp_columns if config.mode.uses_timestamp else (),
+            config.incrementing_column if config.mode.uses_incrementing else None,
+        )
+        route = Route(config.topic_prefix, QUERY_PARTITION, tuple(config.key_fields))
+        text = dialect.escape(config.query_text)
+        select = build_select(dialect, text, criteria, dialect.escape(config.query_suffix))
+        return _Source(Reading(route, select, criteria, self._stored([QUERY_PARTITION])), None)
+
+    def _criteria(self, table: Table) -> Criteria:
+        """The columns that drive the reading of a table, checked against what it has."""
+        mode = self._config.mode
+        assert mode is not None
+        stamps: tuple[str, ...] = ()
+        number: str | None = None
+        if mode.uses_timestamp:
+            named = self._config.timestamps_of(str(table.id))
+            stamps = tuple(self._column(table, name) for name in named)
+        if mode.uses_incrementing:
+            number = self._config.incrementing_of(str(table.id)) or self._auto_increment(table)
+            number = self._column(table, number)
+        if self._config.validate_non_null:
+            if number is not None and table.by_name[number].nullable:
+                raise ConnectError(_nullable(table, "incrementing", number))
+            if stamps and all(table.by_name[name].nullable for name in stamps):
+                raise ConnectError(_nullable(table, "timestamp", ", ".join(stamps)))
+        return Criteria(mode, stamps, number)
+
+    @staticmethod
+    def _column(table: Table, name: str) -> str:
+        for column in table.by_name:
+            if column == name or column.lower() == name.lower():
+                return column
+        raise ConnectError(f"table {table.id} has no column {name}; it has {list(table.by_name)}")
+
+    @staticmethod
+    def _auto_increment(table: Table) -> str:
+        found = [column.name for column in table.columns if column.is_auto_increment]
+        if len(found) != 1:
+            raise ConnectError(
+                f"table {table.id} has {len(found)} auto-increment columns -> "
+                "set incrementing.column.name"
+            )
+        return found[0]
+
+    def _stored(self, partitions: Sequence[Mapping[str, str]]) -> Progress:
+        """Where reading goes on: the first stored offset among the partition's spellings."""
+        offsets = self.context.offset_storage_reader.offsets(list(partitions))
+        stored = next((offset for _, offset in offsets if offset), None)
+        progress = from_offset(stored)
+        initial = self._config.timestamp_initial
+        if stored is None:
+            since = initial * 1_000_000 if initial is not None and initial >= 0 else None
+            return Progress(self._config.incrementing_initial, since)
+        return progress
+
+    def _again(self, source: _Source, error: RetriableError) -> ConnectError:
+        """What to raise after a failure that may pass: give up after query.retry.attempts."""
+        source.failures += 1
+        source.due = self._pace.monotonic() + self._config.backoff_ms / 1000
+        limit = self._config.query_retries
+        if 0 <= limit < source.failures:
+            return ConnectError(f"{error} (query.retry.attempts={limit} is used up)")
+        return RetriableError(str(error))
+
+
+def _nullable(table: Table, what: str, columns: str) -> str:
+    return (
+        f"table {table.id}: the {what} column {columns} may be NULL, and such rows would never be "
+        "read -> make it NOT NULL, or set validate.non.null=false"
+    )

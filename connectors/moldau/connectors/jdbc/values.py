@@ -1,0 +1,200 @@
+"""Values on their way into a column: from Connect's Python types to what the driver takes.
+
+A conversion is chosen once for a column. With a schema it is chosen by the schema's type, and most
+columns need none; a value without a schema is looked at each time. Both may raise ValueError or
+TypeError, which blames the record.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from moldau.connect.data import Struct
+from moldau.connectors.jdbc.columns import INTEGERS, ColumnType, Kind
+
+Convert = Callable[[Any], Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_ZERO = date(1970, 1, 1)
+_SAME = {
+    Kind.INT8,
+    Kind.INT16,
+    Kind.INT32,
+    Kind.INT64,
+    Kind.FLOAT32,
+    Kind.FLOAT64,
+    Kind.BOOLEAN,
+    Kind.STRING,
+}
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON; decimals, times and bytes inside it as texts."""
+    return orjson.dumps(value, default=_jsonable, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return dict(value.items())
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+
+
+class Conversions:
+    """Chooses conversions for one database and one db.timezone."""
+
+    def __init__(self, backend: str, zone: tzinfo) -> None:
+        self._zone = zone
+        self._is_text = backend == "sqlite"
+        self._has_arrays = backend in {"postgresql", "duckdb"}
+
+    def typed(self, source: ColumnType, target: ColumnType) -> Convert | None:
+        """For values with a schema; None where the driver takes them as they are."""
+        kind = source.kind
+        if kind in _SAME:
+            if target.kind is Kind.STRING and kind is not Kind.STRING:
+                return _text
+            return self.times_in(target) if target.kind is Kind.TIMESTAMP else None
+        if kind is Kind.ARRAY:
+            if self._has_arrays and target.kind is Kind.ARRAY:
+                return self._array(source)
+            return json_text
+        return {
+            Kind.JSON: json_text,
+            Kind.DECIMAL: str if self._is_text else None,
+            Kind.BYTES: bytes,
+            Kind.DATE: date.isoformat if self._is_text else None,
+            Kind.TIME: time.isoformat if self._is_text else None,
+            Kind.TIMESTAMP: self._timestamp(target),
+            Kind.TIMESTAMP_TZ: self._timestamp(target),
+        }[kind]
+
+    def untyped(self, target: ColumnType) -> Convert:
+        """For values without a schema, as JSON has them."""
+        kind = target.kind
+        if kind in INTEGERS:
+            return _whole
+        if kind is Kind.ARRAY and self._has_arrays:
+            return _plain
+        return {
+            Kind.STRING: _text,
+            Kind.JSON: _json,
+            Kind.ARRAY: _json,
+            Kind.BYTES: _bytes,
+            Kind.DATE: self._date,
+            Kind.TIME: self._time,
+            Kind.TIMESTAMP: self._any_timestamp(target),
+            Kind.TIMESTAMP_TZ: self._any_timestamp(target),
+        }.get(kind, _plain if not self._is_text else _affine)
+
+    def times_in(self, target: ColumnType) -> Convert:
+        """Whole numbers into a timestamp column: milliseconds since 1970."""
+        convert = self._timestamp(target)
+        return lambda value: convert(_EPOCH + timedelta(milliseconds=value))
+
+    def since_epoch(self, target: ColumnType, unit_ns: int) -> Convert:
+        """Whole numbers in another unit, for timestamp.fields.list."""
+        convert = self._timestamp(target)
+        return lambda value: convert(_EPOCH + timedelta(microseconds=int(value) * unit_ns // 1000))
+
+    def _array(self, source: ColumnType) -> Convert | None:
+        assert source.element is not None
+        convert = self.typed(source.element, source.element)
+        if convert is None:
+            return None
+        return lambda values: [None if v is None else convert(v) for v in values]
+
+    def _timestamp(self, target: ColumnType) -> Convert:
+        zone = self._zone
+        if target.kind is Kind.TIMESTAMP_TZ and not self._is_text:
+            return lambda value: value
+        if self._is_text:
+            return lambda value: _wall(value, zone).isoformat(sep=" ", timespec="microseconds")
+        return lambda value: _wall(value, zone)
+
+    def _any_timestamp(self, target: ColumnType) -> Convert:
+        convert = self._timestamp(target)
+
+        def untyped(value: Any) -> Any:
+            if isinstance(value, bool):
+                raise TypeError(f"{value!r} is no time")
+            if isinstance(value, int | float):
+                value = _EPOCH + timedelta(milliseconds=value)
+            elif isinstance(value, str):
+                value = datetime.fromisoformat(value)
+                if value.tzinfo is None:
+                    value = value.replace(tzinfo=self._zone)
+            return convert(value)
+
+        return untyped
+
+    def _date(self, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = _DAY_ZERO + timedelta(days=value)
+        elif isinstance(value, str):
+            value = date.fromisoformat(value)
+        return value.isoformat() if self._is_text else value
+
+    def _time(self, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = (datetime.min + timedelta(milliseconds=value)).time()
+        elif isinstance(value, str):
+            value = time.fromisoformat(value)
+        return value.isoformat() if self._is_text else value
+
+
+def _wall(value: datetime, zone: tzinfo) -> datetime:
+    return value.astimezone(zone).replace(tzinfo=None)
+
+
+def _plain(value: Any) -> Any:
+    return json_text(value) if isinstance(value, dict) else value
+
+
+def _affine(value: Any) -> Any:
+    return (
+        str(value) if isinstance(value, Decimal) else _json(value) if _has_parts(value) else value
+    )
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else _plain(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Decimal):
+        return str(value)
+    return json_text(value)
+
+
+def _json(value: Any) -> str:
+    """Text that is JSON already stays; any other text becomes a JSON string."""
+    if isinstance(value, str):
+        try:
+            orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return json_text(value)
+        return value
+    return json_text(value)
+
+
+def _bytes(value: Any) -> bytes:
+    """JSON has no bytes: its converters write them in base64."""
+    if isinstance(value, str):
+        return base64.b64decode(value, validate=True)
+    return bytes(value)

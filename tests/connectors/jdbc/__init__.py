@@ -1,0 +1,1 @@
+"""Tests of the JDBC connectors, on every database that is here."""

