@@ -13,11 +13,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.peers.eventually import eventually
 
 
 @contextlib.contextmanager
@@ -61,7 +62,7 @@ def mariadb_address() -> Iterator[str]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            _await_port(port)
+            eventually(lambda: _is_listening(port), within_s=60)
             yield f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
         finally:
             process.terminate()
@@ -156,10 +157,7 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _await_port(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.05)
-    raise TimeoutError(f"nothing listens on port {port}")
+def _is_listening(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
