@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
-from rocksdict import Rdict, WriteBatch, WriteOptions
+from rocksdict import AccessType, Options, Rdict, WriteBatch, WriteOptions
 
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.runtime.files import Files
@@ -90,9 +90,15 @@ class TaskDatabase:
                 rows = database.get_column_family(name)
                 family = database.get_column_family_handle(name)
                 self._backings[name] = RocksBacking(self.path, rows, family)
-                found = database.get(_position_key(name))
-                if found is not None:
-                    self._positions[name] = self._read_position(found)
+            self.read_positions()
+
+    def read_positions(self) -> None:
+        """As they were committed last."""
+        assert self._database is not None, "the state is closed"
+        for name in self._stores:
+            found = self._database.get(_position_key(name))
+            if found is not None:
+                self._positions[name] = self._read_position(found)
 
     def _check_kind(self, database: Rdict, name: str, kind: str) -> None:
         found = database.get(_kind_key(name))
@@ -188,3 +194,21 @@ def _position_key(store: str) -> bytes:
 
 def _kind_key(store: str) -> bytes:
     return f"kind/{store}".encode()
+
+
+def stores_on_disk(path: str) -> list[StoreSize]:
+    """What a database has, read beside a worker that may use it: what that one has not flushed is
+    not seen. Empty where there is no database, or none that can be read."""
+    with rocks_errors(path):
+        names = Rdict.list_cf(path)
+        options = {name: Options(raw_mode=True) for name in names}
+        database = Rdict(path, Options(raw_mode=True), options, AccessType.read_only(False))
+        kinds = {name: database.get(_kind_key(name)) for name in sorted(names)}
+        found = TaskDatabase(
+            path, database, {name: kind.decode() for name, kind in kinds.items() if kind}
+        )
+        try:
+            found.read_positions()
+            return found.sizes()
+        finally:
+            found.close()

@@ -1,0 +1,1 @@
+"""`moldau streams`: run an app, show its topology, list its stores."""

@@ -1,0 +1,76 @@
+"""`moldau streams`: run an app, show its topology, list its stores."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from typing import Final
+
+from moldau.cli.command import Context
+from moldau.cli.commands.cluster_connection import add_connection_arguments
+from moldau.cli.numbers import whole
+
+_LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
+_WORKERS_MAX: Final = 1000
+
+
+class StreamsCommand:
+    """Nothing that an app needs is imported before it is named."""
+
+    summary = "Streams apps: run, topology, explain, draw, state."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        run = actions.add_parser(
+            "run",
+            help="run an app until a signal",
+            description="Runs the app in this process, or in --workers processes, each a member "
+            "of the app's group. SIGTERM and Ctrl-C commit and stop.",
+        )
+        add_connection_arguments(run)
+        _add_app(run)
+        run.add_argument("--state", metavar="DIR", help="the directory of the stores")
+        run.add_argument(
+            "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"
+        )
+        run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
+        run.add_argument("--log-json", action="store_true", help="log lines as JSON")
+        run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
+        for name, text in (
+            ("topology", "print the sub-topologies, their topics and stores"),
+            ("explain", "print the plan step by step"),
+            ("draw", "write the topology as SVG"),
+        ):
+            shown = actions.add_parser(name, help=text, description=text)
+            _add_app(shown)
+            if name == "draw":
+                shown.add_argument("--out", metavar="FILE", help="instead of the output")
+        state = actions.add_parser("state", help="list the stores on this machine with their sizes")
+        state.add_argument("--state", metavar="DIR", help="the directory of the stores")
+        state.add_argument("--app", metavar="NAME", help="of this app alone")
+        state.add_argument("--json", action="store_true", help="write JSON")
+        for each in (
+            run,
+            *(actions.choices[name] for name in ("topology", "explain", "draw")),
+            state,
+        ):
+            each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        if arguments.action == "run":
+            from moldau.streams.commands.run_action import run_app
+
+            return run_app(arguments, context)
+        if arguments.action == "state":
+            from moldau.streams.commands.state_action import list_state
+
+            return list_state(arguments, context)
+        from moldau.streams.commands.show_action import show_app
+
+        return show_app(arguments, context)
+
+
+def _add_app(parser: ArgumentParser) -> None:
+    parser.add_argument("app", metavar="MODULE:APP", help="where the app is, as word_count:app")
+
+
+command = StreamsCommand()

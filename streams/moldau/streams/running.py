@@ -1,0 +1,86 @@
+"""Runs an app's plan in this process until it is told to stop.
+
+`run_plan` belongs on an event loop that the caller has; `run_process` is the whole of a process, or
+of a thread that has no loop, and minds SIGTERM and Ctrl-C if it is the main thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from moldau.config import Problem
+from moldau.config.problems import BadSettings
+from moldau.runtime import Runtime
+from moldau.streams.engine.contract import RunsPartition
+from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.state.backing import Backing
+from moldau.streams.worker import settings as rows
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.settings import AppSettings, app_settings
+from moldau.streams.worker.shell import Worker
+from moldau.streams.worker.state_directory import StateDirectory
+
+
+async def run_plan(
+    plan: Plan,
+    settings: AppSettings,
+    runtime: Runtime,
+    *,
+    index: int = 0,
+    reports: Reports | None = None,
+) -> None:
+    """Until it is cancelled: then it commits, leaves the group, and returns."""
+    root = settings.own[rows.state_dir]
+    with closing(StateDirectory.open(root, plan.app, index, runtime)) as directory:
+        make_task = partial(_make_task, task_settings(plan, settings))
+        worker = Worker(plan, make_task, settings, directory, runtime, reports or Reports())
+        await worker.run()
+
+
+def run_process(plan: Plan, given: Mapping[str, object]) -> None:
+    """Until a signal. `given`: settings by Kafka's names, `bootstrap.servers` at least."""
+    settings = checked(given)
+
+    async def main(runtime: Runtime) -> None:
+        await until_stopped(run_plan(plan, settings, runtime))
+
+    from moldau.runtime.real import run
+
+    run(main, node=plan.app)
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Runs it until it ends or a signal cancels it; signals reach the main thread alone."""
+    from moldau.runtime.signals import until_signal
+
+    await until_signal(work)
+
+
+def checked(given: Mapping[str, object]) -> AppSettings:
+    """BadSettings unless they say where the cluster is."""
+    if not given.get("bootstrap.servers"):
+        raise BadSettings([Problem("bootstrap.servers", "must be given: host:port of a broker")])
+    return app_settings(given)
+
+
+def task_settings(plan: Plan, settings: AppSettings) -> TaskSettings:
+    """The cache is shared out among the stores of the plan."""
+    stores = sum(len(program.stores) for program in plan.programs)
+    return TaskSettings(
+        cache_bytes=settings.own[rows.cache_max_bytes] // max(1, stores),
+        max_task_idle_ms=settings.own[rows.max_task_idle_ms],
+    )
+
+
+def _make_task(
+    settings: TaskSettings,
+    program: Program,
+    partition: int,
+    backings: Mapping[str, Backing],
+    texts: Sequence[str],
+) -> RunsPartition:
+    return Task(program, partition, backings, settings=settings, metadata=texts)

@@ -1,0 +1,98 @@
+"""Processes that are kept alive, and that end with their supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from os import kill
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
+from moldau.streams.supervisor.shell import Supervisor
+from tests.peers.eventually import eventually
+
+pytestmark = pytest.mark.real
+
+WORKER = """
+import asyncio, pathlib, os, sys
+from moldau.runtime.real import run
+from moldau.runtime.signals import until_signal
+from moldau.streams.supervisor.shell import unless_orphaned
+folder, index = pathlib.Path(sys.argv[1]), sys.argv[2]
+async def work():
+    with (folder / f"started-{index}").open("a") as out:
+        out.write(f"{os.getpid()}\\n")
+    try:
+        await asyncio.sleep(1000)
+    finally:
+        with (folder / f"stopped-{index}").open("a") as out:
+            out.write(f"{os.getpid()}\\n")
+run(lambda runtime: until_signal(unless_orphaned(work(), sys.stdin.buffer)))
+"""
+SUPERVISOR = f"""
+import sys
+from moldau.runtime.real import run
+from moldau.streams.supervisor.shell import Supervisor
+run(lambda runtime: Supervisor(
+    lambda index: [sys.executable, "-c", {WORKER!r}, sys.argv[1], str(index)], 2, runtime
+).run())
+"""
+
+
+def pids(folder: Path, name: str) -> list[int]:
+    file = folder / name
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def wait_for(folder: Path, name: str, count: int = 1) -> list[int]:
+    eventually(lambda: len(pids(folder, name)) >= count, within_s=30)
+    return pids(folder, name)
+
+
+def test_a_killed_worker_is_started_again_and_all_stop_in_order(tmp_path: Path) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        def command(index: int) -> list[str]:
+            return [sys.executable, "-c", WORKER, str(tmp_path), str(index)]
+
+        supervisor = Supervisor(command, 2, runtime)
+        running = asyncio.ensure_future(supervisor.run())
+        [first] = await runtime.run_blocking(wait_for, tmp_path, "started-0")
+        [other] = await runtime.run_blocking(wait_for, tmp_path, "started-1")
+        kill(first, signal.SIGKILL)
+        [_, second] = await runtime.run_blocking(wait_for, tmp_path, "started-0", 2)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        assert pids(tmp_path, "stopped-0") == [second]
+        assert pids(tmp_path, "stopped-1") == [other]
+        assert supervisor.code == 0
+
+    run(scenario)
+
+
+def test_wrong_arguments_end_the_supervisor(tmp_path: Path) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        def command(index: int) -> list[str]:
+            text = "import sys; sys.exit(2)" if index else WORKER
+            return [sys.executable, "-c", text, str(tmp_path), str(index)]
+
+        supervisor = Supervisor(command, 2, runtime)
+        async with asyncio.timeout(30):
+            await supervisor.run()
+        assert supervisor.code == 2
+
+    run(scenario)
+
+
+def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(tmp_path)]) as supervisor:  # noqa: S603
+        started = [wait_for(tmp_path, f"started-{index}") for index in range(2)]
+        supervisor.kill()
+        stopped = [wait_for(tmp_path, f"stopped-{index}") for index in range(2)]
+    assert stopped == started
