@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moldau.errors import MoldauError
 
-class StreamsError(Exception):
+
+class StreamsError(MoldauError):
     """Any error of moldau.streams. Its text is one line for the user."""
 
 

@@ -53,6 +53,16 @@ def run_process(plan: Plan, given: Mapping[str, object]) -> None:
     run(main, node=plan.app)
 
 
+async def run_here(plan: Plan, given: Mapping[str, object]) -> None:
+    """On this event loop, until it is cancelled."""
+    settings = checked(given)
+
+    from moldau.runtime.real import RealRuntime
+
+    async with RealRuntime(plan.app) as runtime:
+        await run_plan(plan, settings, runtime)
+
+
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Runs it until it ends or a signal cancels it; signals reach the main thread alone."""
     from moldau.runtime.signals import until_signal

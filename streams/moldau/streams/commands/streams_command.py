@@ -1,4 +1,4 @@
-"""`moldau streams`: run an app, show its topology, list its stores."""
+"""`moldau streams`: run an app, list its stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORKERS_MAX: Final = 1000
 class StreamsCommand:
     """Nothing that an app needs is imported before it is named."""
 
-    summary = "Streams apps: run, topology, explain, draw, state."
+    summary = "Streams apps: run, state."
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -35,24 +35,11 @@ class StreamsCommand:
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         run.add_argument("--log-json", action="store_true", help="log lines as JSON")
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
-        for name, text in (
-            ("topology", "print the sub-topologies, their topics and stores"),
-            ("explain", "print the plan step by step"),
-            ("draw", "write the topology as SVG"),
-        ):
-            shown = actions.add_parser(name, help=text, description=text)
-            _add_app(shown)
-            if name == "draw":
-                shown.add_argument("--out", metavar="FILE", help="instead of the output")
         state = actions.add_parser("state", help="list the stores on this machine with their sizes")
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
         state.add_argument("--json", action="store_true", help="write JSON")
-        for each in (
-            run,
-            *(actions.choices[name] for name in ("topology", "explain", "draw")),
-            state,
-        ):
+        for each in (run, state):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -60,13 +47,9 @@ class StreamsCommand:
             from moldau.streams.commands.run_action import run_app
 
             return run_app(arguments, context)
-        if arguments.action == "state":
-            from moldau.streams.commands.state_action import list_state
+        from moldau.streams.commands.state_action import list_state
 
-            return list_state(arguments, context)
-        from moldau.streams.commands.show_action import show_app
-
-        return show_app(arguments, context)
+        return list_state(arguments, context)
 
 
 def _add_app(parser: ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from moldau.streams.dsl.stream import Stream
@@ -124,6 +124,26 @@ class Streams:
         """The compiled plan. Raises TopologyError for what cannot run."""
         return compiled(self._graph)
 
+    def run(
+        self, bootstrap: str = "", *, state: str = "", settings: Mapping[str, object] | None = None
+    ) -> None:
+        """Run the app in this process until SIGTERM or Ctrl-C, which commit and stop it.
+
+        `bootstrap` is host:port of a broker, `state` the directory of the stores; `settings` have
+        Kafka's names. For a thread or a program without an event loop of its own.
+        """
+        from moldau.streams.running import run_process
+
+        run_process(self.plan(), _given(bootstrap, state, settings))
+
+    async def run_async(
+        self, bootstrap: str = "", *, state: str = "", settings: Mapping[str, object] | None = None
+    ) -> None:
+        """As `run`, on this event loop: cancel the task to commit and stop."""
+        from moldau.streams.running import run_here
+
+        await run_here(self.plan(), _given(bootstrap, state, settings))
+
     def test(self, **options: Any) -> Driver:
         """A driver that runs this app without a broker, in virtual time."""
         from moldau.streams.testing.driver import Driver
@@ -153,3 +173,12 @@ class Streams:
                 on_error=None if on_error is None else policy(on_error),
             )
         )
+
+
+def _given(bootstrap: str, state: str, settings: Mapping[str, object] | None) -> dict[str, object]:
+    given = dict(settings or {})
+    if bootstrap:
+        given["bootstrap.servers"] = bootstrap
+    if state:
+        given["state.dir"] = state
+    return given

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from moldau.errors import MoldauError
+from moldau.streams.problems import StateError
 
 _CORRUPTION: Final = "Corruption"
 _LOCKED: Final = ("lock hold by current process", "While lock file")
 _NO_ROOM: Final = "No space left on device"
 
 
-class StoreFailed(MoldauError):
+class StoreFailed(StateError):
     """RocksDB refused an operation; the state on disk is that of the last commit."""
 
 

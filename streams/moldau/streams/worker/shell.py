@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from moldau.runtime import Runtime
+from moldau.streams.plan.partitions import partition_counts
 from moldau.streams.plan.plan import Plan
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
@@ -41,7 +42,7 @@ from moldau.streams.worker.tasks import (
     store_kinds,
     tasks_of,
 )
-from moldau.streams.worker.topics import check_sources, internal_topics, partition_counts
+from moldau.streams.worker.topics import internal_topics
 
 if TYPE_CHECKING:
     from moldau.streams.plan.plan import Program
@@ -103,7 +104,6 @@ class Worker:
     async def _prepare(self) -> None:
         plan = self._plan
         sources = await self._door.topics(plan.source_topics())
-        check_sources(plan, {name: facts.partitions for name, facts in sources.items()})
         counts = partition_counts(plan, {name: facts.partitions for name, facts in sources.items()})
         internal = internal_topics(plan, counts)
         await self._door.make(internal)

@@ -1,0 +1,30 @@
+"""The apps of the real tests, as users write them. APP names the app and its topics."""
+
+from __future__ import annotations
+
+import os
+
+from moldau.streams import Streams, tumbling
+
+NAME = os.environ.get("APP", "app")
+
+words = Streams(NAME)
+(
+    words.stream(f"{NAME}-lines", str)
+    .flat_map(str.split)
+    .group_by(lambda word: word)
+    .count(name="counts")
+    .changes()
+    .to(f"{NAME}-out")
+)
+
+windows = Streams(NAME)
+(
+    windows.stream(f"{NAME}-lines", str)
+    .flat_map(str.split)
+    .group_by(lambda word: word)
+    .window(tumbling("1m", grace="5s"))
+    .count(name="counts")
+    .changes()
+    .to(f"{NAME}-out")
+)

@@ -1,0 +1,108 @@
+"""An app under `moldau streams run` as a process, and what a test reads and writes beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from moldau.client import NewTopic
+from moldau.client.sync import Admin, Consumer, Producer
+
+ROOT: Final = Path(__file__).parents[3]
+_WAIT_S: Final = 60
+_RESTORED: Final = re.compile(r"restored \S+ ([\d,]+) offsets")
+
+
+@dataclass
+class App:
+    """One app on one broker, with its processes' log in a file."""
+
+    servers: str
+    name: str
+    folder: Path
+    which: str = "words"
+    partitions: int = 2
+    settings: tuple[str, ...] = ("commit.interval.ms=200",)
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = self.folder / "app.log"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    def make(self) -> Self:
+        with Admin(bootstrap_servers=self.servers) as admin:
+            for topic in ("lines", "out"):
+                admin.create_topic(NewTopic(f"{self.name}-{topic}", self.partitions, 1))
+        return self
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "moldau.cli", "streams", "run"]
+        command += [f"tests.streams.real.apps:{self.which}", "--bootstrap", self.servers]
+        command += ["--state", str(self.state), *arguments]
+        for each in self.settings:
+            command += ["--set", each]
+        with self.log.open("a") as log:
+            return subprocess.Popen(  # noqa: S603 - our own command
+                command,
+                env={**os.environ, "APP": self.name},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                text=True,
+            )
+
+    def stop(self, process: subprocess.Popen[str]) -> None:
+        """As an operator does it; the app must end in order."""
+        process.terminate()
+        code = process.wait(_WAIT_S)
+        assert code == 0, self.log.read_text()[-3000:]
+        assert "Traceback" not in self.log.read_text(), self.log.read_text()[-6000:]
+
+    def restored(self) -> int:
+        """How many changelog offsets all processes so far have restored."""
+        found = re.findall(r"([\d,]+) offsets", "\n".join(self._lines("restored")))
+        return sum(int(each.replace(",", "")) for each in found)
+
+    def _lines(self, word: str) -> list[str]:
+        return [line for line in self.log.read_text().splitlines() if f": {word} " in line]
+
+    def write(self, *lines: str, timestamp_ms: int | None = None) -> None:
+        with Producer(bootstrap_servers=self.servers) as producer:
+            values = [line.encode() for line in lines]
+            producer.send_many(f"{self.name}-lines", values, timestamps_ms=timestamp_ms)
+            producer.flush()
+
+    def read(
+        self,
+        is_enough: Callable[[dict[Any, int]], object],
+        *,
+        key: Callable[[bytes], Any] = bytes.decode,
+    ) -> dict[Any, int]:
+        """The last count of each key, as soon as that is enough."""
+        found: dict[Any, int] = {}
+        with Consumer(bootstrap_servers=self.servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign(consumer.partitions(f"{self.name}-out"))
+            for _ in range(_WAIT_S * 4):
+                if is_enough(found):
+                    return found
+                for part in consumer.poll(0.25):
+                    for record in part.records:
+                        found[key(record.key)] = int(record.value)
+        some = dict(list(found.items())[:20])
+        log = self.log.read_text()[-3000:]
+        raise AssertionError(f"after {_WAIT_S} s the output has {len(found)} keys: {some}\n{log}")
+
+    def changelog_records(self) -> int:
+        with Consumer(bootstrap_servers=self.servers) as consumer:
+            ends = consumer.end_offsets(consumer.partitions(f"{self.name}-counts-changelog"))
+        return sum(ends.values())
