@@ -207,19 +207,19 @@ def test_a_setting_of_one_listener_is_the_brokers_own(shell: Shell) -> None:
 
 @pytest.mark.real
 def test_one_topic_that_there_is_not_hides_no_other(shell: Shell) -> None:
-    fill(shell, "told", [0])
-    done = shell("topic", "describe", "no-such", "told", "--json")
-    assert (done.code, [each["name"] for each in done.json]) == (1, ["told"])
+    fill(shell, "cli-told", [0])
+    done = shell("topic", "describe", "no-such", "cli-told", "--json")
+    assert (done.code, [each["name"] for each in done.json]) == (1, ["cli-told"])
     assert done.err.startswith("moldau: UNKNOWN_TOPIC_OR_PARTITION")
     assert "no-such" in done.err
-    assert shell("topic", "describe", "no-such", "told").out.startswith("told  id ")
+    assert shell("topic", "describe", "no-such", "cli-told").out.startswith("cli-told  id ")
 
 
 @pytest.mark.real
 def test_a_program_can_tell_a_dry_run(shell: Shell) -> None:
-    fill(shell, "tried", [0])
-    words = ("config", "set", "topic", "tried", "retention.ms=9", "--json")
+    fill(shell, "cli-tried", [0])
+    words = ("config", "set", "topic", "cli-tried", "retention.ms=9", "--json")
     tried = shell.good(*words, "--dry-run").json
     assert tried == {"set": [], "would_set": ["retention.ms"]}
-    assert settings_of(shell, "tried") == {}
+    assert settings_of(shell, "cli-tried") == {}
     assert shell.good(*words).json == {"set": ["retention.ms"]}

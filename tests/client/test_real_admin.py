@@ -68,12 +68,12 @@ def test_partitions_move_among_brokers(kafka_broker: Broker) -> None:
 
 
 def test_settings_are_tried_without_being_changed(broker: Broker) -> None:
-    topic = Resource(ResourceType.TOPIC, "tried")
+    topic = Resource(ResourceType.TOPIC, "admin-tried")
 
     async def main() -> None:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            await admin.create_topic(NewTopic("tried", 1, 1))
-            await known(admin, "tried")
+            await admin.create_topic(NewTopic("admin-tried", 1, 1))
+            await known(admin, "admin-tried")
             await admin.alter_configs(topic, set_to={"retention.ms": "5"}, validate_only=True)
             with pytest.raises(KafkaError) as caught:
                 await admin.alter_configs(topic, set_to={"retention.ms": "x"}, validate_only=True)

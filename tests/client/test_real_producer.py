@@ -56,7 +56,7 @@ def test_others_find_every_record_where_its_delivery_says(broker: Broker) -> Non
     told: dict[tuple[int, int], bytes] = {}
 
     async def main() -> None:
-        await make_topic(broker, "told")
+        await make_topic(broker, "producer-told")
         async with Producer(
             bootstrap_servers=broker.bootstrap_servers, batch_size=2000, linger_ms=1
         ) as producer:
@@ -69,7 +69,7 @@ def test_others_find_every_record_where_its_delivery_says(broker: Broker) -> Non
                     told[sent.partition, sent.offset] = value
 
                 key = b"key-%d" % (number % 50) if number % 2 else None
-                await producer.send("told", value, key=key, on_delivery=note)
+                await producer.send("producer-told", value, key=key, on_delivery=note)
             await producer.flush()
             metrics = producer.metrics()["producer-metrics"]
             assert metrics["record-send-total"] == 3000
@@ -77,7 +77,7 @@ def test_others_find_every_record_where_its_delivery_says(broker: Broker) -> Non
 
     run(main)
     assert len(told) == 3000
-    found = read_by_librdkafka(broker, "told", 3000)
+    found = read_by_librdkafka(broker, "producer-told", 3000)
     assert {(each.partition(), each.offset()): each.value() for each in found} == told
     for each in found:
         if each.key() is not None:
@@ -155,7 +155,7 @@ def test_what_the_broker_refuses_is_told_by_every_way(broker: Broker) -> None:
 def test_batches_that_are_too_large_for_a_topic_go_in_parts(broker: Broker, codec: str) -> None:
     random = Random(codec)
     values = [b"%05d " % number + random.randbytes(50) for number in range(4000)]
-    topic = f"parts-{codec}"
+    topic = f"producer-parts-{codec}"
 
     async def main() -> None:
         await make_topic(broker, topic, max_message_bytes="2000")

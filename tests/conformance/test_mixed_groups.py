@@ -129,7 +129,7 @@ def test_static_members_come_again_to_what_they_had(
     place of one that is killed from everybody until its session is over."""
     can = set(STATIC) - ({"franz-go"} if strategy == "consumer" else set())
     clients = [each for each in (*others(strategy, tmp_path), "moldau") if each in can]
-    name = f"static-{strategy}"
+    name = f"mixed-static-{strategy}"
     with story(broker, strategy, name, 12, tmp_path, session_ms=LONG_SESSION_MS) as told:
         members = [told.members.start(each, is_static=True) for each in clients]
         told.shared_by(*members)

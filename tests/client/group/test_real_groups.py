@@ -126,7 +126,7 @@ async def reached(condition: Callable[[], object]) -> None:
 def test_members_share_come_and_go_and_nothing_is_left_out(
     broker: Broker, options: Options
 ) -> None:
-    topic = f"shared-{'-'.join(options.values()) or 'eager'}"
+    topic = f"members-shared-{'-'.join(options.values()) or 'eager'}"
 
     async def main() -> None:
         await make_topic(broker, topic, 6)
@@ -154,7 +154,7 @@ def test_members_share_come_and_go_and_nothing_is_left_out(
 
 @PROTOCOLS
 def test_a_static_member_comes_back_to_its_partitions(broker: Broker, options: Options) -> None:
-    topic = f"static-{'-'.join(options.values()) or 'eager'}"
+    topic = f"members-static-{'-'.join(options.values()) or 'eager'}"
 
     async def main() -> None:
         await make_topic(broker, topic, 4)
@@ -200,7 +200,7 @@ def test_a_pattern_finds_topics_that_come_later(broker: Broker, protocol: str) -
 def test_who_does_not_poll_loses_its_partitions_and_cannot_commit(
     broker: Broker, protocol: str
 ) -> None:
-    topic = f"slow-{protocol}"
+    topic = f"members-slow-{protocol}"
 
     async def main() -> None:
         await make_topic(broker, topic, 2)
@@ -232,7 +232,7 @@ def test_who_does_not_poll_loses_its_partitions_and_cannot_commit(
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_offsets_are_committed_as_told(broker: Broker, protocol: str) -> None:
-    topic = f"commits-{protocol}"
+    topic = f"members-commits-{protocol}"
     zero = TopicPartition(topic, 0)
 
     def consumer(**options: Any) -> Consumer:
@@ -278,7 +278,7 @@ def test_offsets_are_committed_as_told(broker: Broker, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_an_admin_sees_groups_and_moves_their_offsets(broker: Broker, protocol: str) -> None:
-    topic = f"administered-{protocol}"
+    topic = f"members-administered-{protocol}"
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
     async def main() -> None:
@@ -361,7 +361,7 @@ def test_a_name_that_can_never_be_is_an_error_of_poll(broker: Broker, protocol: 
 def test_a_member_is_measured_rebalances_when_told_to_and_leaves_as_told(
     broker: Broker, protocol: str
 ) -> None:
-    topic = f"measured-{protocol}"
+    topic = f"members-measured-{protocol}"
 
     async def main() -> None:
         await make_topic(broker, topic, 2)
