@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from random import Random
@@ -356,11 +357,15 @@ class Game:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Looks after every event that can change who owns what."""
+        """Looks after every event of this thread that can change who owns what: a broker or client
+        in another thread of the process is none of this game's."""
+        thread = threading.get_ident()
 
         def then(original: Callable[..., Any]) -> Callable[..., Any]:
             def seen(owner: Any, *arguments: Any) -> Any:
                 answer = original(owner, *arguments)
+                if threading.get_ident() != thread:
+                    return answer
                 if original.__name__ == "_append":
                     self._on_appended(arguments[0].records)
                 self.check_owners()
