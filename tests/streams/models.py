@@ -53,3 +53,67 @@ def windowed_counts(
             if start + size + grace <= clock:
                 closed.append(((name, start), *state.pop((start, name))))
     return updates, closed, late
+
+
+class Joined:
+    """A join of two streams in windows: everything is kept, and searched for each record."""
+
+    def __init__(self, kind: str, before: int, after: int, grace: int) -> None:
+        self.kind = kind
+        self.spans = {"left": (before, after), "right": (after, before)}
+        self.grace = grace
+        self.retention = before + after + grace
+        self.clock = -1
+        self.stores: dict[str, Rows] = {"left": [], "right": []}
+        self.clocks = {"left": -1, "right": -1}
+        self.waiting: list[tuple[int, int, Any, Any, str]] = []
+        self.found: Rows = []
+
+    def pads(self, side: str) -> bool:
+        return self.kind == "outer" or (self.kind == "left" and side == "left")
+
+    def emit(self, side: str, key: Any, values: tuple[Any, Any], time: int) -> None:
+        self.found.append((key, list(values if side == "left" else values[::-1]), time))
+
+    def add(self, side: str, key: Any, value: Any, time: int) -> None:
+        self.clock = max(self.clock, time)
+        if value is None:
+            return
+        if key is None:
+            if self.pads(side):
+                self.emit(side, None, (value, None), time)
+            return
+        self.clocks[side] = max(self.clocks[side], time)
+        if time > self.clocks[side] - self.retention:
+            self.stores[side].append((key, value, time))
+        if time == self.clock:
+            self.emit_over()
+        self.meet(side, key, value, time)
+
+    def emit_over(self) -> None:
+        for waiting in sorted(self.waiting, key=lambda each: each[:3]):
+            time, _, key, value, side = waiting
+            if time + self.spans[side][1] + self.grace < self.clock:
+                self.waiting.remove(waiting)
+                self.emit(side, key, (value, None), time)
+
+    def meet(self, side: str, key: Any, value: Any, time: int) -> None:
+        other = "right" if side == "left" else "left"
+        before, after = self.spans[side]
+        met = [
+            row
+            for row in sorted(self.stores[other], key=lambda row: row[2])
+            if row[0] == key
+            and max(0, time - before) <= row[2] <= max(0, time + after)
+            and row[2] > self.clocks[other] - self.retention
+        ]
+        for _, partner, at in met:
+            self.waiting = [
+                each for each in self.waiting if (each[0], each[2], each[4]) != (at, key, other)
+            ]
+            self.emit(side, key, (value, partner), max(time, at))
+        if not met and self.pads(side):
+            if max(0, time + after) < self.clock:
+                self.emit(side, key, (value, None), time)
+            else:
+                self.waiting.append((time, 1 if side == "left" else 0, key, value, side))

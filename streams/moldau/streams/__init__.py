@@ -6,6 +6,7 @@ from moldau.streams.dsl.app import Streams
 from moldau.streams.dsl.grouped import Grouped
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
+from moldau.streams.plan.joins import within
 from moldau.streams.plan.policies import dead_letter, retry
 from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
 from moldau.streams.serdes.codec import Codec
@@ -30,4 +31,5 @@ __all__ = [
     "sliding",
     "tumbling",
     "unlimited",
+    "within",
 ]

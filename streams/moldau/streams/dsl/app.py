@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from moldau.streams.dsl.joins import GlobalRows
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
 from moldau.streams.plan.graph import Graph
-from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.plan import GlobalTable, Plan
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
@@ -119,6 +120,24 @@ class Streams:
         )
         source = op.TableSource(names, keys, values, store, timestamp)
         return Table(self._graph, self._source(names, source, (key, kind), on_error))
+
+    def global_table(
+        self, topic: str, value: Any = None, *, key: Any = Undeclared, name: str | None = None
+    ) -> GlobalRows:
+        """Read a whole topic into every worker, so that streams can look up any key of it."""
+        (only,) = self._topics(topic)
+        kind = Any if value is None else value
+        store = StoreSpec(
+            self._graph.claim_store(name or only, "global_table"),
+            StoreKind.KEY_VALUE,
+            codec_for(key),
+            codec_for(kind),
+            is_logged=False,
+            source_topic=only,
+        )
+        table = GlobalTable(only, store)
+        self._graph.global_tables[store.name] = table
+        return GlobalRows(self._graph, table, kind)
 
     def plan(self) -> Plan:
         """The compiled plan. Raises TopologyError for what cannot run."""

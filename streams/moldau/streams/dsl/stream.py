@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, Unpack
 
+from moldau.streams.dsl import joins
 from moldau.streams.dsl.calls import call_of, pair_call_of
 from moldau.streams.dsl.grouped import Grouped
 from moldau.streams.dsl.inference import element_type, pair_types, result_type
+from moldau.streams.dsl.joins import GlobalRows, Joiner
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, emit_of, store_of
 from moldau.streams.dsl.table import Table
+from moldau.streams.durations import Duration
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
+from moldau.streams.plan.joins import JoinKind, JoinWindows
 from moldau.streams.plan.policies import Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
@@ -194,6 +198,65 @@ class Stream(Node, Generic[K, V]):
     def group_by_key(self) -> Grouped[K, V]:
         """Group the records by their key."""
         return Grouped(self._graph, self._step)
+
+    def join(
+        self,
+        other: Stream[Any, Any] | Table[Any, Any] | GlobalRows,
+        function: Joiner | None = None,
+        *,
+        within: JoinWindows | Duration | None = None,
+        key: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        """Join records with those of a stream that are close in time, or with rows of a table.
+
+        `function(left, right)` or `function(key, left, right)` makes the result; a pair if not
+        given. `within` is for streams, `key` chooses the row of a global table.
+        """
+        return self._joined(JoinKind.INNER, other, function, (within, key, name))
+
+    def left_join(
+        self,
+        other: Stream[Any, Any] | Table[Any, Any] | GlobalRows,
+        function: Joiner | None = None,
+        *,
+        within: JoinWindows | Duration | None = None,
+        key: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        """As `join`; a record that finds none comes out with None on the right."""
+        return self._joined(JoinKind.LEFT, other, function, (within, key, name))
+
+    def outer_join(
+        self,
+        other: Stream[Any, Any],
+        function: Joiner | None = None,
+        *,
+        within: JoinWindows | Duration,
+        name: str | None = None,
+    ) -> Stream[K, Any]:
+        """As `join` of two streams; records of both sides that find none come out with None."""
+        return self._joined(JoinKind.OUTER, other, function, (within, None, name))
+
+    def _joined(
+        self,
+        kind: JoinKind,
+        other: Stream[Any, Any] | Table[Any, Any] | GlobalRows,
+        function: Joiner | None,
+        how: tuple[JoinWindows | Duration | None, Callable[..., Any] | None, str | None],
+    ) -> Stream[K, Any]:
+        span, key, name = how
+        operator = "join" if kind is JoinKind.INNER else f"{kind.value}_join"
+        if isinstance(other, GlobalRows):
+            return Stream(self._graph, joins.join_global(self, other, kind, function, key))
+        graph = joins.same_app((self, other), operator)
+        if key is not None:
+            raise TopologyError(f"{operator}: key=... is for global tables; use select_key before")
+        if isinstance(other, Table):
+            if span is not None:
+                raise TopologyError(f"{operator}: within=... is for two streams, not for a table")
+            return Stream(graph, joins.join_table((self, other), kind, function, name))
+        return Stream(graph, joins.join_streams((self, other), kind, function, span, name))
 
     def to(
         self,

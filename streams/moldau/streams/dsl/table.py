@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from moldau.streams.dsl import joins
 from moldau.streams.dsl.calls import call_of
 from moldau.streams.dsl.inference import result_type
+from moldau.streams.dsl.joins import Joiner
 from moldau.streams.dsl.node import Node
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.joins import JoinKind
 from moldau.streams.plan.policies import Policy
 from moldau.streams.problems import TopologyError
 
@@ -60,6 +63,24 @@ class Table(Node, Generic[K, V]):
             self._graph,
             self._added(f"map_values({call})", operation, value=kind, on_error=on_error),
         )
+
+    def join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
+        """Join the rows of two tables by key. A result follows each update of either."""
+        return self._joined(JoinKind.INNER, other, function)
+
+    def left_join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
+        """As `join`; rows without one in the other table are joined with None."""
+        return self._joined(JoinKind.LEFT, other, function)
+
+    def outer_join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
+        """As `join`; rows of both tables without a partner are joined with None."""
+        return self._joined(JoinKind.OUTER, other, function)
+
+    def _joined(
+        self, kind: JoinKind, other: Table[Any, Any], function: Joiner | None
+    ) -> Table[K, Any]:
+        graph = joins.same_app((self, other), "join")
+        return Table(graph, joins.join_tables((self, other), kind, function))
 
     def late(self) -> Stream[Any, Any]:
         """The records that came too late for a window, as they were."""

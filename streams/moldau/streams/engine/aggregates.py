@@ -7,30 +7,25 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
+from moldau.streams.engine.part import Part
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
 
-# forward(key, new value, old value, time, headers)
-Forward = Callable[[Any, Any, Any, int, Headers | None], None]
 Result = Callable[[Any], Any]
 
 
-def _unseen(key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
-    raise AssertionError("a table announces nothing before the network is woven")
-
-
-class KeyedTable:
+class KeyedTable(Part):
     """A table in a key-value store."""
 
     def __init__(
         self, store: KeyValueStore, result: Result | None, *, emits_at_commit: bool
     ) -> None:
+        super().__init__()
         self.store = store
         self.result = result
         self.emits_at_commit = emits_at_commit
         self.headers: dict[Any, Headers | None] = {}
-        self.forward: Forward = _unseen
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         """The row of `key` as seen downstream."""
@@ -58,22 +53,27 @@ class KeyedTable:
         kept.clear()
 
 
-class WindowedTable:
+class WindowedTable(Part):
     """A table in a window store."""
 
     def __init__(
         self, store: WindowStore, clock: Clock, result: Result | None, grace_ms: int
     ) -> None:
+        super().__init__(clock)
         self.store = store
-        self.clock = clock
         self.result = result
         self.grace_ms = grace_ms
         self.late = 0
-        self.idle_ms: int | None = None
         self.emits_at_commit = False
         self.emits_at_close = False
         self.headers: dict[Any, Headers | None] = {}
-        self.forward: Forward = _unseen
+
+    def get(self, key: Windowed[Any]) -> tuple[Any, int] | None:
+        """The row of a windowed key as seen downstream."""
+        entry = self.store.fetch(key.key, key.start)
+        if entry is None or self.result is None:
+            return entry
+        return self.result(entry[0]), entry[1]
 
     def window(self, start: int) -> OpenWindow:
         """Open a window."""

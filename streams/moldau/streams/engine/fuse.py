@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.part import Getter
 from moldau.streams.engine.scope import Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import Writer
@@ -36,6 +37,12 @@ class Weaver(Protocol):
     def emit_late(self, writer: Writer, step: Step, scope: Scope) -> None:
         """Write what takes the late records of `step`, if anything does."""
         ...
+
+    def getter(self, step: str) -> Getter:
+        """The function that finds a row of a table."""
+        ...
+
+    def global_getter(self, store: str) -> Getter: ...
 
     def part(self, step: Step) -> Any:
         """The object that belongs to a step: its store, clock and methods."""
@@ -255,12 +262,6 @@ def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         now = (old, scope.value, scope.time)
         _store(writer, where, now, writer.bind(store.deleted, "deleted"))
         _announce(weave, writer, (step, part), scope.changed(old=old), name)
-
-
-def plain_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
-    """A table of which only the changes are seen."""
-    with writer.block(f"if {scope.key} is not None"):
-        weave.emit_children(writer, step, scope)
 
 
 def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:

@@ -9,43 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
-from moldau.streams.engine import fuse
-from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.getters import table_getter
+from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.part import Getter, Part
+from moldau.streams.engine.parts import Store, make_part, make_store
 from moldau.streams.engine.scope import STREAM, TABLE, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import DEPTH_MAX, Writer
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.functions import Folding
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.steps import Step
-from moldau.streams.serdes.windowed import FOREVER_MS
 from moldau.streams.state.backing import Backing
-from moldau.streams.state.keyvalue import KeyValueStore
-from moldau.streams.state.spec import StoreKind, StoreSpec
-from moldau.streams.state.windows import WindowStore
-from moldau.streams.windows import TimeWindows
+from moldau.streams.state.spec import StoreSpec
+
+S = TypeVar("S")
+
+TEMPLATES = fuse.TEMPLATES | lookups.TEMPLATES
 
 # run(keys, values, times, headers): iterables of a batch, consumed in step.
 Run = Callable[[Any, Any, Any, Any], None]
-Store = KeyValueStore | WindowStore
-
 _serial = count()
 
 
 class Network:
     """A program that is ready to run on one partition."""
 
-    def __init__(self, program: Program, backings: Mapping[str, Backing]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        backings: Mapping[str, Backing],
+        global_tables: Mapping[str, GlobalStore],
+    ) -> None:
         self.program = program
+        self._global_tables = global_tables
         self.outlets = Outlets()
         self.stores: dict[str, Store] = {
             spec.name: make_store(spec, backings[spec.name]) for spec in program.stores
         }
         self.clocks: dict[str, Clock] = {}
-        self.parts: dict[str, Any] = {}
+        self.parts: dict[str, Part] = {}
         self._steps = {step.name: step for step in program.steps}
         self._children: dict[str, list[Step]] = {step.name: [] for step in program.steps}
         for step in program.steps:
@@ -54,7 +60,9 @@ class Network:
         self._entries: dict[str, Callable[..., None]] = {}
         self._serial = next(_serial)
         for step in program.steps:
-            self._make_part(step)
+            part = make_part(self, step)
+            if part is not None:
+                self.parts[step.name] = part
         self.runs: dict[str, Run] = {}
         for step in program.steps:
             if isinstance(step.operation, op.Source | op.TableSource):
@@ -63,7 +71,21 @@ class Network:
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
 
-    # What the templates ask for.
+    # What parts and templates ask for.
+
+    def store(self, spec: StoreSpec, kind: type[S]) -> S:
+        found = self.stores[spec.name]
+        assert isinstance(found, kind)
+        return found
+
+    def clock(self, step: Step) -> Clock:
+        return self.clocks.setdefault(step.name, Clock())
+
+    def getter(self, step: str) -> Getter:
+        return table_getter(self._steps[step], self.parts, self.getter)
+
+    def global_getter(self, store: str) -> Getter:
+        return self._global_tables[store].get
 
     def part(self, step: Step) -> Any:
         return self.parts[step.name]
@@ -87,7 +109,7 @@ class Network:
     def _emit(self, writer: Writer, parent: Step, child: Step, scope: Scope) -> None:
         outer = writer.operator
         writer.operator = child.name
-        template = fuse.TEMPLATES.get(type(child.operation))
+        template = TEMPLATES.get(type(child.operation))
         if template is None or len(child.parents) > 1 or writer.depth >= DEPTH_MAX:
             entry = self._entry(parent, child)
             arguments = scope.arguments(is_table=parent.is_table)
@@ -98,7 +120,7 @@ class Network:
 
     def _entry(self, parent: Step, child: Step) -> Callable[..., None]:
         """The function that takes records of `parent` into `child`."""
-        if type(child.operation) not in fuse.TEMPLATES:
+        if type(child.operation) not in TEMPLATES:
             entry: Callable[..., None] = self.parts[child.name].entry(parent.name)
             return entry
         found = self._entries.get(child.name)
@@ -106,7 +128,7 @@ class Network:
             writer = self._writer(child.name)
             writer.operator = child.name
             scope = TABLE if parent.is_table else STREAM
-            fuse.TEMPLATES[type(child.operation)](self, writer, child, scope)
+            TEMPLATES[type(child.operation)](self, writer, child, scope)
             found = writer.compiled("run", scope.arguments(is_table=parent.is_table))
             self._entries[child.name] = found
         return found
@@ -137,8 +159,6 @@ class Network:
         with writer.block("if time >= 0"):
             if isinstance(operation, op.Source):
                 self.emit_children(writer, step, STREAM)
-            elif operation.store is None:
-                fuse.plain_table(self, writer, step, STREAM)
             else:
                 fuse.to_table(self, writer, step, STREAM)
         for part, codec in (("value", operation.value), ("key", operation.key)):
@@ -149,59 +169,3 @@ class Network:
             "for raw_key, raw_value, time, headers in zip(keys, values, times, headers):", 1
         )
         return writer.compiled("run", "keys, values, times, headers")
-
-    # Parts.
-
-    def _make_part(self, step: Step) -> None:
-        operation = step.operation
-        part: Any = None
-        if isinstance(operation, op.Aggregate):
-            part = KeyedTable(
-                self._keyed(operation.store),
-                result_of(operation.folding),
-                emits_at_commit=operation.emit is op.Emit.COMMIT,
-            )
-        elif isinstance(operation, op.ToTable):
-            at_commit = operation.emit is op.Emit.COMMIT
-            part = KeyedTable(self._keyed(operation.store), None, emits_at_commit=at_commit)
-        elif isinstance(operation, op.TableSource) and operation.store is not None:
-            part = KeyedTable(self._keyed(operation.store), None, emits_at_commit=False)
-        elif isinstance(operation, op.WindowAggregate):
-            part = self._windowed(step, operation)
-        if part is not None:
-            self.parts[step.name] = part
-
-    def _windowed(self, step: Step, operation: op.WindowAggregate) -> WindowedTable:
-        store = self.stores[operation.store.name]
-        assert isinstance(store, WindowStore)
-        clock = self.clocks[step.name] = Clock()
-        windows = operation.windows
-        grace = windows.grace_ms if isinstance(windows, TimeWindows) else FOREVER_MS
-        part = WindowedTable(store, clock, result_of(operation.folding), grace)
-        part.emits_at_commit = operation.emit is op.Emit.COMMIT
-        part.emits_at_close = operation.emit is op.Emit.CLOSE
-        part.idle_ms = operation.idle_ms
-        return part
-
-    def _keyed(self, spec: StoreSpec) -> KeyValueStore:
-        store = self.stores[spec.name]
-        assert isinstance(store, KeyValueStore)
-        return store
-
-
-def make_store(spec: StoreSpec, backing: Backing) -> Store:
-    """The store that a spec describes."""
-    if spec.kind is StoreKind.WINDOW:
-        return WindowStore(spec, backing)
-    assert spec.kind is StoreKind.KEY_VALUE
-    return KeyValueStore(spec, backing)
-
-
-def result_of(folding: Folding) -> Callable[[Any], Any] | None:
-    """The function from what a folding stores to what is seen."""
-    if folding.result is None:
-        return None
-    names = {name: name for name, _ in folding.functions}
-    text = folding.result.format_map(names | {"old": "old"})
-    made: Callable[[Any], Any] = eval(f"lambda old: {text}", dict(folding.functions))  # noqa: S307
-    return made

@@ -20,6 +20,7 @@ from typing import Any
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.clock import NEVER
 from moldau.streams.engine.failures import Failures
+from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.network import Network, Run
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
@@ -86,10 +87,11 @@ class Task:
         *,
         settings: TaskSettings | None = None,
         metadata: Iterable[str] = (),
+        global_tables: Mapping[str, GlobalStore] | None = None,
     ) -> None:
         self.program = program
         self.partition = partition
-        self.network = Network(program, backings)
+        self.network = Network(program, backings, global_tables or {})
         self._settings = settings or TaskSettings()
         self._inputs = {
             topic: Input(topic, self.network.runs[topic], None) for topic in program.inputs
@@ -190,13 +192,12 @@ class Task:
         if last is None:
             last = self._last_input_ms = now_ms
         for name, part in self.network.parts.items():
-            idle_ms = getattr(part, "idle_ms", None)
-            if idle_ms is None:
+            if part.idle_ms is None:
                 continue
             base = self._idle_base.get(name)
             if base is None or base[0] != last:
                 base = self._idle_base[name] = (last, part.clock.time)
-            if now_ms - last >= idle_ms and base[1] >= 0:
+            if now_ms - last >= part.idle_ms and base[1] >= 0:
                 part.advance(base[1] + now_ms - last)
 
     def take_outputs(self) -> list[Outputs]:
@@ -214,9 +215,7 @@ class Task:
             if len(found) and store.spec.is_logged and store.spec.source_topic is None:
                 changes[name] = found
         for part in self.network.parts.values():
-            expire = getattr(part, "expire", None)
-            if expire is not None:
-                expire()
+            part.expire()
         self._trim()
         return changes
 
@@ -246,9 +245,7 @@ class Task:
         if not self._is_started:
             self._is_started = True
             for part in self.network.parts.values():
-                start = getattr(part, "start", None)
-                if start is not None:
-                    start()
+                part.start()
 
     def _trim(self) -> None:
         for store in self.network.stores.values():

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.joins import TableJoin
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import RepartitionTopic
@@ -116,7 +117,7 @@ def _components(steps: list[Step]) -> list[list[Step]]:
 
     owners: dict[str, str] = {}
     for step in steps:
-        for parent in step.parents:
+        for parent in step.parents + step.lookups:
             root[find(step.name)] = find(parent)
         for store in stores_of(step):
             owner = owners.setdefault(store.name, step.name)
@@ -156,9 +157,12 @@ def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
     upstream: dict[str, frozenset[str]] = {}
     groups: list[frozenset[str]] = []
     for step in steps:
-        reaching = frozenset(topics_of(step)).union(*(upstream[name] for name in step.parents))
+        reaching = frozenset(topics_of(step)).union(
+            *(upstream[name] for name in step.parents + step.lookups)
+        )
         upstream[step.name] = reaching
-        if len(reaching) < 2 or not stores_of(step):
+        meets = stores_of(step) or step.lookups or isinstance(step.operation, TableJoin)
+        if len(reaching) < 2 or not meets:
             continue
         together = [group for group in groups if group & reaching]
         groups = [group for group in groups if not group & reaching]

@@ -176,12 +176,12 @@ class Late(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TableSource(Operation):
-    """Read a topic as a table: the last value of each key. `store` None: only changes are seen."""
+    """Read a topic as a table: the last value of each key; null deletes."""
 
     topics: tuple[str, ...]
     key: Codec
     value: Codec
-    store: StoreSpec | None
+    store: StoreSpec
     timestamp: Timestamp | None = None
     kind: ClassVar[str] = "table"
 

@@ -15,6 +15,7 @@ class Step:
 
     `key_type` and `value_type` are the types of what comes out; Any where nobody said. `is_rekeyed`
     says that a key may have changed since records were last sent to the partition of their key.
+    `lookups` are tables whose rows the step reads, without being told of their updates.
     """
 
     name: str
@@ -25,3 +26,4 @@ class Step:
     is_rekeyed: bool = False
     is_table: bool = False
     on_error: Policy | None = None
+    lookups: tuple[str, ...] = ()

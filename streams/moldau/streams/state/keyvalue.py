@@ -122,8 +122,10 @@ class KeyValueStore:
         rows: list[Row] = []
         encode, encoded = self.spec.value.encode, self.keys.encoded
         size = 0
-        for name in self.dirty:
+        for name, old in self.dirty.items():
             entry = self.cache[name]
+            if entry is None and old is None:
+                continue
             key = encoded(name)
             if entry is None:
                 rows.append((key, None))

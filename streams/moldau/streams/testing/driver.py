@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
+from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Plan
@@ -59,6 +60,9 @@ class Driver:
         self._tasks: list[Task] = []
         # How many records the app sent to itself.
         self._sent = 0
+        self._global_tables = {
+            table.store.name: GlobalStore(table, MemoryBacking()) for table in plan.global_tables
+        }
         self._begin([""] * len(plan.programs))
 
     def pipe(
@@ -83,6 +87,15 @@ class Driver:
         commit: bool = True,
     ) -> None:
         """Give the app records as (key, value, timestamp), and run them all."""
+        self.add(topic, records, headers=headers)
+        self.run()
+        if commit:
+            self.commit()
+
+    def add(
+        self, topic: str, records: list[tuple[Any, Any, int]], *, headers: Headers = ()
+    ) -> None:
+        """Give the app records as (key, value, timestamp), to be run later."""
         if topic not in self.plan.source_topics():
             known = ", ".join(self.plan.source_topics())
             raise StreamsError(f"topic={topic}: the app does not read it; it reads {known}")
@@ -94,9 +107,6 @@ class Driver:
             [timestamp for _, _, timestamp in records],
             [headers] * len(records) if headers else None,
         )
-        self.run()
-        if commit:
-            self.commit()
 
     def pipe_bytes(
         self, topic: str, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0
@@ -212,6 +222,7 @@ class Driver:
                 {store.name: self._backings[store.name] for store in program.stores},
                 settings=self._settings,
                 metadata=[text],
+                global_tables=self._global_tables,
             )
             for program, text in zip(self.plan.programs, metadata, strict=True)
         ]
@@ -233,6 +244,9 @@ class Driver:
         for task in self._tasks:
             if topic in task.program.inputs:
                 task.add(topic, chunk)
+        for table in self._global_tables.values():
+            if table.table.topic == topic:
+                table.apply(chunk)
 
     def _deliver(self, written: list[Outputs]) -> None:
         inputs = {topic for program in self.plan.programs for topic in program.inputs}

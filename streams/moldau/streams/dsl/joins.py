@@ -1,0 +1,223 @@
+"""Joins in the DSL: which operation and stores each pair of streams and tables needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from moldau.streams.dsl.calls import call_of
+from moldau.streams.dsl.inference import required_parameters, result_type
+from moldau.streams.dsl.node import Node
+from moldau.streams.durations import Duration
+from moldau.streams.plan import joins
+from moldau.streams.plan.functions import Call
+from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.joins import JoinKind, JoinWindows, within
+from moldau.streams.plan.operations import Merge, Repartition
+from moldau.streams.plan.plan import GlobalTable
+from moldau.streams.plan.steps import Step
+from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.compound import list_codec, waiting_key_codec
+from moldau.streams.serdes.types import BYTES, Undeclared, key_codec, stored_codec, type_name
+from moldau.streams.state.spec import StoreKind, StoreSpec
+
+Joiner = Callable[..., Any]
+
+
+class GlobalRows:
+    """A global table: to be looked up by streams, from any partition."""
+
+    def __init__(self, graph: Graph, table: GlobalTable, value_type: Any) -> None:
+        self.graph = graph
+        self.table = table
+        self.value_type = value_type
+
+
+def pair(left: Any, right: Any) -> tuple[Any, Any]:
+    """What a join gives if no function says otherwise."""
+    return left, right
+
+
+def join_call(function: Joiner | None, operator: str) -> Call:
+    """function(left, right), or function(key, left, right) if it requires three arguments."""
+    if function is None:
+        return Call(pair)
+    if not callable(function):
+        raise TopologyError(f"{operator}: expected a function of both values, got {function!r:.80}")
+    required = required_parameters(function)
+    if required > 3:
+        raise TopologyError(
+            f"{operator}: {function!r:.80} requires {required} arguments, not 2 or 3"
+        )
+    return Call(function, takes_key=required == 3)
+
+
+def joined_type(call: Call, left: Any, right: Any, kind: JoinKind = JoinKind.INNER) -> Any:
+    """What a joiner returns."""
+    if call.function is pair:
+        if any(
+            not isinstance(part, type) or hasattr(part, "model_validate") for part in (left, right)
+        ):
+            return Any
+        if kind is not JoinKind.INNER:
+            right = right | None
+        return tuple.__class_getitem__((left | None if kind is JoinKind.OUTER else left, right))
+    return result_type(Call(call.function), Any, Any)
+
+
+def join_streams(
+    nodes: tuple[Node, Node],
+    kind: JoinKind,
+    function: Joiner | None,
+    span: JoinWindows | Duration | None,
+    name: str | None,
+) -> Step:
+    """Join two streams within a span of time."""
+    left, right = nodes
+    graph = left._graph
+    if span is None:
+        raise TopologyError('join: two streams join within a time: within=within("5s")')
+    windows = span if isinstance(span, JoinWindows) else within(span)
+    claimed = graph.claim_store(name, "join")
+    first = left._partitioned(f"{claimed}-left", keeps_null_keys=kind is not JoinKind.INNER)
+    second = right._partitioned(f"{claimed}-right", keeps_null_keys=kind is JoinKind.OUTER)
+    if first.name == second.name:
+        second = _twin(graph, first)
+    key = unified_key((first, second), claimed)
+    first, second = (_settle_key(graph, step, key) for step in (first, second))
+    call = join_call(function, "join")
+    retention = windows.before_ms + windows.after_ms + windows.grace_ms
+    sides = [
+        StoreSpec(
+            graph.claim_store(f"{claimed}-{side}", "join"),
+            StoreKind.WINDOW,
+            key_codec(key),
+            stored_codec(step.value_type),
+            retention_ms=max(retention, 1),
+            has_duplicates=True,
+        )
+        for side, step in (("left", first), ("right", second))
+    ]
+    waiting = None
+    if kind is not JoinKind.INNER:
+        waiting = StoreSpec(
+            graph.claim_store(f"{claimed}-waiting", "join"),
+            StoreKind.KEY_VALUE,
+            waiting_key_codec(key_codec(key)),
+            list_codec(BYTES),
+        )
+    operation = joins.StreamJoin(kind, call, windows, sides[0], sides[1], waiting)
+    return graph.add(
+        Step(
+            claimed,
+            (first.name, second.name),
+            operation,
+            key,
+            joined_type(call, first.value_type, second.value_type, kind),
+        )
+    )
+
+
+def join_table(
+    nodes: tuple[Node, Node], kind: JoinKind, function: Joiner | None, name: str | None
+) -> Step:
+    """Look up a table's row for each record of a stream."""
+    left, table = nodes
+    if kind is JoinKind.OUTER:
+        raise TopologyError("outer_join: a stream joins a table by join or left_join")
+    step = left._step
+    if step.is_rekeyed:
+        claimed = left._graph.claim_store(name, "join")
+        step = left._partitioned(claimed, keeps_null_keys=kind is JoinKind.LEFT)
+    key = unified_key((step, table._step), name or "join")
+    step = _settle_key(left._graph, step, key)
+    call = join_call(function, "join")
+    return left._graph.add(
+        Step(
+            name or f"join({table._name})",
+            (step.name,),
+            joins.TableLookup(kind, call),
+            key,
+            joined_type(call, step.value_type, table._step.value_type, kind),
+            lookups=(table._name,),
+        )
+    )
+
+
+def join_global(
+    left: Node,
+    rows: GlobalRows,
+    kind: JoinKind,
+    function: Joiner | None,
+    key: Callable[..., Any] | None,
+) -> Step:
+    """Look up a row of a global table for each record, by a key that is made of it."""
+    if kind is JoinKind.OUTER:
+        raise TopologyError("outer_join: a stream joins a global table by join or left_join")
+    name = rows.table.store.name
+    by = Call(lambda key, _: key, takes_key=True) if key is None else call_of(key, "join key")
+    call = join_call(function, "join")
+    step = left._step
+    operation = joins.GlobalLookup(kind, call, by, (name,))
+    kind_of_value = joined_type(call, step.value_type, rows.value_type, kind)
+    return left._added(f"join({name})", operation, value=kind_of_value)
+
+
+def join_tables(nodes: tuple[Node, Node], kind: JoinKind, function: Joiner | None) -> Step:
+    """Join two tables by key."""
+    left, right = (node._step for node in nodes)
+    graph = nodes[0]._graph
+    key = unified_key((left, right), "join")
+    if left.name == right.name:
+        right = _twin(graph, right)
+    call = join_call(function, "join")
+    return graph.add(
+        Step(
+            f"join({left.name}, {right.name})",
+            (left.name, right.name),
+            joins.TableJoin(kind, call),
+            key,
+            joined_type(call, left.value_type, right.value_type, kind),
+            is_table=True,
+        )
+    )
+
+
+def unified_key(steps: tuple[Step, Step], operator: str) -> Any:
+    """The type of the keys of both sides: equal keys must have equal bytes."""
+    first, second = (step.key_type for step in steps)
+    if first == second:
+        return first
+    unknown = (Any, Undeclared)
+    if first not in unknown and second not in unknown:
+        raise TopologyError(
+            f"{operator}: keys of {steps[0].name} are {type_name(first)} and those of "
+            f"{steps[1].name} are {type_name(second)}: they would never meet; "
+            "give one side another key with select_key"
+        )
+    return second if first is Any or (first in unknown and second is not Any) else first
+
+
+def same_app(nodes: tuple[Node, Node], operator: str) -> Graph:
+    left, right = nodes
+    if left._graph is not right._graph:
+        raise TopologyError(
+            f"{operator}: its sides belong to two apps: {left._graph.app} and {right._graph.app}"
+        )
+    return left._graph
+
+
+def _settle_key(graph: Graph, step: Step, key: Any) -> Step:
+    """A repartition whose key nobody declared writes it as the other side does."""
+    if isinstance(step.operation, Repartition) and step.key_type is Any:
+        step = replace(step, key_type=key)
+        graph.steps[step.name] = step
+    return step
+
+
+def _twin(graph: Graph, step: Step) -> Step:
+    """A second name for a step, so that it can be both sides of a join."""
+    return graph.add(
+        replace(step, name=f"{step.name}-again", parents=(step.name,), operation=Merge())
+    )

@@ -1,0 +1,1 @@
+"""Operators with code of their own, beside the generated loop."""

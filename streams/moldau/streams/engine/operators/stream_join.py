@@ -1,0 +1,151 @@
+"""Joins of two streams: records of a key that are close in time meet.
+
+Time is shared by both sides, and every record moves it, also one that is dropped for a null key or
+value. A record that may still meet another waits; once its window and the grace are over, it comes
+out alone (in a left or outer join). Those are looked for at each record that is not dropped and is
+not late, before its own results, in the order of time, right before left, then key.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.part import Part
+from moldau.streams.plan.joins import StreamJoin
+from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.records import RecordStore
+
+RIGHT, LEFT = 0, 1
+
+
+class StreamJoinPart(Part):
+    def __init__(
+        self,
+        operation: StreamJoin,
+        clock: Clock,
+        sides: tuple[RecordStore, RecordStore],
+        waiting: KeyValueStore | None,
+        parents: tuple[str, str],
+    ) -> None:
+        super().__init__(clock)
+        self.idle_ms = operation.windows.idle_ms
+        self._operation = operation
+        self._left, self._right = sides
+        self._waiting = waiting
+        self._codecs = {LEFT: sides[0].spec.value, RIGHT: sides[1].spec.value}
+        self._parents = parents
+        self._join = joined(operation.call.function, takes_key=operation.call.takes_key)
+        # (deadline, time, side, key bytes, name) of all that wait; some may have met another since.
+        self._deadlines: list[tuple[int, int, int, bytes, Any]] = []
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_left if parent == self._parents[0] else self._on_right
+
+    def start(self) -> None:
+        self._left.load()
+        self._right.load()
+        if self._waiting is not None:
+            for (time, side, key), _ in self._waiting.items():
+                self._wait_until_over(time, side, key)
+
+    def _on_left(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        self.clock.time = max(self.clock.time, time)
+        if value is None:
+            return
+        if key is None:
+            if self._operation.pads_left:
+                self.forward(None, self._join(None, value, None), time, headers)
+            return
+        self._left.put(key, value, time)
+        if time == self.clock.time:
+            self._emit_over(headers)
+        windows = self._operation.windows
+        first, last = max(0, time - windows.before_ms), max(0, time + windows.after_ms)
+        met = self._right.fetch(key, first, last)
+        for other_time, _, other in met:
+            self._met(RIGHT, key, other_time)
+            self.forward(key, self._join(key, value, other), max(time, other_time), headers)
+        if not met and self._operation.pads_left:
+            if last < self.clock.time:
+                self.forward(key, self._join(key, value, None), time, headers)
+            else:
+                self._wait(LEFT, key, value, time)
+
+    def _on_right(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        self.clock.time = max(self.clock.time, time)
+        if value is None:
+            return
+        if key is None:
+            if self._operation.pads_right:
+                self.forward(None, self._join(None, None, value), time, headers)
+            return
+        self._right.put(key, value, time)
+        if time == self.clock.time:
+            self._emit_over(headers)
+        windows = self._operation.windows
+        first, last = max(0, time - windows.after_ms), max(0, time + windows.before_ms)
+        met = self._left.fetch(key, first, last)
+        for other_time, _, other in met:
+            self._met(LEFT, key, other_time)
+            self.forward(key, self._join(key, other, value), max(time, other_time), headers)
+        if not met and self._operation.pads_right:
+            if last < self.clock.time:
+                self.forward(key, self._join(key, None, value), time, headers)
+            else:
+                self._wait(RIGHT, key, value, time)
+
+    def _wait(self, side: int, key: Any, value: Any, time: int) -> None:
+        assert self._waiting is not None
+        entry = self._waiting.get((time, side, key))
+        if entry is None:
+            self._wait_until_over(time, side, key)
+        data = self._codecs[side].encode(value)
+        self._waiting.put((time, side, key), [data] if entry is None else [*entry[0], data], time)
+
+    def _wait_until_over(self, time: int, side: int, key: Any) -> None:
+        assert self._waiting is not None
+        windows = self._operation.windows
+        span = windows.after_ms if side == LEFT else windows.before_ms
+        data = self._left.keys.codec.encode(key)
+        heapq.heappush(self._deadlines, (time + span + windows.grace_ms, time, side, data, key))
+
+    def _met(self, side: int, key: Any, time: int) -> None:
+        """Records of a side that were waiting have met another."""
+        if self._waiting is not None and self._waiting.get((time, side, key)) is not None:
+            self._waiting.put((time, side, key), None, time)
+
+    def _emit_over(self, headers: Headers | None) -> None:
+        """Give out those that waited in vain."""
+        due = []
+        while self._deadlines and self._deadlines[0][0] < self.clock.time:
+            _, time, side, data, key = heapq.heappop(self._deadlines)
+            due.append((time, side, data, key))
+        if not due:
+            return
+        assert self._waiting is not None
+        for time, side, _, key in sorted(due, key=lambda record: record[:3]):
+            entry = self._waiting.get((time, side, key))
+            if entry is None:
+                continue
+            self._waiting.put((time, side, key), None, time)
+            for data in entry[0]:
+                value = self._codecs[side].decode(data)
+                pair = (value, None) if side == LEFT else (None, value)
+                self.forward(key, self._join(key, *pair), time, headers)
+
+    def expire(self) -> None:
+        self._left.expire()
+        self._right.expire()
+
+    def advance(self, time: int) -> None:
+        super().advance(time)
+        self._emit_over(None)
+
+
+def joined(function: Callable[..., Any], *, takes_key: bool) -> Callable[[Any, Any, Any], Any]:
+    """A joiner that is always called with key, left and right."""
+    return function if takes_key else lambda _, left, right: function(left, right)

@@ -1,0 +1,68 @@
+"""Joins of two tables by key: an update of either side makes a new result.
+
+A tombstone goes on whenever the other side has a value, also where there was no result before. The
+time of a result is the later one of both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.operators.stream_join import joined
+from moldau.streams.engine.part import Getter, Part, Row
+from moldau.streams.plan.joins import JoinKind, TableJoin
+
+
+class TableJoinPart(Part):
+    def __init__(
+        self, operation: TableJoin, parents: tuple[str, str], getters: tuple[Getter, Getter]
+    ) -> None:
+        super().__init__()
+        self._kind = operation.join
+        self._parents = parents
+        self._left, self._right = getters
+        self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_left if parent == self._parents[0] else self._on_right
+
+    def get(self, key: Any) -> Row | None:
+        """The row of the result, made from both sides."""
+        left, right = self._left(key), self._right(key)
+        result = self._result(
+            key, None if left is None else left[0], None if right is None else right[0]
+        )
+        times = [row[1] for row in (left, right) if row is not None]
+        return None if result is None else (result, max(times))
+
+    def _on_left(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        if key is None:
+            return
+        other = self._right(key)
+        right = None if other is None else other[0]
+        if right is None and (self._kind is JoinKind.INNER or (new is None and old is None)):
+            return
+        result, before = self._result(key, new, right), self._result(key, old, right)
+        at = time if other is None else max(time, other[1])
+        self.forward(key, result, before, at, headers)
+
+    def _on_right(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        if key is None:
+            return
+        other = self._left(key)
+        left = None if other is None else other[0]
+        if left is None and (self._kind is not JoinKind.OUTER or (new is None and old is None)):
+            return
+        result, before = self._result(key, left, new), self._result(key, left, old)
+        at = time if other is None else max(time, other[1])
+        self.forward(key, result, before, at, headers)
+
+    def _result(self, key: Any, left: Any, right: Any) -> Any:
+        """The joined value; None where this kind of join has none."""
+        if left is None and (right is None or self._kind is not JoinKind.OUTER):
+            return None
+        if right is None and self._kind is JoinKind.INNER:
+            return None
+        return self._joiner(key, left, right)

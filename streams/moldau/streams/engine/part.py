@@ -1,0 +1,48 @@
+"""What stands behind a step that keeps something: its stores, its clock, what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.clock import Clock
+
+# The value of a table for a key, and its time.
+Row = tuple[Any, int]
+Getter = Callable[[Any], Row | None]
+# forward(key, value, time, headers)
+ForwardRecord = Callable[[Any, Any, int, Headers | None], None]
+# forward(key, new value, old value, time, headers)
+ForwardUpdate = Callable[[Any, Any, Any, int, Headers | None], None]
+
+
+def _unwoven(*_: Any) -> None:
+    raise AssertionError("a part forwards nothing before its network is woven")
+
+
+class Part:
+    """The network sets `forward`, which takes what the step gives to the steps after it."""
+
+    idle_ms: int | None = None
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self.forward: Callable[..., None] = _unwoven
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        """The function that takes what `parent` gives, for a step that is not written inline."""
+        raise AssertionError(f"{type(self).__name__} takes nothing from {parent}")
+
+    def start(self) -> None:
+        """Take up the state that was restored."""
+
+    def announce(self) -> None:
+        """Emit what is held back until a commit."""
+
+    def expire(self) -> None:
+        """Drop what is out of retention. Nothing is dirty: it comes after a flush."""
+
+    def advance(self, time: int) -> None:
+        """The clock goes on without a record."""
+        self.clock.time = max(self.clock.time, time)

@@ -1,0 +1,102 @@
+"""Codecs made of others: lists, updates of tables, keys of waiting records. Big endian lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.types import stored_codec
+from moldau.streams.serdes.windowed import LONG, SessionWindowed, TimeWindowed
+
+_LENGTH = Struct(">i")
+
+
+def list_kind(kind: Any) -> Any:
+    """The type of lists of a type, for stores: JSON where JSON knows the elements."""
+    is_json = not isinstance(kind, Codec | TimeWindowed | SessionWindowed)
+    return list[kind] if is_json and not hasattr(kind, "model_validate_json") else list_codec(kind)
+
+
+def list_codec(kind: Any) -> Codec:
+    """Lists of values, each with its length in front."""
+    inner = kind if isinstance(kind, Codec) else stored_codec(kind)
+
+    def encode(values: Sequence[Any]) -> bytes:
+        return joined([inner.encode(value) for value in values])
+
+    def decode(data: bytes) -> list[Any]:
+        return [inner.decode(part) for part in parted(data) if part is not None]
+
+    return Codec(f"list of {inner.name}", encode, decode)
+
+
+def update_codec(inner: Codec) -> Codec:
+    """(new value, old value) of a table's row; each may be None."""
+
+    def encode(update: tuple[Any, Any]) -> bytes:
+        return joined([None if value is None else inner.encode(value) for value in update])
+
+    def decode(data: bytes) -> tuple[Any, Any]:
+        new, old = (None if part is None else inner.decode(part) for part in parted(data))
+        return new, old
+
+    return Codec(f"update of {inner.name}", encode, decode, is_immutable=inner.is_immutable)
+
+
+def timed_codec(inner: Codec) -> Codec:
+    """(value or None, time, headers) of a record that is held back."""
+
+    def encode(held: tuple[Any, int, Sequence[tuple[str, bytes | None]]]) -> bytes:
+        value, time, headers = held
+        parts = [None if value is None else inner.encode(value), LONG.pack(time)]
+        for name, content in headers:
+            parts += [name.encode(), content]
+        return joined(parts)
+
+    def decode(data: bytes) -> tuple[Any, int, tuple[tuple[str, bytes | None], ...]]:
+        value, time, *rest = parted(data)
+        assert time is not None
+        headers = tuple(
+            ((name or b"").decode(), content)
+            for name, content in zip(rest[::2], rest[1::2], strict=True)
+        )
+        return (None if value is None else inner.decode(value)), LONG.unpack(time)[0], headers
+
+    return Codec(f"held {inner.name}", encode, decode)
+
+
+def waiting_key_codec(inner: Codec) -> Codec:
+    """(time, side, key): in the order of their bytes they are in the order of time."""
+
+    def encode(waiting: tuple[int, int, Any]) -> bytes:
+        return LONG.pack(waiting[0]) + bytes([waiting[1]]) + inner.encode(waiting[2])
+
+    def decode(data: bytes) -> tuple[int, int, Any]:
+        return LONG.unpack_from(data)[0], data[8], inner.decode(data[9:])
+
+    return Codec(f"waiting {inner.name}", encode, decode, inner.is_hashable, inner.is_immutable)
+
+
+def joined(parts: Sequence[bytes | None]) -> bytes:
+    """Byte strings one after another; a length of -1 is None."""
+    return b"".join(
+        _LENGTH.pack(-1) if part is None else _LENGTH.pack(len(part)) + part for part in parts
+    )
+
+
+def parted(data: bytes) -> list[bytes | None]:
+    """The byte strings that `joined` put together."""
+    found: list[bytes | None] = []
+    at = 0
+    while at < len(data):
+        if at + 4 > len(data):
+            raise ValueError(f"a length is cut off at byte {at}")
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += 4
+        if length < -1 or at + max(length, 0) > len(data):
+            raise ValueError(f"length {length} at byte {at - 4} leads out of {len(data)} bytes")
+        found.append(None if length < 0 else data[at : at + length])
+        at += max(length, 0)
+    return found
