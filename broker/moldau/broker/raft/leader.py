@@ -11,12 +11,31 @@ change nothing in this file.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+
+UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a replica has come, as its fetches tell; -1 while it has not fetched."""
+
+    log_end_offset: int = 0
+    last_fetch_ms: int = UNKNOWN
+    last_caught_up_ms: int = UNKNOWN
 
 
 class Leader:
     """The leader of one epoch."""
 
-    __slots__ = ("_log_ends", "epoch", "epoch_start_offset", "high_watermark", "voter_id")
+    __slots__ = (
+        "epoch",
+        "epoch_start_offset",
+        "high_watermark",
+        "observers",
+        "voter_id",
+        "voters",
+    )
 
     def __init__(
         self, voter_id: int, voters: Collection[int], epoch: int, epoch_start_offset: int
@@ -28,18 +47,45 @@ class Leader:
         self.epoch_start_offset = epoch_start_offset
         self.high_watermark: int | None = None
         """None until the first record of this epoch is committed."""
-        self._log_ends: dict[int, int] = dict.fromkeys(voters, 0)
+        self.voters: dict[int, Progress] = {each: Progress() for each in voters}
+        self.observers: dict[int, Progress] = {}
 
     def on_durable(self, voter_id: int, log_end_offset: int) -> bool:
         """The voter holds everything below that offset, durably; whether more is committed now."""
-        known = self._log_ends.get(voter_id)
-        if known is None or log_end_offset <= known:
+        known = self.voters.get(voter_id)
+        if known is None or log_end_offset <= known.log_end_offset:
             return False  # an observer has no vote, and a late answer says nothing new
-        self._log_ends[voter_id] = log_end_offset
+        known.log_end_offset = log_end_offset
         return self._advance()
 
+    def on_fetch(self, replica_id: int, offset: int, log_end_offset: int, now_ms: int) -> bool:
+        """A replica fetches from `offset`: it holds all below. Whether more is committed now."""
+        assert replica_id != self.voter_id
+        known = self.voters.get(replica_id)
+        if known is None:
+            known = self.observers.setdefault(replica_id, Progress())
+            known.log_end_offset = offset
+        known.last_fetch_ms = now_ms
+        if offset >= log_end_offset:
+            known.last_caught_up_ms = now_ms
+        return self.on_durable(replica_id, offset)
+
+    def heard_from_majority_since(self, since_ms: int) -> bool:
+        """Whether enough voters have fetched at that time or later; the leader hears itself."""
+        heard = sum(
+            each.last_fetch_ms >= since_ms
+            for voter, each in self.voters.items()
+            if voter != self.voter_id
+        )
+        return heard + 1 > len(self.voters) // 2
+
+    def successors(self) -> tuple[int, ...]:
+        """The other voters, the one that has most of the log first."""
+        others = [each for each in self.voters if each != self.voter_id]
+        return tuple(sorted(others, key=lambda each: (-self.voters[each].log_end_offset, each)))
+
     def _advance(self) -> bool:
-        ends = sorted(self._log_ends.values(), reverse=True)
+        ends = sorted((each.log_end_offset for each in self.voters.values()), reverse=True)
         majority_end = ends[len(ends) // 2]
         if majority_end <= self.epoch_start_offset:
             return False

@@ -1,0 +1,575 @@
+"""One replica's part in the agreement on the metadata log: the pure core of KRaft.
+
+Followers pull (Fetch) and so tell the leader how far they are; votes, the begin and the end of an
+epoch are pushed. A candidate asks first whether it would win (pre-vote, KIP-996), so that a replica
+which was cut off disturbs nobody when it comes back.
+
+Invariants:
+* an epoch has one leader: a replica grants one vote an epoch, and a majority elects;
+* a leader holds every committed record: nobody votes for a log that ends earlier than its own;
+* epoch and vote are durable before anybody hears of them: messages leave in a `Ready`, and the
+  shell saves `Ready.state` before it sends `Ready.requests` or the answer to an `on_...` call;
+* what is below the high watermark is never cut off.
+
+Time comes as an argument, randomness through the constructor; nothing here waits, and nothing here
+writes: the log is read through `LogView`, and an outcome says what to write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Final, Protocol
+
+from moldau.broker.log.leader_epochs import EpochEnd
+from moldau.broker.raft.leader import Leader
+from moldau.broker.raft.messages import (
+    NOBODY,
+    BeginEpoch,
+    Divergence,
+    EndEpoch,
+    FetchAsk,
+    FetchVerdict,
+    PeerAnswer,
+    PeerRequest,
+    Standing,
+    VoteAnswer,
+    VoteAsk,
+)
+from moldau.broker.raft.quorum_state import QuorumState
+from moldau.broker.raft.snapshots import SnapshotId
+from moldau.errors.codes import ErrorCode
+from moldau.ids import ZERO_UUID, Uuid
+
+NEVER: Final = 1 << 62
+
+
+class Role(Enum):
+    """What a replica is in its epoch."""
+
+    UNATTACHED = "knows no leader"
+    FOLLOWER = "follows the leader"
+    PROSPECTIVE = "asks whether it would be elected"
+    CANDIDATE = "asks for votes"
+    LEADER = "leads"
+    RESIGNED = "led in this epoch, and does no more"
+
+
+TRANSITIONS: Final = {
+    Role.UNATTACHED: set(Role) - {Role.CANDIDATE, Role.LEADER, Role.RESIGNED},
+    Role.FOLLOWER: {Role.UNATTACHED, Role.FOLLOWER, Role.PROSPECTIVE},
+    Role.PROSPECTIVE: {Role.UNATTACHED, Role.FOLLOWER, Role.PROSPECTIVE, Role.CANDIDATE},
+    Role.CANDIDATE: {Role.UNATTACHED, Role.FOLLOWER, Role.PROSPECTIVE, Role.LEADER},
+    Role.LEADER: {Role.UNATTACHED, Role.FOLLOWER, Role.RESIGNED},
+    Role.RESIGNED: {Role.UNATTACHED, Role.FOLLOWER, Role.PROSPECTIVE},
+}
+
+
+class LogView(Protocol):
+    """What the core reads of the replica's log."""
+
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def last_epoch(self) -> int:
+        """Of the last record, or of the newest snapshot where there is none; 0 at the start."""
+        ...
+
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def newest_snapshot(self) -> SnapshotId | None: ...
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """The largest epoch that is not above `epoch`, and where it ends; -1 and -1 if unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds. What is random is drawn between once and twice the value."""
+
+    election_ms: int = 1000
+    backoff_ms_max: int = 1000
+    fetch_ms: int = 2000
+    notice_ms: int = 150
+    """A lost connection to the leader is taken for its end after at most so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """This replica. An observer reads the log and does not vote."""
+
+    node_id: int
+    voters: tuple[int, ...]
+    directory_id: Uuid = ZERO_UUID
+
+    @property
+    def is_voter(self) -> bool:
+        return self.node_id in self.voters
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the shell must do after a step, in this order: save the state, lead, send."""
+
+    state: QuorumState | None = None
+    elected_by: tuple[int, ...] | None = None
+    """This replica was elected: append the first record of its epoch, which names these voters."""
+    requests: tuple[tuple[int, PeerRequest], ...] = ()
+
+
+class Fetched(Enum):
+    """What a follower does with an answer to its fetch."""
+
+    NOTHING = "the answer is late or an error"
+    APPEND = "append the records, make them durable, fetch again"
+    TRUNCATE = "cut the log, fetch again"
+    LOAD_SNAPSHOT = "read the leader's snapshot, fetch again"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOutcome:
+    """See `Fetched`."""
+
+    action: Fetched
+    truncate_to: int = -1
+    snapshot: SnapshotId | None = None
+    high_watermark: int = -1
+
+
+_NOTHING: Final = FetchOutcome(Fetched.NOTHING)
+
+
+class RaftReplica:
+    """The state machine. Call `on_...` for what happens, then carry out `take_ready()`."""
+
+    def __init__(
+        self, member: Member, state: QuorumState, log: LogView, random: Random, timing: Timing
+    ) -> None:
+        self.member = member
+        self.state = state
+        self.role = Role.UNATTACHED
+        self.leader: Leader | None = None
+        """What it knows as leader; None in every other role."""
+        self.deadline_ms = NEVER
+        """When `on_tick` has something to do."""
+        self._log = log
+        self._random = random
+        self._timing = timing
+        self._has_fetched = False
+        self._granted: set[int] = set()
+        self._refused: set[int] = set()
+        self._untold: set[int] = set()
+        self._saved = state
+        self._elected_by: tuple[int, ...] | None = None
+        self._requests: list[tuple[int, PeerRequest]] = []
+
+    def __repr__(self) -> str:
+        return f"RaftReplica({self.member.node_id}, {self.role.name}, epoch={self.epoch})"
+
+    # What others read.
+
+    @property
+    def epoch(self) -> int:
+        return self.state.leader_epoch
+
+    @property
+    def leader_id(self) -> int:
+        """The leader of this epoch; -1 when it is not known, or has resigned."""
+        return NOBODY if self.role is Role.RESIGNED else self.state.leader_id
+
+    def take_ready(self) -> Ready:
+        """Everything to do since this was last asked."""
+        state = None if self.state == self._saved else self.state
+        ready = Ready(state, self._elected_by, tuple(self._requests))
+        self._saved, self._elected_by = self.state, None
+        self._requests.clear()
+        return ready
+
+    # Time.
+
+    def start(self, now_ms: int) -> None:
+        """The replica is up. A sole voter has won when this returns."""
+        state, me = self.state, self.member
+        if me.voters == (me.node_id,):
+            self._become(Role.PROSPECTIVE)
+            self._stand(now_ms)
+        elif state.leader_id == me.node_id:
+            self.role = Role.RESIGNED  # an earlier life led; its records may be missing here
+            self._wait_to_stand(now_ms)
+        elif state.leader_id != NOBODY:
+            self._become(Role.FOLLOWER)
+            self._wait_for_leader(now_ms)
+        else:
+            self._wait_to_stand(now_ms)
+
+    def on_tick(self, now_ms: int) -> None:
+        """Time has passed; only `deadline_ms` and later means anything."""
+        if now_ms < self.deadline_ms:
+            return
+        if self.role is Role.LEADER:
+            self._look_at_voters(now_ms)
+        elif self.member.is_voter:
+            self._ask_whether(now_ms)
+        else:
+            self._forget_leader(now_ms)
+
+    def on_leader_lost(self, now_ms: int) -> None:
+        """The connection to the leader broke and cannot be had again: be quick to elect another."""
+        if self.role is Role.FOLLOWER:
+            self._has_fetched = False
+            soon_ms = now_ms + self._random.randrange(self._timing.notice_ms + 1)
+            self.deadline_ms = min(self.deadline_ms, soon_ms)
+
+    def resign(self, now_ms: int) -> None:
+        """Lead no more, and say so to the others; for a controlled end of the process."""
+        if self.role is Role.LEADER:
+            assert self.leader is not None
+            successors = self.leader.successors()
+            ending = EndEpoch(self.epoch, self.member.node_id, successors)
+            self._requests += [(each, ending) for each in successors]
+            self._become(Role.RESIGNED)
+            self._wait_to_stand(now_ms)
+
+    # Elections.
+
+    def on_vote_ask(self, ask: VoteAsk, now_ms: int) -> VoteAnswer:
+        """A candidate asks; the answer may leave when the state is saved."""
+        if ask.epoch < self.epoch:
+            return VoteAnswer(self._standing(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
+        if ask.candidate_id not in self.member.voters or not self.member.is_voter:
+            return VoteAnswer(self._standing(ErrorCode.INCONSISTENT_VOTER_SET), is_granted=False)
+        if ask.epoch > self.epoch:
+            self._enter(ask.epoch, NOBODY, now_ms)
+        is_granted = self._is_up_to_date(ask) and (
+            self._would_vote() if ask.is_pre_vote else self._may_vote(ask)
+        )
+        if is_granted and not ask.is_pre_vote:
+            if self.role is Role.PROSPECTIVE:
+                self._become(Role.UNATTACHED)
+            self.state = QuorumState(
+                self.epoch, NOBODY, ask.candidate_id, ask.candidate_directory_id
+            )
+            self._wait_to_stand(now_ms)
+        return VoteAnswer(self._standing(), is_granted)
+
+    def _would_vote(self) -> bool:
+        """Whether it would help: not while a leader is heard."""
+        if self.role is Role.FOLLOWER:
+            return not self._has_fetched
+        return self.role is not Role.LEADER
+
+    def _may_vote(self, ask: VoteAsk) -> bool:
+        voted = self.state.voted_id
+        if self.role not in (Role.UNATTACHED, Role.PROSPECTIVE) or self.state.leader_id != NOBODY:
+            return False
+        if voted == ask.candidate_id:
+            return self.state.voted_directory_id == ask.candidate_directory_id
+        return voted == NOBODY
+
+    def _is_up_to_date(self, ask: VoteAsk) -> bool:
+        """Whether the candidate holds all that may be committed, as far as this replica knows."""
+        ours = self._log.last_epoch, self._log.log_end_offset
+        return (ask.last_epoch, ask.log_end_offset) >= ours
+
+    def on_vote_answer(self, voter_id: int, ask: VoteAsk, answer: VoteAnswer, now_ms: int) -> None:
+        """A voter has answered, perhaps long ago."""
+        self._observe(answer.standing, now_ms)
+        expected = Role.PROSPECTIVE if ask.is_pre_vote else Role.CANDIDATE
+        if self.role is not expected or ask.epoch != self.epoch:
+            return
+        if voter_id not in self.member.voters:
+            return
+        (self._granted if answer.is_granted else self._refused).add(voter_id)
+        if len(self._granted) >= self._majority:
+            if ask.is_pre_vote:
+                self._stand(now_ms)
+            else:
+                self._win(now_ms)
+        else:
+            self._give_up_if_lost(now_ms)
+
+    def on_peer_failed(self, peer: int, sent: PeerRequest, now_ms: int) -> None:
+        """A request got no answer: a vote that does not come is as good as a refused one."""
+        if not isinstance(sent, VoteAsk) or sent.epoch != self.epoch:
+            return
+        if self.role is (Role.PROSPECTIVE if sent.is_pre_vote else Role.CANDIDATE):
+            self._refused.add(peer)
+            self._give_up_if_lost(now_ms)
+
+    def _give_up_if_lost(self, now_ms: int) -> None:
+        """No majority can be had any more: follow the leader that may still be there, or wait."""
+        if len(self._refused) <= len(self.member.voters) - self._majority:
+            return
+        if self.role is Role.PROSPECTIVE and self.state.leader_id not in (
+            NOBODY,
+            self.member.node_id,
+        ):
+            self._become(Role.FOLLOWER)
+            self._wait_for_leader(now_ms)
+            return
+        backoff_ms = self._random.randrange(self._timing.backoff_ms_max + 1)
+        self.deadline_ms = min(self.deadline_ms, now_ms + max(backoff_ms, 1))
+
+    @property
+    def _majority(self) -> int:
+        return len(self.member.voters) // 2 + 1
+
+    def _ask_whether(self, now_ms: int) -> None:
+        """Nothing heard from a leader, or nobody won: ask for pre-votes."""
+        self._become(Role.PROSPECTIVE)
+        self._begin_count(now_ms)
+        self._ask_votes(is_pre_vote=True)
+
+    def _stand(self, now_ms: int) -> None:
+        """A majority would vote for this replica: ask for the votes."""
+        self._become(Role.CANDIDATE)
+        me = self.member
+        self.state = QuorumState(self._next_epoch(), NOBODY, me.node_id, me.directory_id)
+        self._begin_count(now_ms)
+        self._ask_votes(is_pre_vote=False)
+        if len(self._granted) >= self._majority:
+            self._win(now_ms)
+
+    def _next_epoch(self) -> int:
+        """Above every epoch that is known, those of the log too: its quorum-state may be lost."""
+        return max(self.epoch, self._log.last_epoch) + 1
+
+    def _begin_count(self, now_ms: int) -> None:
+        self._granted = {self.member.node_id}
+        self._refused = set()
+        self._wait_to_stand(now_ms)
+
+    def _ask_votes(self, *, is_pre_vote: bool) -> None:
+        log, me = self._log, self.member
+        ask = VoteAsk(
+            self.epoch,
+            me.node_id,
+            log.last_epoch,
+            log.log_end_offset,
+            is_pre_vote,
+            me.directory_id,
+        )
+        self._requests += [(each, ask) for each in self._others()]
+
+    def _win(self, now_ms: int) -> None:
+        self._become(Role.LEADER)
+        me, state = self.member, self.state
+        self.state = QuorumState(
+            state.leader_epoch, me.node_id, state.voted_id, state.voted_directory_id
+        )
+        self.leader = Leader(me.node_id, me.voters, self.epoch, self._log.log_end_offset)
+        for progress in self.leader.voters.values():
+            progress.last_fetch_ms = now_ms  # each has a whole timeout to be heard
+        self._elected_by = tuple(sorted(self._granted))
+        self._untold = set(self._others())
+        self._tell_epoch()
+        self.deadline_ms = now_ms + self._timing.fetch_ms // 2 if self._untold else NEVER
+
+    def _others(self) -> list[int]:
+        return [each for each in self.member.voters if each != self.member.node_id]
+
+    # Leading.
+
+    def _look_at_voters(self, now_ms: int) -> None:
+        """Resign when no majority fetches; tell the epoch again where it was not heard."""
+        assert self.leader is not None
+        if not self.leader.heard_from_majority_since(now_ms - 3 * self._timing.fetch_ms // 2):
+            self._become(Role.RESIGNED)
+            self._wait_to_stand(now_ms)
+            return
+        self._tell_epoch()
+        self.deadline_ms = now_ms + self._timing.fetch_ms // 2
+
+    def _tell_epoch(self) -> None:
+        told = BeginEpoch(self.epoch, self.member.node_id)
+        self._requests += [(each, told) for each in sorted(self._untold)]
+
+    def on_durable(self, log_end_offset: int) -> bool:
+        """All below that offset is durable here; whether more is committed now."""
+        leader = self.leader
+        return leader is not None and leader.on_durable(self.member.node_id, log_end_offset)
+
+    def on_fetch(self, ask: FetchAsk, now_ms: int) -> tuple[FetchVerdict, bool]:
+        """A replica wants to read on; the verdict, and whether more is committed now."""
+        leader = self.leader
+        error = ErrorCode.NONE
+        if ask.epoch < self.epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        elif ask.epoch > self.epoch:
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH
+        elif leader is None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error or leader is None or ask.replica_id == self.member.node_id:
+            return FetchVerdict(self._standing(error or ErrorCode.INVALID_REQUEST)), False
+        self._untold.discard(ask.replica_id)
+        high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
+        diverging, snapshot = self._compare(ask)
+        if diverging is not None or snapshot is not None:
+            progress = leader.voters.get(ask.replica_id)
+            if progress is not None:
+                progress.last_fetch_ms = now_ms
+            return FetchVerdict(self._standing(), high_watermark, diverging, snapshot), False
+        is_news = leader.on_fetch(
+            ask.replica_id, ask.offset, self._log.log_end_offset, now_ms
+        )
+        if leader.high_watermark is not None:
+            high_watermark = leader.high_watermark
+        return FetchVerdict(self._standing(), high_watermark), is_news
+
+    def _compare(self, ask: FetchAsk) -> tuple[Divergence | None, SnapshotId | None]:
+        """Where the asker's log leaves this one, or what to read first; None and None when the log
+        goes on where it stops."""
+        log = self._log
+        snapshot = log.newest_snapshot
+        if ask.offset == 0 and ask.last_epoch == 0:
+            return None, snapshot if log.log_start_offset > 0 else None
+        if snapshot is not None and (ask.offset, ask.last_epoch) == snapshot:
+            return None, None
+        if ask.offset < log.log_start_offset:
+            return None, snapshot
+        end = log.end_of_epoch(ask.last_epoch)
+        if end.epoch < 0:
+            return (None, snapshot) if log.log_start_offset else (Divergence(0, 0), None)
+        if end.epoch != ask.last_epoch or end.end_offset < ask.offset:
+            return Divergence(end.epoch, end.end_offset), None
+        return None, None
+
+    # Following.
+
+    def on_begin_epoch(self, told: BeginEpoch, now_ms: int) -> Standing:
+        """A leader tells that it leads."""
+        if told.epoch < self.epoch:
+            return self._standing(ErrorCode.FENCED_LEADER_EPOCH)
+        self._observe(Standing(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
+        return self._standing()
+
+    def on_end_epoch(self, told: EndEpoch, now_ms: int) -> Standing:
+        """The leader resigns; the first successor stands at once, the others a little later."""
+        if told.epoch < self.epoch:
+            return self._standing(ErrorCode.FENCED_LEADER_EPOCH)
+        self._observe(Standing(ErrorCode.NONE, told.epoch, told.leader_id), now_ms)
+        me = self.member.node_id
+        if self.role is Role.FOLLOWER and me in told.successors:
+            self._has_fetched = False
+            place = told.successors.index(me)
+            self.deadline_ms = now_ms + place * max(self._timing.notice_ms, 1)
+        return self._standing()
+
+    def on_peer_answer(self, peer: int, sent: PeerRequest, answer: PeerAnswer, now_ms: int) -> None:
+        """The answer to one of `Ready.requests`."""
+        if isinstance(sent, VoteAsk):
+            assert isinstance(answer, VoteAnswer)
+            self.on_vote_answer(peer, sent, answer, now_ms)
+            return
+        assert isinstance(answer, Standing)
+        if isinstance(sent, BeginEpoch) and sent.epoch == self.epoch and not answer.error:
+            self._untold.discard(peer)
+        self._observe(answer, now_ms)
+
+    def next_fetch(self) -> tuple[int, FetchAsk] | None:
+        """From where to fetch, and what to ask; None while there is nobody to ask. An observer
+        without a leader asks any voter: the answer names the leader."""
+        source = self.state.leader_id
+        if self.role is not Role.FOLLOWER:
+            if self.member.is_voter:
+                return None
+            source = self._random.choice(self._others())
+        log = self._log
+        me = self.member.node_id
+        return source, FetchAsk(me, self.epoch, log.log_end_offset, log.last_epoch)
+
+    def on_fetched(
+        self, source: int, ask: FetchAsk, verdict: FetchVerdict, now_ms: int
+    ) -> FetchOutcome:
+        """What the answer means. The log must not have changed since `next_fetch`."""
+        self._observe(verdict.standing, now_ms)
+        if self.role is not Role.FOLLOWER or source != self.state.leader_id:
+            return _NOTHING
+        if verdict.standing.error or ask.epoch != self.epoch:
+            return _NOTHING
+        self._has_fetched = True
+        self._wait_for_leader(now_ms)
+        high_watermark = verdict.high_watermark
+        if verdict.diverging is not None:
+            end = self._truncation(verdict.diverging)
+            return FetchOutcome(Fetched.TRUNCATE, end, high_watermark=self._log.high_watermark)
+        if verdict.snapshot is not None:
+            return FetchOutcome(Fetched.LOAD_SNAPSHOT, snapshot=verdict.snapshot)
+        return FetchOutcome(Fetched.APPEND, high_watermark=high_watermark)
+
+    def on_snapshot_read(self, now_ms: int) -> None:
+        """A piece of the leader's snapshot came: it is alive."""
+        if self.role is Role.FOLLOWER:
+            self._wait_for_leader(now_ms)
+
+    def _truncation(self, diverging: Divergence) -> int:
+        ours = self._log.end_of_epoch(diverging.epoch)
+        if ours.epoch < 0:
+            end = self._log.log_start_offset
+        elif ours.epoch == diverging.epoch:
+            end = min(ours.end_offset, diverging.end_offset)
+        else:
+            end = ours.end_offset
+        assert end >= self._log.high_watermark, "what is committed is never cut off"
+        return end
+
+    # Roles.
+
+    def _standing(self, error: ErrorCode = ErrorCode.NONE) -> Standing:
+        return Standing(error, self.epoch, self.leader_id)
+
+    def _observe(self, told: Standing, now_ms: int) -> None:
+        """Somebody is in that epoch, and follows that leader."""
+        if told.epoch > self.epoch:
+            self._enter(told.epoch, told.leader_id, now_ms)
+        elif (
+            told.epoch == self.epoch
+            and told.leader_id not in (NOBODY, self.member.node_id)
+            and self.state.leader_id == NOBODY
+        ):
+            self._follow(told.leader_id, now_ms)
+
+    def _enter(self, epoch: int, leader_id: int, now_ms: int) -> None:
+        """A higher epoch than ours."""
+        self._become(Role.UNATTACHED)
+        self.state = QuorumState(epoch)
+        if leader_id not in (NOBODY, self.member.node_id):
+            self._follow(leader_id, now_ms)
+        else:
+            self._wait_to_stand(now_ms)
+
+    def _follow(self, leader_id: int, now_ms: int) -> None:
+        assert self.role is not Role.LEADER, "two leaders in one epoch"
+        self._become(Role.FOLLOWER)
+        state = self.state
+        self.state = QuorumState(
+            state.leader_epoch, leader_id, state.voted_id, state.voted_directory_id
+        )
+        self._wait_for_leader(now_ms)
+
+    def _forget_leader(self, now_ms: int) -> None:
+        """An observer asks others who leads."""
+        self._become(Role.UNATTACHED)
+        self.state = QuorumState(self.epoch)
+        self._wait_to_stand(now_ms)
+
+    def _become(self, role: Role) -> None:
+        assert role in TRANSITIONS[self.role], f"{self.role} -> {role}"
+        self.role = role
+        self.leader = None
+        self._has_fetched = False
+        self._untold.clear()
+
+    def _wait_for_leader(self, now_ms: int) -> None:
+        self.deadline_ms = now_ms + self._timing.fetch_ms
+
+    def _wait_to_stand(self, now_ms: int) -> None:
+        """Observers never stand, but `on_tick` has nothing to do for them then."""
+        timing = self._timing
+        draw_ms = self._random.randrange(timing.election_ms + 1)
+        self.deadline_ms = now_ms + timing.election_ms + draw_ms
+
