@@ -1,4 +1,4 @@
-"""The core of Raft: one leader an epoch, nothing committed lost, and a leader again after faults."""
+"""The core of Raft: one leader an epoch, nothing committed lost, a leader again after faults."""
 
 from __future__ import annotations
 

@@ -1,22 +1,23 @@
-"""A replica of the metadata log on files, and its leadership while it is the only voter.
+"""A replica of the metadata log on files: the storage under the core of Raft (`replica`).
 
 Invariants: the epoch is durable in `quorum-state` before a record of it is written; records are
-committed when they are durable on a majority of voters, here on this disk; a snapshot is made of
-committed records only, and the log lets go only of what a durable snapshot holds; snapshots and log
-together always reach back to the first record. The log begins where its oldest snapshot ends, or
-before: an old snapshot is gone for good before anything of the log behind it goes.
+committed when they are durable on a majority of voters; a snapshot is made of committed records
+only, and the log lets go only of what a durable snapshot holds; snapshots and log together always
+reach back to the first record. The log begins where its oldest snapshot ends, or before: an old
+snapshot is gone for good before anything of the log behind it goes.
 
-What is decided about commitment is in `leader`, which counts voters; this shell owns the files.
-With one voter an election needs no messages: the voter raises its epoch and has won. More voters
-replace `lead`, and call `Leader.on_durable` for what the others fetched.
+What is decided about leadership and commitment is in `replica` and `leader`; this owns the files,
+and is the `LogView` that the core reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.log.leader_epochs import EpochEnd
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.partition_metadata import (
@@ -31,6 +32,7 @@ from moldau.broker.raft.quorum_state import (
     read_quorum_state,
     write_quorum_state,
 )
+from moldau.broker.raft.replica import Member, RaftReplica, Timing
 from moldau.broker.raft.snapshot_retention import FEWEST, KeptSnapshot, SnapshotRetention
 from moldau.broker.raft.snapshots import (
     Heading,
@@ -41,12 +43,13 @@ from moldau.broker.raft.snapshots import (
     read_snapshot,
     remove_leftovers,
     remove_snapshots,
+    store_snapshot,
     write_snapshot,
 )
 from moldau.broker.raft.voters import STATIC, Voter, Voters, voters_after
 from moldau.errors import ConfigError, CorruptLog
 from moldau.ids import METADATA_TOPIC_ID
-from moldau.records import Batch, encode_control_batch
+from moldau.records import Batch, Buffer, encode_control_batch, walk, whole_bytes
 
 if TYPE_CHECKING:
     from moldau.broker.log.flush import FlushJob
@@ -67,7 +70,7 @@ class Membership:
 
 
 class Quorum:
-    """The metadata log of this node. Not leading until `lead` returned."""
+    """The metadata log of this node."""
 
     def __init__(
         self, files: Files, log: PartitionLog, membership: Membership, voters: Voters
@@ -122,16 +125,31 @@ class Quorum:
                 directory=self.log.directory,
                 log_start_offset=start,
             )
-        if newest is not None:
-            self.voters = self.snapshot(newest).voters
+        self._learn_voters()
+
+    def _learn_voters(self) -> None:
+        """As the newest snapshot and the log after it say."""
+        newest = self.newest_snapshot
+        voters = self._settings_voters if newest is None else self.snapshot(newest).voters
         for batch in self.log.batches(self._snapshot_end()):
-            self.voters = voters_after(self.voters, batch)
+            voters = voters_after(voters, batch)
+        self.voters = voters
+
+    # What the core reads.
+
+    @property
+    def node_id(self) -> int:
+        return self._membership.node_id
 
     @property
     def epoch(self) -> int:
         """The epoch of the leadership; only while leading."""
         assert self._leader is not None, "not leading"
         return self._leader.epoch
+
+    @property
+    def is_leading(self) -> bool:
+        return self._leader is not None
 
     @property
     def high_watermark(self) -> int:
@@ -146,31 +164,79 @@ class Quorum:
         """Where the next record will stand."""
         return self.log.log_end_offset
 
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """Of the last record, or of the newest snapshot where there is none; 0 at the start."""
+        latest = self.log.leader_epochs.latest_epoch
+        snapshot_epoch = self.snapshots[-1].epoch if self.snapshots else 0
+        return max(latest or 0, snapshot_epoch)
+
+    @property
+    def newest_snapshot(self) -> SnapshotId | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """The largest epoch that is not above `epoch`, and where it ends; -1 and -1 if unknown."""
+        end = self.log.log_end_offset
+        found = self.log.leader_epochs.end_offset_for(epoch, end)
+        newest = self.newest_snapshot
+        if (
+            found.epoch < 0
+            and newest is not None
+            and (newest.end_offset, newest.epoch)
+            == (
+                end,
+                epoch,
+            )
+        ):
+            return EpochEnd(epoch, end)
+        return found
+
     # Leading.
 
+    def save_state(self, state: QuorumState) -> None:
+        """Epoch and vote are durable when this returns. OSError: the disk."""
+        static = self.voters.ids if self.voters.kraft_version == STATIC else None
+        write_quorum_state(self.files, self.log.directory, state, static)
+        self.state = state
+
     def lead(self, now_ms: int) -> int:
-        """Win the election that only we vote in; the new epoch. Its first record is durable, and
-        all before it committed, when this returns."""
-        node_id = self._membership.node_id
+        """Win the election that only this voter votes in; the new epoch. Its first record is
+        durable, and all before it committed, when this returns."""
+        node_id = self.node_id
         if self.voters.ids != (node_id,):
             raise ConfigError(
                 "this node is not the only voter of the quorum",
                 node_id=node_id,
                 voters=list(self.voters.ids),
             )
-        last_epoch = self.log.leader_epochs.latest_epoch
-        snapshot_epoch = self.snapshots[-1].epoch if self.snapshots else 0
-        epoch = max(self.state.leader_epoch, last_epoch or 0, snapshot_epoch) + 1
-        self.state = QuorumState(leader_epoch=epoch, leader_id=node_id)
-        static = self.voters.ids if self.voters.kraft_version == STATIC else None
-        write_quorum_state(self.files, self.log.directory, self.state, static)
-        records = [self.voters.leader_change(node_id, self.voters.ids)]
+        # A sole voter draws no timeouts.
+        core = RaftReplica(Member(node_id, (node_id,)), self.state, self, Random(0), Timing())
+        core.start(now_ms)
+        ready = core.take_ready()
+        assert ready.state is not None
+        assert core.leader is not None
+        self.save_state(ready.state)
+        self.begin_epoch(core.leader, ready.elected_by or (), now_ms)
+        return core.epoch
+
+    def begin_epoch(self, leader: Leader, granting: Iterable[int], now_ms: int) -> None:
+        """This replica was elected, and its state is saved: write the first record of the epoch,
+        durably."""
+        records = [self.voters.leader_change(self.node_id, granting)]
         if self.log.log_end_offset == 0:
             records.extend(self.voters.control_records())  # until now only in snapshot 0
-        self._leader = Leader(node_id, self.voters.ids, epoch, self.log.log_end_offset)
+        self._leader = leader
         self._append(encode_control_batch(records, now_ms), now_ms)
         self.flush()
-        return epoch
+
+    def end_epoch(self) -> None:
+        """Another replica leads, or none."""
+        self._leader = None
 
     def append(self, batch: bytearray, now_ms: int) -> int:
         """Write one batch at the log's end; the offset of its last record. Committed after a flush
@@ -189,11 +255,16 @@ class Quorum:
     def end_flush(self, job: FlushJob, error: OSError | None = None) -> bool:
         """The job has run; whether more is committed now. An error takes the log out of service."""
         self.log.end_flush(job, error)
-        assert self._leader is not None, "not leading"
-        advanced = self._leader.on_durable(self._membership.node_id, self.log.flushed_end_offset)
-        if advanced:
-            self.log.update_high_watermark(self.high_watermark)
-        return advanced
+        leader = self._leader
+        if leader is None or not leader.on_durable(self.node_id, self.log.flushed_end_offset):
+            return False
+        self.log.update_high_watermark(self.high_watermark)
+        return True
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that was appended is on the disk."""
+        return self.log.flushed_end_offset >= self.log.log_end_offset
 
     def flush(self) -> bool:
         """Make all that was appended durable, now; whether more is committed."""
@@ -204,12 +275,55 @@ class Quorum:
             return self.end_flush(job, error)
         return self.end_flush(job)
 
+    # Following.
+
+    def append_as_follower(self, records: Buffer, now_ms: int) -> int:
+        """Write batches as the leader has them; where the log ends now. A batch that is cut short
+        at the end is left out. KafkaError when they are damaged or do not go on here."""
+        whole = memoryview(records)[: whole_bytes(records)]
+        if len(whole):
+            self.log.append_as_follower(whole, now_ms)
+            for batch in walk(whole):
+                self.voters = voters_after(self.voters, batch)
+        return self.log.log_end_offset
+
+    def advance(self, high_watermark: int) -> bool:
+        """The leader says that all below is committed; whether that is news."""
+        return self.log.update_high_watermark(high_watermark)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop what the leader never had. Durable on return."""
+        self.log.truncate_to(offset)
+        self._learn_voters()
+
+    def install_snapshot(self, snapshot_id: SnapshotId, data: bytes) -> None:
+        """Take the leader's snapshot in the place of this log, which it contains. Durable on
+        return. CorruptLog unless every byte of it is what was written."""
+        store_snapshot(self.files, f"{self.log.directory}/{snapshot_id.file_name}", data)
+        self.snapshot(snapshot_id)
+        self.snapshots.append(snapshot_id)
+        self.log.truncate_fully_and_start_at(snapshot_id.end_offset)
+        self._learn_voters()
+
     # Reading.
 
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Read one of `snapshots`."""
         path = f"{self.log.directory}/{snapshot_id.file_name}"
         return read_snapshot(self.files, path, self._settings_voters)
+
+    def read_snapshot_piece(
+        self, snapshot_id: SnapshotId, position: int, bytes_max: int
+    ) -> tuple[int, bytes]:
+        """The size of one of `snapshots`, and its bytes from `position` on. OSError: the disk."""
+        with self.files.open(f"{self.log.directory}/{snapshot_id.file_name}") as file:
+            return file.size, file.read_at(max(position, 0), max(bytes_max, 0))
+
+    def committed(self, offset: int) -> Iterator[Batch]:
+        """The batches with records from `offset` up to the high watermark."""
+        for batch in self.log.batches(offset, self.high_watermark):
+            if batch.header.base_offset >= offset and not batch.header.is_control:
+                yield batch
 
     def batches(self) -> Iterator[Batch]:
         """All that the log tells, from the newest snapshot on to the log's end."""

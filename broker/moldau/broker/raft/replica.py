@@ -413,9 +413,7 @@ class RaftReplica:
             if progress is not None:
                 progress.last_fetch_ms = now_ms
             return FetchVerdict(self._standing(), high_watermark, diverging, snapshot), False
-        is_news = leader.on_fetch(
-            ask.replica_id, ask.offset, self._log.log_end_offset, now_ms
-        )
+        is_news = leader.on_fetch(ask.replica_id, ask.offset, self._log.log_end_offset, now_ms)
         if leader.high_watermark is not None:
             high_watermark = leader.high_watermark
         return FetchVerdict(self._standing(), high_watermark), is_news
@@ -572,4 +570,3 @@ class RaftReplica:
         timing = self._timing
         draw_ms = self._random.randrange(timing.election_ms + 1)
         self.deadline_ms = now_ms + timing.election_ms + draw_ms
-

@@ -91,6 +91,17 @@ def write_snapshot(files: Files, path: str, heading: Heading, batches: Iterable[
     files.sync_dir(path.rpartition("/")[0])
 
 
+def store_snapshot(files: Files, path: str, data: bytes) -> None:
+    """Write a snapshot that another replica made; durable on return. `read_snapshot` checks it."""
+    part = path + PART
+    with files.open(part, "write") as file:
+        file.truncate(0)
+        file.append(data)
+        file.sync()
+    files.rename(part, path)
+    files.sync_dir(path.rpartition("/")[0])
+
+
 def _append(file: File, batch: bytearray, offset: int, epoch: int) -> int:
     stamp(batch, offset, epoch)
     file.append(batch)

@@ -1,0 +1,488 @@
+"""A replica of the metadata log at work: its core, its files, its peers and its timer.
+
+Order after every event: save epoch and vote, write the first record of an epoch that was won, send.
+A follower makes what it fetched durable before it fetches again, because its next offset says that.
+
+Invariant: nothing about protocol state is decided here; what to do is in `Ready` and `FetchOutcome`.
+A disk that refuses ends the replica: `Hooks.on_failure` hears it, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.raft import wire
+from moldau.broker.raft.messages import BeginEpoch, EndEpoch, FetchAsk, FetchVerdict, PeerRequest
+from moldau.broker.raft.messages import Standing, VoteAsk
+from moldau.broker.raft.quorum import Quorum
+from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
+from moldau.broker.raft.snapshots import SnapshotId
+from moldau.errors import BadData, CorruptLog
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
+from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+
+if TYPE_CHECKING:
+    from moldau.link import Peers
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+OnResponse: TypeAlias = Callable[[Response], None]
+
+LANE: Final = "metadata"
+WAIT_MS_MAX: Final = 500
+"""A fetch is answered after so long, news or not, so that both sides know the other to be alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Whom the replica tells, on the event loop, after what it tells is so."""
+
+    on_leading: Callable[[], None]
+    """This replica leads, and the first record of its epoch is in the log."""
+    on_resigned: Callable[[], None]
+    """It does not any more."""
+    on_committed: Callable[[], None]
+    """The high watermark moved."""
+    on_snapshot: Callable[[], None]
+    """The log was replaced by a snapshot of the leader."""
+    on_failure: Callable[[Exception], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the settings say."""
+
+    cluster_id: str
+    request_timeout_s: float
+    retry_s: float
+    fetch_bytes_max: int
+    snapshot_bytes_max: int
+
+
+class _Waiting:
+    """A fetch that found nothing new."""
+
+    __slots__ = ("ask", "bytes_max", "high_watermark", "on_response", "timer")
+
+    def __init__(
+        self, ask: FetchAsk, bytes_max: int, high_watermark: int, on_response: OnResponse
+    ) -> None:
+        self.ask = ask
+        self.bytes_max = bytes_max
+        self.high_watermark = high_watermark
+        self.on_response = on_response
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class RaftNode:
+    """See the module. `start`, then `live` where there are others to talk to."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        quorum: Quorum,
+        core: RaftReplica,
+        peers: Peers,
+        hooks: Hooks,
+        terms: Terms,
+        log: Logger,
+    ) -> None:
+        self.quorum = quorum
+        self.core = core
+        self.failure: Exception | None = None
+        self._runtime = runtime
+        self._peers = peers
+        self._hooks = hooks
+        self._terms = terms
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_leading = False
+        self._seen = (0, -1)
+        self._changed = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._asking: dict[asyncio.Task[None], None] = {}
+        self._waiting: dict[_Waiting, None] = {}
+        self._is_wake_asked = False
+
+    # Life.
+
+    def start(self) -> None:
+        """The replica is up. A sole voter leads when this returns."""
+        self.core.start(self._now_ms())
+        self._carry_out()
+
+    def live(self) -> None:
+        """Follow, and let time pass."""
+        self._following = self._runtime.spawn(self._follow(), name="metadata-follow")
+
+    def resign(self) -> None:
+        """Lead no more, and tell the others."""
+        self.core.resign(self._now_ms())
+        self._carry_out()
+
+    async def aclose(self) -> None:
+        """No task and no timer is left; the quorum is the owner's to close."""
+        if self.failure is None:
+            self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the replica was closed")
+        if self._timer is not None:
+            self._timer.cancel()
+        for waiting in list(self._waiting):
+            self._answer_waiting(waiting)
+        tasks = [*self._asking, *([self._following] if self._following is not None else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def on_appended(self) -> None:
+        """The leader's log is longer: who waits for it may have it."""
+        if self._waiting and not self._is_wake_asked:
+            self._is_wake_asked = True
+            self._loop.call_soon(self._wake)
+
+    def on_advanced(self) -> None:
+        """The high watermark moved; followers hear of it."""
+        self.on_appended()
+        self._hooks.on_committed()
+
+    # After an event of the core.
+
+    def _carry_out(self) -> None:
+        if self.failure is not None:
+            return
+        core, quorum = self.core, self.quorum
+        ready = core.take_ready()
+        try:
+            if self._is_leading and core.leader is None:
+                self._is_leading = False
+                quorum.end_epoch()
+                self._hooks.on_resigned()
+            if ready.state is not None:
+                quorum.save_state(ready.state)
+            if ready.elected_by is not None and core.leader is not None:
+                quorum.begin_epoch(core.leader, ready.elected_by, self._runtime.clock.wall_ms())
+                self._is_leading = True
+                self._hooks.on_leading()
+        except (OSError, KafkaError, BadData) as error:
+            self._fail(error)
+            return
+        for peer, request in ready.requests:
+            task = self._runtime.spawn(self._ask(peer, request), name=f"raft-{peer}")
+            self._asking[task] = None
+            task.add_done_callback(self._asked)
+        seen = core.epoch, core.leader_id
+        if seen != self._seen:
+            self._seen = seen
+            self._changed.set()
+            for waiting in list(self._waiting):
+                self._answer_waiting(waiting)
+            self._log.info(
+                "the metadata quorum has another leader or epoch",
+                epoch=seen[0],
+                leader=seen[1],
+                role=core.role.name,
+            )
+        self._set_timer()
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._asking.pop(task, None)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self.core.deadline_ms
+        if due_ms < NEVER and self.failure is None:
+            delay_s = max(0.0, (due_ms - self._now_ms()) / 1000)
+            self._timer = self._loop.call_later(delay_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.core.on_tick(self._now_ms())
+        self._carry_out()
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.monotonic_ns() // 1_000_000
+
+    def _fail(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failure = error
+            if self._timer is not None:
+                self._timer.cancel()
+            self._hooks.on_failure(error)
+
+    # Asking the others.
+
+    async def _ask(self, peer: int, asked: PeerRequest) -> None:
+        request, response_class = wire.request_of(self._terms.cluster_id, peer, asked)
+        try:
+            response = await self._peers.request(
+                peer, request, response_class, timeout_s=self._terms.request_timeout_s
+            )
+            answer = wire.answer_of(response)
+        except KafkaError as error:
+            self._log.debug("a voter does not answer", voter=peer, why=str(error))
+            if self.failure is None:
+                self.core.on_peer_failed(peer, asked, self._now_ms())
+                self._carry_out()
+            return
+        if self.failure is None:
+            self.core.on_peer_answer(peer, asked, answer, self._now_ms())
+            self._carry_out()
+
+    # Following.
+
+    async def _follow(self) -> None:
+        while self.failure is None:
+            asked = self.core.next_fetch()
+            self._changed.clear()
+            if asked is None:
+                await self._changed.wait()
+                continue
+            source, ask = asked
+            response = await self._fetch(source, ask)
+            if self.failure is not None:
+                return
+            if response is None:
+                await self._pause()
+                continue
+            try:
+                verdict, records = wire.fetched_of(response)
+                await self._on_fetched(source, ask, verdict, records)
+            except KafkaError as error:
+                if self.quorum.log.failure is not None:
+                    self._fail(error)
+                    return
+                self._log.debug("a fetch of metadata failed", leader=source, why=str(error))
+                await self._pause()
+            except (OSError, BadData) as error:
+                self._fail(error)
+                return
+
+    async def _fetch(self, source: int, ask: FetchAsk) -> FetchResponse | None:
+        """The answer; None when there is none, or when the leader is another one by now."""
+        terms = self._terms
+        bounds = WAIT_MS_MAX, terms.fetch_bytes_max
+        request = wire.fetch_request(terms.cluster_id, ask, bytes(16), bounds)
+        fetching = self._runtime.spawn(
+            self._peers.request(
+                source, request, FetchResponse, lane=LANE, timeout_s=terms.request_timeout_s
+            ),
+            name="metadata-fetch",
+            reported=False,
+        )
+        changed = self._runtime.spawn(self._changed.wait(), name="metadata-changed")
+        try:
+            await asyncio.wait((fetching, changed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            if not fetching.done():
+                fetching.cancel()
+        if not fetching.done() or fetching.cancelled():
+            return None
+        error = fetching.exception()
+        if error is None:
+            return fetching.result()
+        if not isinstance(error, KafkaError):
+            raise error
+        self._log.debug("the leader of the metadata quorum does not answer", why=str(error))
+        if error.code == ErrorCode.NETWORK_EXCEPTION:
+            self.core.on_leader_lost(self._now_ms())
+            self._carry_out()
+        return None
+
+    async def _pause(self) -> None:
+        """Before the next attempt; another leader is asked at once."""
+        try:
+            async with asyncio.timeout(self._terms.retry_s):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _on_fetched(
+        self, source: int, ask: FetchAsk, verdict: FetchVerdict, records: object
+    ) -> None:
+        quorum, core = self.quorum, self.core
+        if ask.offset != quorum.log_end_offset or ask.last_epoch != quorum.last_epoch:
+            return
+        outcome = core.on_fetched(source, ask, verdict, self._now_ms())
+        self._carry_out()
+        match outcome.action:
+            case Fetched.NOTHING:
+                await self._pause()
+            case Fetched.TRUNCATE:
+                self._log.info("cuts off metadata that no majority had", offset=outcome.truncate_to)
+                quorum.truncate_to(outcome.truncate_to)
+            case Fetched.LOAD_SNAPSHOT:
+                assert outcome.snapshot is not None
+                await self._load_snapshot(source, ask, outcome.snapshot)
+            case Fetched.APPEND:
+                await self._append(outcome, records)
+
+    async def _append(self, outcome: FetchOutcome, records: object) -> None:
+        quorum = self.quorum
+        if records:
+            assert isinstance(records, bytes | memoryview)
+            quorum.append_as_follower(records, self._runtime.clock.wall_ms())
+        if quorum.advance(outcome.high_watermark):
+            self._hooks.on_committed()
+        if not quorum.is_durable:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        job = self.quorum.begin_flush()
+        try:
+            await self._runtime.run_blocking(job.run)
+        except OSError as error:
+            self.quorum.end_flush(job, error)
+        else:
+            self.quorum.end_flush(job)
+
+    async def _load_snapshot(self, source: int, ask: FetchAsk, snapshot_id: SnapshotId) -> None:
+        """Piece by piece; another leader, or another epoch, ends it."""
+        data = bytearray()
+        terms, core = self._terms, self.core
+        while core.epoch == ask.epoch and self.failure is None:
+            place = len(data), terms.snapshot_bytes_max
+            request = wire.snapshot_request(terms.cluster_id, ask, snapshot_id, place)
+            response = await self._peers.request(
+                source,
+                request,
+                FetchSnapshotResponse,
+                lane=LANE,
+                timeout_s=terms.request_timeout_s,
+            )
+            if response.error_code:
+                raise KafkaError(ErrorCode(response.error_code))
+            row = response.topics[0].partitions[0]
+            if row.error_code:
+                raise KafkaError(ErrorCode(row.error_code))
+            core.on_snapshot_read(self._now_ms())
+            data += row.unaligned_records
+            if len(data) >= row.size:
+                self.quorum.install_snapshot(snapshot_id, bytes(data))
+                self._log.info("took a snapshot of the metadata", offset=snapshot_id.end_offset)
+                self._hooks.on_snapshot()
+                return
+            if not len(row.unaligned_records):
+                raise CorruptLog("a snapshot ends before its size", offset=snapshot_id.end_offset)
+
+    # Answering the others.
+
+    def serve(self, request: wire.RaftRequest, on_response: OnResponse) -> None:
+        """A vote, or the begin or end of an epoch."""
+        now_ms = self._now_ms()
+        try:
+            self._check_alive()
+            asked = wire.asked_by(request, self._terms.cluster_id, self.core.member.node_id)
+            if isinstance(asked, VoteAsk):
+                response = wire.response_to(asked, self.core.on_vote_ask(asked, now_ms))
+            elif isinstance(asked, BeginEpoch):
+                response = wire.response_to(asked, self.core.on_begin_epoch(asked, now_ms))
+            else:
+                assert isinstance(asked, EndEpoch)
+                response = wire.response_to(asked, self.core.on_end_epoch(asked, now_ms))
+            self._carry_out()
+            self._check_alive()  # what could not be saved is not said
+        except KafkaError as error:
+            response = wire.refusal_of(request, error)
+        on_response(response)
+
+    def _check_alive(self) -> None:
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
+
+    def serve_fetch(self, request: FetchRequest, version: int, on_response: OnResponse) -> None:
+        """A replica reads on; without news the answer waits."""
+        try:
+            self._check_alive()
+            ask, row = wire.fetch_ask_of(request, version, self._terms.cluster_id)
+        except KafkaError as error:
+            on_response(FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[]))
+            return
+        verdict = self._judge(ask)
+        bytes_max = min(row.partition_max_bytes, request.max_bytes)
+        if self._is_news(ask, verdict) or request.max_wait_ms <= 0:
+            on_response(self._response(ask, verdict, bytes_max))
+            return
+        waiting = _Waiting(ask, bytes_max, verdict.high_watermark, on_response)
+        delay_s = min(request.max_wait_ms, WAIT_MS_MAX) / 1000
+        waiting.timer = self._loop.call_later(delay_s, self._answer_waiting, waiting)
+        self._waiting[waiting] = None
+
+    def _judge(self, ask: FetchAsk) -> FetchVerdict:
+        verdict, has_advanced = self.core.on_fetch(ask, self._now_ms())
+        if has_advanced:
+            self.quorum.advance(self.quorum.high_watermark)
+            self.on_advanced()
+        return verdict
+
+    def _is_news(self, ask: FetchAsk, verdict: FetchVerdict) -> bool:
+        is_usual = verdict.diverging is None and verdict.snapshot is None
+        return (
+            bool(verdict.standing.error) or not is_usual or ask.offset < self.quorum.log_end_offset
+        )
+
+    def _response(self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int) -> Response:
+        records: object = b""
+        log = self.quorum.log
+        is_whole = not verdict.standing.error and verdict.diverging is None
+        if is_whole and verdict.snapshot is None:
+            try:
+                piece = log.read(ask.offset, bytes_max)
+            except KafkaError as error:
+                standing = Standing(error.code, self.core.epoch, self.core.leader_id)
+                verdict = FetchVerdict(standing)
+            else:
+                records = piece if piece.size_bytes else b""
+        return wire.fetch_response(verdict, log.log_start_offset, records)
+
+    def _wake(self) -> None:
+        self._is_wake_asked = False
+        leader = self.core.leader
+        known = -1 if leader is None or leader.high_watermark is None else leader.high_watermark
+        end = self.quorum.log_end_offset
+        for waiting in list(self._waiting):
+            if waiting.ask.offset < end or waiting.high_watermark < known:
+                self._answer_waiting(waiting)
+
+    def _answer_waiting(self, waiting: _Waiting) -> None:
+        if waiting not in self._waiting:
+            return
+        del self._waiting[waiting]
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        ask = waiting.ask
+        verdict, has_advanced = self.core.on_fetch(ask, self._now_ms())
+        assert not has_advanced, "it said so before"
+        waiting.on_response(self._response(ask, verdict, waiting.bytes_max))
+
+    def serve_snapshot(self, request: FetchSnapshotRequest, on_response: OnResponse) -> None:
+        """A piece of a snapshot, for a replica whose log is behind this one's beginning."""
+        try:
+            self._check_alive()
+            row = request.topics[0].partitions[0]
+            asked = SnapshotId(row.snapshot_id.end_offset, row.snapshot_id.epoch)
+            error = ErrorCode.NONE
+            if self.core.leader is None:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif row.current_leader_epoch != self.core.epoch:
+                error = ErrorCode.FENCED_LEADER_EPOCH
+            elif asked not in self.quorum.snapshots:
+                error = ErrorCode.SNAPSHOT_NOT_FOUND
+            size, piece = 0, b""
+            if not error:
+                bytes_max = min(request.max_bytes, self._terms.snapshot_bytes_max)
+                size, piece = self.quorum.read_snapshot_piece(asked, row.position, bytes_max)
+        except (KafkaError, IndexError, OSError):
+            code = ErrorCode.INVALID_REQUEST
+            on_response(FetchSnapshotResponse(throttle_time_ms=0, error_code=code, topics=[]))
+            return
+        standing = Standing(error, self.core.epoch, self.core.leader_id)
+        on_response(wire.snapshot_response(standing, asked, size, (row.position, piece)))
