@@ -4,10 +4,10 @@ Any broker takes what only the controller decides, and passes it on; clients nee
 the controller is. Its answer is the client's answer.
 
 Invariants: `on_answer` is called exactly once, at the latest when the time is over. A request is
-sent again only if it is certain that nobody decided: the channel refused it with NOT_CONTROLLER
-before `submit` returned. A refusal that comes later leaves open what was done, so it is answered,
-and the client, who knows what it asked for, may look and ask again. What is decided after the time
-is over is still done: the client hears REQUEST_TIMED_OUT, as from Kafka, and may find it done.
+sent again only if it is certain that nobody decided: the channel refused it with `Undecided`, or
+with NOT_CONTROLLER before `submit` returned. Another refusal leaves open what was done, so it is
+answered, and the client, who knows what it asked for, may look and ask again. What is decided after
+the time is over is still done: the client hears REQUEST_TIMED_OUT, as from Kafka, and may find it.
 
 Both kinds of waiting, for the end and for the next attempt, are the purgatory's: it ends them when
 the broker stops. What goes wrong while an answer is made stays here, because the controller calls
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from moldau.broker.api.node import Undecided
 from moldau.broker.replication.purgatory import Delayed
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -117,7 +118,7 @@ class _Attempts:
     def _answered(self, response: Response | KafkaError) -> None:
         if self._on_answer is None:
             return  # too late
-        if self._is_sending and _nobody_decided(response):
+        if isinstance(response, Undecided) or (self._is_sending and _nobody_decided(response)):
             self._next = _Pause(self._send_again)
             self._node.replicas.purgatory.watch(self._next, (), RETRY_MS)
             return

@@ -20,7 +20,7 @@ from moldau.broker.coordinator.group.coordinator import GroupCoordinator
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings import topic_settings
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
@@ -37,12 +37,20 @@ if TYPE_CHECKING:
 OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
 
 
+class Undecided(KafkaError):
+    """No controller took the request, so that it may be sent again without harm."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.NOT_CONTROLLER)
+
+
 class ControllerChannel(Protocol):
     """The way to the active controller, wherever that is."""
 
     def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
         """`on_answer` is called once, perhaps before this returns; after a change, when it is
-        committed and this node's `image` has it. A KafkaError: nobody decided."""
+        committed. Where the controller is on this node, this node's `image` has it then. An
+        `Undecided`: nobody decided; another KafkaError: it is not known."""
         ...
 
 

@@ -6,11 +6,12 @@ is refused at each partition that it names, that one included, as Kafka does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.topic_names import METADATA_TOPIC
+from moldau.broker.raft.leader import Progress
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -31,7 +32,7 @@ _DISKS_SINCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the leader knows of the quorum now; it is the only voter."""
+    """What the leader knows of the quorum now."""
 
     leader_id: int
     leader_epoch: int
@@ -39,6 +40,10 @@ class Standing:
     log_end_offset: int
     voters: Voters
     now_ms: int
+    monotonic_ms: int = 0
+    progress: Mapping[int, Progress] = field(default_factory=dict)
+    """How far the other voters are; their times are of the clock of `monotonic_ms`."""
+    observers: Mapping[int, Progress] = field(default_factory=dict)
 
 
 def describe_quorum(
@@ -99,18 +104,37 @@ def _partition(standing: Standing) -> DescribeQuorumResponsePartitionData:
         leader_epoch=standing.leader_epoch,
         high_watermark=standing.high_watermark,
         current_voters=[_replica(standing, each) for each in standing.voters.voters],
-        observers=[],
+        observers=[
+            _progressed(standing, replica_id, progress)
+            for replica_id, progress in standing.observers.items()
+        ],
     )
 
 
 def _replica(standing: Standing, voter: Voter) -> ReplicaState:
     """The leader has always just fetched from itself."""
-    assert voter.voter_id == standing.leader_id, "with more voters their progress must be known"
+    if voter.voter_id != standing.leader_id:
+        known = standing.progress.get(voter.voter_id, Progress())
+        return _progressed(standing, voter.voter_id, known)
     return ReplicaState(
         replica_id=voter.voter_id,
         log_end_offset=standing.log_end_offset,
         last_fetch_timestamp=standing.now_ms,
         last_caught_up_timestamp=standing.now_ms,
+    )
+
+
+def _progressed(standing: Standing, replica_id: int, progress: Progress) -> ReplicaState:
+    """Another replica, by its fetches."""
+
+    def wall_ms(then_ms: int) -> int:
+        return then_ms if then_ms < 0 else standing.now_ms - (standing.monotonic_ms - then_ms)
+
+    return ReplicaState(
+        replica_id=replica_id,
+        log_end_offset=progress.log_end_offset if progress.last_fetch_ms >= 0 else -1,
+        last_fetch_timestamp=wall_ms(progress.last_fetch_ms),
+        last_caught_up_timestamp=wall_ms(progress.last_caught_up_ms),
     )
 
 

@@ -1,13 +1,13 @@
 """The controller at work: decides, appends, replays, and answers once the records are committed.
 
 Order of one request: decide on the image, append the records to the log, replay them, park the
-answer with the offset after the last record, flush, answer. Requests that come while a flush runs
-share the next one. A decision without records waits too while older ones are uncommitted, because
-it may rest on what they said.
+answer with the offset after the last record, answer when all below that is committed. A decision
+without records waits too while older ones are uncommitted, because it may rest on what they said.
 
-Invariants: nothing is answered or published that is not committed; if the disk fails the image is
-never trusted again: all who wait hear NOT_CONTROLLER, `on_failure` is told, and only opening anew
-from the log brings the controller back.
+Invariants: nothing is answered or published that is not committed; a controller serves one epoch
+of the quorum, and another one is made for the next; if the disk fails the image is never trusted
+again: all who wait hear NOT_CONTROLLER, `on_failure` is told, and only opening anew from the log
+brings the controller back.
 """
 
 from __future__ import annotations
@@ -58,16 +58,18 @@ class _Parked(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Observer:
     """Whom the controller tells: `on_committed` gets records in order, each once, with the offset
-    after the last; `on_failure` hears once that it has stopped, `on_postponed` that a snapshot
+    after the last; `on_appended` hears that the log is longer, and has to be flushed and sent to
+    the other voters; `on_failure` hears once that it has stopped, `on_postponed` that a snapshot
     could not be written now, and that it goes on without."""
 
     on_committed: OnCommitted = field(default=lambda records, end_offset: None)
+    on_appended: Callable[[], None] = field(default=lambda: None)
     on_failure: Callable[[Exception], None] = field(default=lambda error: None)
     on_postponed: Callable[[OSError], None] = field(default=lambda error: None)
 
 
 class ActiveController:
-    """The one controller of a quorum with one voter."""
+    """The controller of one epoch of the quorum, while this node leads it."""
 
     def __init__(
         self,
@@ -82,31 +84,24 @@ class ActiveController:
         self._quorum = quorum
         self._observer = observer
         self._parked: deque[_Parked] = deque()
-        self._is_flushing = False
         self._snapshot_after_bytes = snapshot_after_bytes
         self._bytes_since_snapshot = 0
         self.controller = Controller(rules, Image())
         self.failure: Exception | None = None
-        self.is_durability_unknown = False
-        """A sync failed: the kernel took for written what it could not write. To read the log
-        again would show it whole, and a later sync would succeed, and vouch for what is not
-        there."""
+        self.epoch = quorum.epoch
 
     def start(self, bootstrap: Sequence[MetadataRecord] = ()) -> None:
-        """Replay the log, lead, and append the first records of a new cluster, made from
-        `bootstrap`. All of it is committed and published when this returns."""
-        now_ms = self._runtime.clock.wall_ms()
+        """This node leads: replay the log to its end, and append the first records of a new
+        cluster, made from `bootstrap`. What it decides from now on rests on all of it."""
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
         self._bytes_since_snapshot = self._quorum.bytes_since_snapshot()
-        self._quorum.lead(now_ms)
-        records = birth_records(image, self.controller.rules, bootstrap)
+        records = tuple(birth_records(image, self.controller.rules, bootstrap))
         if records:
-            self._append(tuple(records))
-            self._quorum.flush()
+            self._append(records)
+            self._parked.append(_Parked(self._quorum.log_end_offset, records, None, None))
         self.controller.take_over(self._monotonic_ms())
-        self._observer.on_committed(tuple(image.records()), self._quorum.high_watermark)
 
     def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
         """Decide at once; `on_answer` is called when the decision is committed, perhaps before
@@ -138,15 +133,24 @@ class ActiveController:
                 return
             self._park(records, None, None)
 
-    def close(self) -> None:
-        """Stop: what is parked hears NOT_CONTROLLER, though it may be in the log."""
-        self._refuse_parked()
+    def resign(self) -> None:
+        """Another node leads, or this one ends: what is parked hears NOT_CONTROLLER, though it may
+        be in the log."""
         if self.failure is None:
-            self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the controller was closed")
-            self._quorum.close()
+            self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the controller resigned")
+        self._refuse_parked()
+
+    def on_committed(self) -> None:
+        """The high watermark of the quorum moved."""
+        try:
+            self._answer_committed()
+            self._snapshot_when_due()
+        except (KafkaError, OSError) as error:  # an OSError is that of a snapshot
+            self._fail(error)
 
     def _standing(self) -> Standing:
         quorum = self._quorum
+        leader = quorum.leader
         return Standing(
             leader_id=self.controller.rules.node_id,
             leader_epoch=quorum.epoch,
@@ -154,6 +158,9 @@ class ActiveController:
             log_end_offset=quorum.log_end_offset,
             voters=quorum.voters,
             now_ms=self._runtime.clock.wall_ms(),
+            monotonic_ms=self._monotonic_ms(),
+            progress=dict(leader.voters),
+            observers=dict(leader.observers),
         )
 
     def _moment(self, request: Request | None = None) -> Moment:
@@ -183,6 +190,7 @@ class ActiveController:
             self._fail(error)
             raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
         image.replay_all(records)
+        self._observer.on_appended()
 
     def _park(
         self,
@@ -192,27 +200,6 @@ class ActiveController:
     ) -> None:
         self._parked.append(_Parked(self._quorum.log_end_offset, records, response, on_answer))
         self._answer_committed()
-        if self._parked and not self._is_flushing:
-            self._is_flushing = True
-            self._runtime.spawn(self._flush(), name="controller-flush")
-
-    async def _flush(self) -> None:
-        try:
-            while self._parked and self.failure is None:
-                job = self._quorum.begin_flush()
-                try:
-                    await self._runtime.run_blocking(job.run)
-                except OSError as error:
-                    self.is_durability_unknown = True
-                    self._quorum.end_flush(job, error)
-                else:
-                    self._quorum.end_flush(job)
-                self._answer_committed()
-                self._snapshot_when_due()
-        except (KafkaError, OSError) as error:  # an OSError is that of a snapshot
-            self._fail(error)
-        finally:
-            self._is_flushing = False
 
     def _answer_committed(self) -> None:
         high_watermark = self._quorum.high_watermark

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.config_changes import Operation
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
+from moldau.broker.controller.image import Image
 from moldau.broker.log.directory import LogDirectory
-from moldau.broker.server.channel import Audience, LocalController, charter_of
+from moldau.broker.server.channel import Audience, LocalController
+from moldau.broker.server.charter import charter_of
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.settings.node import node_id
 from moldau.cli.command import UsageError
@@ -45,7 +47,7 @@ async def take_back(
         try:
             await _delete(controller, settings, names, is_of_all=is_of_all)
         finally:
-            controller.close()
+            await controller.aclose()
     finally:
         directory.release()
 
@@ -60,6 +62,7 @@ def _controller(
         lambda records, end_offset: None,
         lambda: None,
         lambda error: None,
+        Image,
     )
     controller = LocalController(runtime, charter_of(settings, cluster_id, place), nobody, log)
     controller.open()
@@ -71,6 +74,8 @@ async def _delete(
 ) -> None:
     own = Resource(ResourceType.BROKER, str(settings[node_id]))
     resource = ALL_BROKERS if is_of_all else own
+    if controller.active is None:
+        raise UsageError("other nodes vote too: change settings in the running cluster")
     stored = controller.active.controller.image.configs.of(resource)
     missing = [name for name in names if name not in stored]
     if missing:

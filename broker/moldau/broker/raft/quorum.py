@@ -148,6 +148,12 @@ class Quorum:
         return self._leader.epoch
 
     @property
+    def leader(self) -> Leader:
+        """What is known of the others; only while leading."""
+        assert self._leader is not None, "not leading"
+        return self._leader
+
+    @property
     def is_leading(self) -> bool:
         return self._leader is not None
 

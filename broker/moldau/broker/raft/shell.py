@@ -1,10 +1,10 @@
 """A replica of the metadata log at work: its core, its files, its peers and its timer.
 
 Order after every event: save epoch and vote, write the first record of an epoch that was won, send.
-A follower makes what it fetched durable before it fetches again, because its next offset says that.
+A follower makes what it fetched durable before it fetches again: its next offset says that it did.
 
-Invariant: nothing about protocol state is decided here; what to do is in `Ready` and `FetchOutcome`.
-A disk that refuses ends the replica: `Hooks.on_failure` hears it, once.
+Invariant: nothing about protocol state is decided here; what to do is in `Ready` and
+`FetchOutcome`. A disk that refuses ends the replica: `Hooks.on_failure` hears it, once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.raft import wire
-from moldau.broker.raft.messages import BeginEpoch, EndEpoch, FetchAsk, FetchVerdict, PeerRequest
-from moldau.broker.raft.messages import Standing, VoteAsk
+from moldau.broker.raft.flushing import Flusher
+from moldau.broker.raft.messages import (
+    BeginEpoch,
+    EndEpoch,
+    FetchAsk,
+    FetchVerdict,
+    PeerRequest,
+    Standing,
+    VoteAsk,
+)
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
 from moldau.broker.raft.snapshots import SnapshotId
@@ -34,6 +42,8 @@ if TYPE_CHECKING:
 OnResponse: TypeAlias = Callable[[Response], None]
 
 LANE: Final = "metadata"
+RESIGN_SECONDS: Final = 0.5
+"""How long the others have to take notice of a leader that resigns."""
 WAIT_MS_MAX: Final = 500
 """A fetch is answered after so long, news or not, so that both sides know the other to be alive."""
 
@@ -95,6 +105,9 @@ class RaftNode:
         self.quorum = quorum
         self.core = core
         self.failure: Exception | None = None
+        self.flusher = Flusher(runtime, quorum, self._on_flushed, self._fail)
+        self.told_high_watermark = -1
+        """What the leader said last, which this log may not have reached."""
         self._runtime = runtime
         self._peers = peers
         self._hooks = hooks
@@ -121,13 +134,13 @@ class RaftNode:
         """Follow, and let time pass."""
         self._following = self._runtime.spawn(self._follow(), name="metadata-follow")
 
-    def resign(self) -> None:
-        """Lead no more, and tell the others."""
-        self.core.resign(self._now_ms())
-        self._carry_out()
-
     async def aclose(self) -> None:
-        """No task and no timer is left; the quorum is the owner's to close."""
+        """Resign; no task and no timer is left. The quorum is the owner's to close."""
+        if self.failure is None:
+            self.core.resign(self._now_ms())
+            self._carry_out()
+            if self._asking:
+                await asyncio.wait(self._asking, timeout=RESIGN_SECONDS)
         if self.failure is None:
             self.failure = KafkaError(ErrorCode.NOT_CONTROLLER, "the replica was closed")
         if self._timer is not None:
@@ -139,17 +152,26 @@ class RaftNode:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self.flusher.idle()
 
     def on_appended(self) -> None:
-        """The leader's log is longer: who waits for it may have it."""
+        """The leader's log is longer: those that wait for it may have it, and it is flushed."""
+        self._wake_soon()
+        self.flusher.flush_soon()
+
+    def _wake_soon(self) -> None:
         if self._waiting and not self._is_wake_asked:
             self._is_wake_asked = True
             self._loop.call_soon(self._wake)
 
-    def on_advanced(self) -> None:
+    def _on_advanced(self) -> None:
         """The high watermark moved; followers hear of it."""
-        self.on_appended()
+        self._wake_soon()
         self._hooks.on_committed()
+
+    def _on_flushed(self, has_advanced: bool) -> None:
+        if has_advanced and self.failure is None:
+            self._on_advanced()
 
     # After an event of the core.
 
@@ -247,8 +269,6 @@ class RaftNode:
                 continue
             source, ask = asked
             response = await self._fetch(source, ask)
-            if self.failure is not None:
-                return
             if response is None:
                 await self._pause()
                 continue
@@ -330,19 +350,10 @@ class RaftNode:
         if records:
             assert isinstance(records, bytes | memoryview)
             quorum.append_as_follower(records, self._runtime.clock.wall_ms())
-        if quorum.advance(outcome.high_watermark):
-            self._hooks.on_committed()
-        if not quorum.is_durable:
-            await self._flush()
-
-    async def _flush(self) -> None:
-        job = self.quorum.begin_flush()
-        try:
-            await self._runtime.run_blocking(job.run)
-        except OSError as error:
-            self.quorum.end_flush(job, error)
-        else:
-            self.quorum.end_flush(job)
+        self.told_high_watermark = outcome.high_watermark
+        quorum.advance(outcome.high_watermark)
+        self._hooks.on_committed()
+        await self.flusher.flush()
 
     async def _load_snapshot(self, source: int, ask: FetchAsk, snapshot_id: SnapshotId) -> None:
         """Piece by piece; another leader, or another epoch, ends it."""
@@ -420,7 +431,7 @@ class RaftNode:
         verdict, has_advanced = self.core.on_fetch(ask, self._now_ms())
         if has_advanced:
             self.quorum.advance(self.quorum.high_watermark)
-            self.on_advanced()
+            self._on_advanced()
         return verdict
 
     def _is_news(self, ask: FetchAsk, verdict: FetchVerdict) -> bool:

@@ -181,7 +181,6 @@ def fetch_request(
     )
     return fetch.FetchRequest(
         cluster_id=cluster_id,
-        replica_id=ask.replica_id,
         replica_state=fetch.ReplicaState(replica_id=ask.replica_id),
         max_wait_ms=bounds[0],
         min_bytes=0,

@@ -1,41 +1,42 @@
-"""The controller of this node: opened from its log, asked by the broker, opened anew after a fault.
+"""The controller of this node: its part in the metadata quorum, and the way to the active one.
 
-Invariants: what a caller is told was committed, and published to this node, before; an answer is
-given once; a controller whose log failed is never asked again, another one is made from the log,
-which holds all that was acknowledged. If that does not work either, the disk refuses, and `on_end`
-hears why the node cannot go on. It hears at once when a sync failed: what the log shows from then
-on is memory, and not what is on the disk.
+The active controller is on the node that leads the quorum: asking it is a call there, and a request
+over the wire (`remote`) everywhere else.
 
-With one voter the active controller is always here, so asking it is a call. A cluster puts a
-connection in its place, behind the same `submit`.
+Invariants: what a caller is told was committed, and, where the controller is here, published to
+this node before; an answer is given once; records are published in the order of the log, each once,
+and only committed ones; a controller whose log failed is never asked again. With one voter another
+one is made from the log, which holds all that was acknowledged. If that does not work either, or
+others lead on, the disk refuses, and `on_end` hears why the node cannot go on. It hears at once
+when a sync failed: what the log shows from then on is memory, and not what is on the disk.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moldau.broker.controller.rules import Rules
-from moldau.broker.controller.setting_schema import SettingSchema
+from moldau.broker.api.node import Undecided
+from moldau.broker.controller.metadata_batches import decode_records, snapshot_batches
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
-from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.open_files import advice
-from moldau.broker.raft.quorum import Membership, Quorum
-from moldau.broker.raft.snapshot_retention import SnapshotRetention
-from moldau.broker.settings import controller as rows
-from moldau.broker.settings.creation import default_replication_factor, num_partitions
-from moldau.broker.settings.node import broker_session_timeout_ms, node_id
-from moldau.broker.settings.replication import min_insync_replicas
-from moldau.broker.settings.syntax import parse_voter
+from moldau.broker.raft.messages import NOBODY
+from moldau.broker.raft.quorum import Quorum
+from moldau.broker.raft.replica import Member, RaftReplica
+from moldau.broker.raft.shell import Hooks, RaftNode
+from moldau.broker.server.remote import RemoteController
 from moldau.errors import BadData, CorruptLog, MoldauError
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import KafkaError
+from moldau.link import ConnectionOptions, Peers
 from moldau.protocol.declare import MetadataRecord, Request
 
 if TYPE_CHECKING:
-    from moldau.config import Settings
+    from moldau.broker.controller.image import Image
+    from moldau.broker.server.charter import Charter
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -46,61 +47,17 @@ _NO_OFFSET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Charter:
-    """What a controller of this node stands on, each time that it is opened."""
-
-    directory: str
-    """The log directory that holds the metadata log."""
-    membership: Membership
-    rules: Rules
-    log_config: LogConfig
-    retention: SnapshotRetention
-    snapshot_after_bytes: int
-    snapshot_interval_ms: int
-
-
-def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
-    """What the settings say of it."""
-    voters = (parse_voter(text) for text in settings[rows.controller_quorum_voters])
-    static = tuple(voter.node_id for voter in voters if voter is not None)
-    segment_bytes = settings[rows.internal_metadata_log_segment_bytes]
-    return Charter(
-        directory=directory,
-        membership=Membership(settings[node_id], static),
-        rules=Rules(
-            cluster_id,
-            settings[node_id],
-            SettingSchema(settings),
-            num_partitions=settings[num_partitions],
-            replication_factor=settings[default_replication_factor],
-            min_isr=settings[min_insync_replicas],
-            session_timeout_ms=settings[broker_session_timeout_ms],
-        ),
-        log_config=LogConfig(
-            segment_bytes=segment_bytes or settings[rows.metadata_log_segment_bytes],
-            segment_ms=settings[rows.metadata_log_segment_ms],
-            max_message_bytes=settings[rows.internal_metadata_max_batch_size_in_bytes],
-            file_delete_delay_ms=settings[rows.internal_metadata_delete_delay_millis],
-            retention_ms=-1,
-            retention_bytes=-1,
-        ),
-        retention=SnapshotRetention(
-            settings[rows.metadata_max_retention_bytes], settings[rows.metadata_max_retention_ms]
-        ),
-        snapshot_after_bytes=settings[rows.metadata_log_max_record_bytes_between_snapshots],
-        snapshot_interval_ms=settings[rows.metadata_log_max_snapshot_interval_ms],
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Audience:
-    """Whom a controller tells what. `on_image` gets all metadata, once each time it is opened, and
-    `on_records` what is committed after it; each with the offset after the last record."""
+    """Whom a controller tells what. `on_image` gets all metadata: once when it is opened, and when
+    a snapshot of the leader takes the place of the log. `on_records` gets what is committed after
+    it. Each comes with the offset after the last record."""
 
     on_image: OnRecords
     on_records: OnRecords
     on_reopened: Callable[[], object]
     on_end: Callable[[Exception], object]
+    image: Callable[[], Image]
+    """What all that was told adds up to."""
 
 
 class LocalController:
@@ -112,8 +69,22 @@ class LocalController:
         self._audience = audience
         self._log = log
         self._active: ActiveController | None = None
-        self._quorum: Quorum | None = None
+        self._raft: RaftNode | None = None
+        self._peers = Peers(
+            runtime,
+            ConnectionOptions(
+                client_id=f"controller-{charter.membership.node_id}",
+                request_timeout_s=charter.terms.request_timeout_s,
+                setup_timeout_s=charter.terms.request_timeout_s,
+            ),
+            charter.voters,
+        )
+        self._remote = RemoteController(runtime, self._peers, log)
         self._is_closed = False
+        self._is_open = False
+        self._published = 0
+        self._is_known = False
+        self._caught_up = asyncio.Event()
         self._snapshot_offset = _NO_OFFSET
         self._snapshot_due_ms = 0
         self._clean_due_ms = 0
@@ -121,19 +92,29 @@ class LocalController:
     @property
     def quorum(self) -> Quorum:
         """The metadata log; another one after the controller was opened anew."""
-        assert self._quorum is not None, "not opened"
-        return self._quorum
+        return self.raft.quorum
 
     @property
-    def active(self) -> ActiveController:
-        """The controller; another one after it was opened anew."""
-        assert self._active is not None, "not opened"
+    def raft(self) -> RaftNode:
+        """This node's part in the quorum."""
+        assert self._raft is not None, "not opened"
+        return self._raft
+
+    @property
+    def active(self) -> ActiveController | None:
+        """The controller of the cluster, while this node leads the quorum."""
         return self._active
 
-    def open(self) -> None:
-        """Replay the log and lead. All that it says is published when this returns.
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other node votes, so that the controller is always here."""
+        return self.quorum.voters.ids == (self._charter.membership.node_id,)
 
-        ConfigError when others vote; OSError, KafkaError or CorruptLog when the disk refuses.
+    def open(self) -> None:
+        """Open the log. With one voter this node leads, and all metadata is published when this
+        returns; with more, what a snapshot holds is, and `live` goes on.
+
+        OSError, KafkaError or CorruptLog when the disk refuses.
         """
         files, charter = self._runtime.files, self._charter
         quorum = Quorum.open(
@@ -144,65 +125,179 @@ class LocalController:
             charter.log_config,
             charter.retention,
         )
-        publish = self._audience.on_image
-
-        def on_committed(records: Sequence[MetadataRecord], end_offset: int) -> None:
-            publish(records, end_offset)
-
-        observer = Observer(on_committed, self._on_failure, self._on_postponed)
-        active = ActiveController(
-            self._runtime,
-            quorum,
-            charter.rules,
-            observer,
-            snapshot_after_bytes=charter.snapshot_after_bytes,
-        )
         with ExitStack() as on_failure:
             on_failure.callback(quorum.log.abandon)
-            active.start(read_bootstrap(files, charter.directory))
+            self._raft = raft = self._make_raft(quorum)
+            self._published = 0
+            raft.start()
+            if raft.failure is not None:
+                raise raft.failure
+            if self.is_alone:
+                self._publish_alone()
+            else:
+                self._publish_snapshot()
             on_failure.pop_all()
-        publish = self._audience.on_records
-        self._active, self._quorum = active, quorum
+        self._is_open = True
         self._note_snapshot()
         # What an earlier life left without a snapshot has waited for one already.
         waited = quorum.time_since_snapshot_ms(self._runtime.clock.wall_ms())
         self._snapshot_due_ms -= min(waited or 0, charter.snapshot_interval_ms)
         self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
 
+    def _make_raft(self, quorum: Quorum) -> RaftNode:
+        charter, runtime = self._charter, self._runtime
+        member = Member(charter.membership.node_id, quorum.voters.ids)
+        core = RaftReplica(member, quorum.state, quorum, runtime.random, charter.timing)
+        hooks = Hooks(
+            on_leading=self._on_leading,
+            on_resigned=self._on_resigned,
+            on_committed=self._on_committed,
+            on_snapshot=self._publish_snapshot,
+            on_failure=self._on_failure,
+        )
+        return RaftNode(runtime, quorum, core, self._peers, hooks, charter.terms, self._log)
+
+    def live(self) -> None:
+        """Follow the leader, or be one; only where there are other voters."""
+        self.raft.live()
+
+    async def caught_up(self) -> None:
+        """Wait until all is published that was committed when this node was opened."""
+        await self._caught_up.wait()
+
+    # Asking.
+
     def submit(self, request: Request, version: int, on_answer: OnAnswer) -> None:
-        """See `ControllerChannel`; KafkaError NOT_CONTROLLER while there is no controller."""
-        if self._active is None:
-            on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
-        else:
+        """See `ControllerChannel`. A request that nobody decided is refused with `Undecided`."""
+        leader_id = self.raft.core.leader_id
+        if self._active is not None:
             self._active.request(request, version, on_answer)
+        elif self._is_closed or leader_id in (NOBODY, self._charter.membership.node_id):
+            on_answer(Undecided())
+        else:
+            self._remote.submit(leader_id, request, version, on_answer)
+
+    # What the quorum tells.
+
+    def _on_leading(self) -> None:
+        raft, charter = self.raft, self._charter
+        observer = Observer(
+            self._on_decided, raft.on_appended, self._on_failure, self._on_postponed
+        )
+        self._active = ActiveController(
+            self._runtime,
+            raft.quorum,
+            charter.rules,
+            observer,
+            snapshot_after_bytes=charter.snapshot_after_bytes,
+        )
+        self._active.start(read_bootstrap(self._runtime.files, charter.directory))
+
+    def _on_resigned(self) -> None:
+        active, self._active = self._active, None
+        if active is not None:
+            active.resign()
+
+    def _on_committed(self) -> None:
+        if self._active is not None:
+            self._active.on_committed()
+        self._publish_until(self.quorum.high_watermark)
+
+    def _on_decided(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
+        """Records of this controller are committed; those of an earlier one come first."""
+        self._publish_until(end_offset - len(records))
+        if end_offset > self._published:
+            self._publish(records, end_offset)
+
+    # Publishing.
+
+    def _publish_alone(self) -> None:
+        """The first records of a new cluster included."""
+        active = self._active
+        assert active is not None
+        self._published = self.quorum.log_end_offset
+        self.quorum.flush()
+        active.on_committed()
+        image = active.controller.image
+        self._audience.on_image(tuple(image.records()), self._published)
+        self._is_known = True
+        self._caught_up.set()
+
+    def _publish_snapshot(self) -> None:
+        """All that the newest snapshot holds is committed."""
+        quorum = self.quorum
+        newest = quorum.newest_snapshot
+        if newest is None or newest.end_offset <= self._published:
+            return
+        records = [
+            record for batch in quorum.snapshot(newest).batches for record in decode_records(batch)
+        ]
+        self._published = newest.end_offset
+        self._is_known = bool(records)
+        self._audience.on_image(records, newest.end_offset)
+
+    def _publish_until(self, end_offset: int) -> None:
+        """What the log has, up to there."""
+        quorum = self.quorum
+        if end_offset > self._published:
+            for batch in quorum.committed(self._published):
+                if batch.header.base_offset >= end_offset:
+                    break
+                self._publish(decode_records(batch), batch.header.next_offset)
+            if end_offset > self._published:  # a control batch of the quorum itself
+                self._publish((), end_offset)
+        told = self.raft.told_high_watermark
+        if self._is_known and (self._active is not None or 0 <= told <= self._published):
+            self._caught_up.set()
+
+    def _publish(self, records: Sequence[MetadataRecord], end_offset: int) -> None:
+        self._published = end_offset
+        self._is_known = self._is_known or bool(records)
+        self._audience.on_records(records, end_offset)
+
+    # Time.
 
     def tick(self) -> None:
         """About once a second: brokers that are silent, the snapshot that time asks for, and now
         and then what is too old."""
-        if self._active is None or self._active.failure is not None:
+        if self.raft.failure is not None or (
+            self._active is not None and self._active.failure is not None
+        ):
             return
-        self._active.tick()
+        if self._active is not None:
+            self._active.tick()
         self._snapshot_when_due()
         self._clean_when_due()
 
     def _snapshot_when_due(self) -> None:
-        active, quorum = self._active, self.quorum
-        end_offset = quorum.log_end_offset
+        end_offset, interval_ms = self.quorum.high_watermark, self._charter.snapshot_interval_ms
         if (
-            active is not None
-            and self._charter.snapshot_interval_ms > 0
-            and self._now_ms() >= self._snapshot_due_ms
-            and self._snapshot_offset < end_offset == quorum.high_watermark
+            interval_ms <= 0
+            or self._now_ms() < self._snapshot_due_ms
+            or not self._snapshot_offset < end_offset == self._published
         ):
+            return
+        try:
+            if self._active is None:
+                self._snapshot_as_follower()
+            elif end_offset == self.quorum.log_end_offset:
+                self._active.snapshot()
+        except OSError as error:
+            self._on_postponed(error)
+        self._note_snapshot()
+
+    def _snapshot_as_follower(self) -> None:
+        image = self._audience.image()
+        if not image.is_in_transaction and self._published > 0:
+            now_ms = self._runtime.clock.wall_ms()
             try:
-                active.snapshot()
-            except OSError as error:
-                self._on_postponed(error)
-            self._note_snapshot()
+                batches = snapshot_batches(image, now_ms)
+                self.quorum.write_snapshot(self._published, batches, now_ms)
+            except BadData as error:
+                self._on_failure(error)
 
     def _clean_when_due(self) -> None:
-        active = self._active
-        if active is not None and active.failure is None and self._now_ms() >= self._clean_due_ms:
+        if self._now_ms() >= self._clean_due_ms and self.raft.failure is None:
             self._clean_due_ms = self._now_ms() + CLEAN_INTERVAL_MS
             try:
                 self.quorum.clean(self._runtime.clock.wall_ms())
@@ -224,35 +319,45 @@ class LocalController:
     def _now_ms(self) -> int:
         return self._runtime.clock.monotonic_ns() // 1_000_000
 
-    def close(self) -> None:
-        """Stop, with the log whole on disk if it can be."""
+    async def aclose(self) -> None:
+        """Stop, with the log whole on disk if it can be; other voters elect a leader at once."""
         self._is_closed = True
-        active, self._active = self._active, None
-        if active is not None:
-            active.close()
+        raft = self._raft
+        if raft is not None:
+            await raft.aclose()
+            self._on_resigned()
+        await self._peers.aclose()
+        if raft is not None and raft.quorum.log.failure is None:
+            raft.quorum.close()
 
     # A fault.
 
     def _on_failure(self, error: Exception) -> None:
         """In the midst of a decision, perhaps: what is to be done is done after it."""
-        quorum, active, self._active = self._quorum, self._active, None
-        if quorum is None or active is None or self._is_closed:
+        raft, active, self._active = self._raft, self._active, None
+        if raft is None or not self._is_open or self._is_closed:
             return
+        self._is_open = False
+        if active is not None:
+            active.resign()
         # Opened anew, a damaged log would be cut where the damage is, and topics that are told of
         # behind it would count as deleted, with their records.
-        if active.is_durability_unknown or isinstance(error, BadData):
-            self._runtime.spawn(self._give_up(quorum, error), name="controller-end")
+        is_lost = raft.flusher.is_durability_unknown or isinstance(error, BadData)
+        if is_lost or not self.is_alone:
+            self._runtime.spawn(self._give_up(raft, error), name="controller-end")
         else:
             self._log.failure("the metadata log failed; it is opened anew", error)
-            self._runtime.spawn(self._reopen(quorum), name="controller-reopen")
+            self._runtime.spawn(self._reopen(raft), name="controller-reopen")
 
-    async def _give_up(self, failed: Quorum, error: Exception) -> None:
-        failed.log.abandon()
+    async def _give_up(self, failed: RaftNode, error: Exception) -> None:
+        failed.quorum.log.abandon()
+        await failed.aclose()
         if not self._is_closed:
-            self._audience.on_end(self._unusable(failed.log.failure or error))
+            self._audience.on_end(self._unusable(failed.quorum.log.failure or error))
 
-    async def _reopen(self, failed: Quorum) -> None:
-        failed.log.abandon()
+    async def _reopen(self, failed: RaftNode) -> None:
+        failed.quorum.log.abandon()
+        await failed.aclose()
         if self._is_closed:
             return
         try:

@@ -19,7 +19,7 @@ from moldau.broker.server.lifecycle import (
 )
 from moldau.broker.server.storage import cordoned_directories
 from moldau.broker.settings.node import broker_heartbeat_interval_ms
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from moldau.protocol.messages.broker_registration import BrokerRegistrationResponse
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 TICK_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.1
+HAND_OVER_SECONDS: Final = 0.02
+"""Between two questions whether others lead by now what this node led."""
+PATIENCE_SECONDS: Final = 3.0
+"""How long a node that stops looks for a controller: others may have stopped before it."""
 
 
 class Membership:
@@ -59,7 +63,10 @@ class Membership:
     async def join(self) -> None:
         """Register, and be unfenced. KafkaError when the controller does not want us."""
         registration = self.lifecycle.controller_registration()
-        self._controller.submit(registration, CONTROLLER_VERSION, lambda answer: None)
+        if self._is_alone:
+            self._controller.submit(registration, CONTROLLER_VERSION, lambda answer: None)
+        else:
+            await self._ask(registration, CONTROLLER_VERSION)
         await self._register()
         while self.lifecycle.state is BrokerState.FENCED:
             await self._beat()
@@ -78,7 +85,8 @@ class Membership:
             if loop.time() >= beat_at:
                 interval_ms = self._node.settings[broker_heartbeat_interval_ms]
                 beat_at = loop.time() + interval_ms / 1000 - TICK_SECONDS / 2
-                await self._stay()
+                if not self._turn.locked():  # else one waits for a controller yet
+                    self.stay()
             self._controller.tick()
 
     def stay(self) -> None:
@@ -112,26 +120,52 @@ class Membership:
             async with asyncio.timeout(seconds), self._turn:
                 lifecycle.stop()
                 while lifecycle.state is BrokerState.STOPPING and lifecycle.is_registered:
-                    await self._beat()
+                    await self._beat(PATIENCE_SECONDS)
+                    if lifecycle.state is BrokerState.STOPPING:
+                        await asyncio.sleep(HAND_OVER_SECONDS)
         except (KafkaError, TimeoutError) as error:
             self._log.failure("stops without the controller's leave", error)
 
     async def _register(self) -> None:
-        answer = await self._ask(self.lifecycle.registration(), REGISTRATION_VERSION)
-        assert isinstance(answer, BrokerRegistrationResponse)
+        while True:
+            answer = await self._ask(self.lifecycle.registration(), REGISTRATION_VERSION)
+            assert isinstance(answer, BrokerRegistrationResponse)
+            if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION or self._is_alone:
+                break
+            # An earlier life of this node counts as alive until its session ends.
+            await asyncio.sleep(RETRY_SECONDS)
         self.lifecycle.on_registered(answer)
         self._node.broker_epoch = self.lifecycle.broker_epoch
 
-    async def _beat(self) -> None:
+    @property
+    def _is_alone(self) -> bool:
+        return self._controller.is_alone
+
+    async def _beat(self, patience_s: float | None = None) -> None:
         node = self._node
         cordoned = cordoned_directories(node.settings, node.directories)
         request = self.lifecycle.heartbeat(node.metadata_offset, self.offline, cordoned)
-        answer = await self._ask(request, HEARTBEAT_VERSION)
+        answer = await self._ask(request, HEARTBEAT_VERSION, patience_s)
         assert isinstance(answer, BrokerHeartbeatResponse)
         self.lifecycle.on_heartbeat(answer)
 
-    async def _ask(self, request: Request, version: int) -> Response:
-        """Of the controller; KafkaError when nobody decided."""
+    async def _ask(
+        self, request: Request, version: int, patience_s: float | None = None
+    ) -> Response:
+        """Of the controller, again and again while there is none: all that is asked here may be
+        asked twice. KafkaError when it refuses, or when there was none for so long."""
+        loop = asyncio.get_running_loop()
+        until = None if patience_s is None else loop.time() + patience_s
+        while True:
+            answer = await self._ask_once(request, version)
+            if not isinstance(answer, KafkaError):
+                return answer
+            is_over = until is not None and loop.time() >= until
+            if self._is_alone or is_over or not answer.retriable:
+                raise answer
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _ask_once(self, request: Request, version: int) -> Response | KafkaError:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Response | KafkaError] = loop.create_future()
 
@@ -140,7 +174,4 @@ class Membership:
                 answered.set_result(answer)
 
         self._controller.submit(request, version, on_answer)
-        answer = await answered
-        if isinstance(answer, KafkaError):
-            raise answer
-        return answer
+        return await answered

@@ -38,14 +38,16 @@ from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
-from moldau.broker.server.channel import Audience, LocalController, charter_of
+from moldau.broker.server.channel import Audience, LocalController
+from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.storage import cluster_of, places_of
-from moldau.broker.settings import Listener, read_listeners, unbuilt
+from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import KafkaError
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from moldau.broker.log.log_config import LogConfig
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.network import ListenerOptions, OpenDirect
+    from moldau.broker.network.request import Service
     from moldau.config import Settings
     from moldau.runtime import Runtime
 
@@ -106,6 +109,7 @@ class Broker:
         self._loggers = loggers
         self._log = loggers.get(LOGGER).bind(node=settings[node_settings.node_id])
         self._open_direct = open_direct
+        self._network_metrics = NetworkMetrics(registry)
         self._places = places_of(settings)
         self._publisher = Publisher(settings, self._on_settings)
         self._ended = asyncio.Event()
@@ -115,6 +119,7 @@ class Broker:
         self._directories: LogDirectories | None = None
         self._metadata_directory: LogDirectory | None = None
         self._controller: LocalController | None = None
+        self._controller_sockets: SocketServer | None = None
         self._is_loaded = False
         self._node: Node | None = None
         self._sockets: SocketServer | None = None
@@ -171,6 +176,8 @@ class Broker:
         cluster_id = cluster_of(self._runtime.files, self._settings)
         directories = self._take_directories(cluster_id)
         controller = self._open_controller(cluster_id)
+        if not controller.is_alone:
+            await self._join_quorum(controller)
         self._check_stored()
         await self._load(directories)
         node = self._make_node(cluster_id, directories, controller)
@@ -238,12 +245,43 @@ class Broker:
                 self._publisher.on_records,
                 self._on_controller_reopened,
                 self._end,
+                lambda: self._publisher.image,
             ),
             self._log,
         )
         controller.open()
         self._controller = controller
         return controller
+
+    async def _join_quorum(self, controller: LocalController) -> None:
+        """Let the other voters in, and wait until this node knows the cluster's metadata."""
+        settings = self._settings
+        listeners = read_listeners(settings)
+        node_id = settings[node_settings.node_id]
+        sockets = SocketServer(
+            self._runtime,
+            network_options(settings, {}),
+            self._network_metrics,
+            self._loggers.get(f"{LOGGER}.network").bind(node=node_id),
+        )
+        self._controller_sockets = sockets
+        features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
+        log = self._loggers.get(f"{LOGGER}.controller").bind(node=node_id)
+        service = ControllerService(controller, features, lambda: self._publisher.image, log)
+        for each in listeners.of_controller:
+            await self._bind(sockets, each, listeners, service)
+        controller.live()
+        waiting = [
+            self._runtime.spawn(controller.caught_up(), name="broker-metadata"),
+            self._runtime.spawn(self._ended.wait(), name="broker-ended"),
+        ]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        if self.failure is not None:
+            raise self.failure
 
     async def _load(self, directories: LogDirectories) -> None:
         """Open every log. In a thread: to recover many takes long, and signals are to be heard."""
@@ -320,7 +358,7 @@ class Broker:
         self._sockets = sockets = SocketServer(
             self._runtime,
             replace(network_options(settings, self._address_limits), connections_max=0),
-            NetworkMetrics(self._registry),
+            self._network_metrics,
             self._loggers.get(f"{LOGGER}.network").bind(node=node.node_id),
             self._open_direct,
             self._connections_max,
@@ -328,25 +366,33 @@ class Broker:
         service = BrokerService(node)
         bound: dict[str, Address] = {}
         for each in listeners.of_broker:
-            try:
-                port = await _bind(sockets, listener_options(settings, each, listeners), service)
-            except OSError as error:
-                raise BrokerFailed(
-                    "cannot listen",
-                    listener=each.name,
-                    address=str(Address(each.host, each.port)),
-                    why=_reason(error),
-                ) from error
+            port = await self._bind(sockets, each, listeners, service)
             bound[each.name] = Address(each.host, port)
-        for each in listeners.of_controller:
-            # Who would connect there are other voters, and brokers without a controller of theirs.
-            self._log.info("opens no listener for controllers: it is alone", listener=each.name)
+        if self._controller_sockets is None:
+            for each in listeners.of_controller:
+                # Other voters would connect there, and brokers that are no controllers.
+                self._log.info("opens no listener for controllers: it is alone", listener=each.name)
         self.listeners = bound
         self.endpoints = {
             each.name: Address(each.host or host_name, each.port or bound[each.name].port)
             for each in listeners.advertised_broker
         }
         node.endpoints = self.endpoints
+
+    async def _bind(
+        self, sockets: SocketServer, listener: Listener, listeners: Listeners, service: Service
+    ) -> int:
+        """The port."""
+        try:
+            options = listener_options(self._settings, listener, listeners)
+            return await _bind(sockets, options, service)
+        except OSError as error:
+            raise BrokerFailed(
+                "cannot listen",
+                listener=listener.name,
+                address=str(Address(listener.host, listener.port)),
+                why=_reason(error),
+            ) from error
 
     def _connections_max(self) -> int | None:
         """How many this process has files for, beside its logs."""
@@ -502,7 +548,9 @@ class Broker:
         """After an end that was cut short threads may still write: then nothing is called clean."""
         if self._controller is not None:
             with suppress(KafkaError, OSError):
-                self._controller.close()
+                await self._controller.aclose()
+        if self._controller_sockets is not None:
+            await self._controller_sockets.aclose(0.0)
         directories, metadata = self._directories, self._metadata_directory
         membership = self._membership
         epoch = NO_EPOCH if membership is None else membership.lifecycle.broker_epoch
@@ -523,7 +571,7 @@ def _failed(what: str, error: Exception, directory: str | None = None) -> Broker
     return BrokerFailed(f"{what}: {advice(error)}", why=str(error), **where)
 
 
-async def _bind(sockets: SocketServer, options: ListenerOptions, service: BrokerService) -> int:
+async def _bind(sockets: SocketServer, options: ListenerOptions, service: Service) -> int:
     """The port. A machine may call itself by an IPv6 address that it has not got."""
     try:
         return (await sockets.listen(options, service)).port

@@ -1,0 +1,89 @@
+"""What the settings say of this node's part in the metadata quorum and of its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.setting_schema import SettingSchema
+from moldau.broker.log.log_config import LogConfig
+from moldau.broker.raft.quorum import Membership
+from moldau.broker.raft.replica import Timing
+from moldau.broker.raft.shell import Terms
+from moldau.broker.raft.snapshot_retention import SnapshotRetention
+from moldau.broker.settings import controller as rows
+from moldau.broker.settings.creation import default_replication_factor, num_partitions
+from moldau.broker.settings.node import broker_session_timeout_ms, node_id
+from moldau.broker.settings.replication import min_insync_replicas
+from moldau.broker.settings.syntax import parse_voter
+from moldau.link import Address
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """What a controller of this node stands on, each time that it is opened."""
+
+    directory: str
+    """The log directory that holds the metadata log."""
+    membership: Membership
+    rules: Rules
+    log_config: LogConfig
+    retention: SnapshotRetention
+    snapshot_after_bytes: int
+    snapshot_interval_ms: int
+    timing: Timing
+    terms: Terms
+    voters: Mapping[int, Address]
+    """Where the voters that the settings name are reached."""
+
+
+def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
+    """What the settings say of it."""
+    parsed = (parse_voter(text) for text in settings[rows.controller_quorum_voters])
+    voters = [voter for voter in parsed if voter is not None]
+    static = tuple(voter.node_id for voter in voters)
+    segment_bytes = settings[rows.internal_metadata_log_segment_bytes]
+    return Charter(
+        directory=directory,
+        membership=Membership(settings[node_id], static),
+        rules=Rules(
+            cluster_id,
+            settings[node_id],
+            SettingSchema(settings),
+            num_partitions=settings[num_partitions],
+            replication_factor=settings[default_replication_factor],
+            min_isr=settings[min_insync_replicas],
+            session_timeout_ms=settings[broker_session_timeout_ms],
+        ),
+        log_config=LogConfig(
+            segment_bytes=segment_bytes or settings[rows.metadata_log_segment_bytes],
+            segment_ms=settings[rows.metadata_log_segment_ms],
+            max_message_bytes=settings[rows.internal_metadata_max_batch_size_in_bytes],
+            file_delete_delay_ms=settings[rows.internal_metadata_delete_delay_millis],
+            retention_ms=-1,
+            retention_bytes=-1,
+        ),
+        retention=SnapshotRetention(
+            settings[rows.metadata_max_retention_bytes], settings[rows.metadata_max_retention_ms]
+        ),
+        snapshot_after_bytes=settings[rows.metadata_log_max_record_bytes_between_snapshots],
+        snapshot_interval_ms=settings[rows.metadata_log_max_snapshot_interval_ms],
+        timing=Timing(
+            election_ms=settings[rows.controller_quorum_election_timeout_ms],
+            backoff_ms_max=settings[rows.controller_quorum_election_backoff_max_ms],
+            fetch_ms=settings[rows.controller_quorum_fetch_timeout_ms],
+        ),
+        terms=Terms(
+            cluster_id=cluster_id,
+            request_timeout_s=settings[rows.controller_quorum_request_timeout_ms] / 1000,
+            retry_s=settings[rows.controller_quorum_retry_backoff_ms] / 1000,
+            fetch_bytes_max=settings[rows.controller_quorum_fetch_max_bytes],
+            snapshot_bytes_max=settings[rows.controller_quorum_fetch_snapshot_max_bytes],
+        ),
+        voters={voter.node_id: Address(voter.address.host, voter.address.port) for voter in voters},
+    )

@@ -1,0 +1,170 @@
+"""What stands behind the listener of controllers: the quorum, and the active controller.
+
+Other voters vote and fetch here, brokers register, send heartbeats and ask for changes. What a
+client asked of a broker comes in an Envelope (KIP-590).
+
+Invariants: an API is served exactly if it has a row here; a node that does not lead the quorum
+answers NOT_CONTROLLER, which promises that nothing was decided. A decision whose fate is not known,
+because leadership went while it was under way, is REQUEST_TIMED_OUT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.api.api_versions import finalized
+from moldau.broker.api.error_response import error_response
+from moldau.broker.raft import wire
+from moldau.errors import MalformedMessage
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.api_versions import Welcome
+from moldau.protocol.connection import ServerConnection
+from moldau.protocol.declare import Request as Message
+from moldau.protocol.declare import Response
+from moldau.protocol.messages import API
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from moldau.protocol.messages.fetch import FetchRequest
+from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from moldau.protocol.negotiation import advertised_versions, supported_versions
+
+if TYPE_CHECKING:
+    from moldau.broker.api.request import ApiRequest, Peer
+    from moldau.broker.controller.image import Image
+    from moldau.broker.server.channel import LocalController
+    from moldau.logging import Logger
+    from moldau.protocol.versions import Versions
+
+_SIZE_BYTES: Final = 4
+_FETCH: Final = 1
+_API_VERSIONS: Final = 18
+_RAFT: Final = (52, 53, 54)
+_FETCH_SNAPSHOT: Final = 59
+_ENVELOPE: Final = 58
+_DECIDED: Final = (55, 56, 62, 63, 64, 67, 70, 73)
+"""Asked by brokers, and decided by the active controller."""
+_FORWARDED: Final = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 74)
+"""Asked by clients of a broker, and passed on in an envelope."""
+
+
+class ControllerService:
+    """Satisfies `moldau.broker.network.Service`."""
+
+    def __init__(
+        self,
+        controller: LocalController,
+        features: Mapping[str, Versions],
+        image: Callable[[], Image],
+        log: Logger,
+    ) -> None:
+        """`image` is what was published to this node."""
+        keys = {_FETCH, _API_VERSIONS, *_RAFT, _FETCH_SNAPSHOT, _ENVELOPE, *_DECIDED}
+        supported = supported_versions("controller")
+        self.served: Mapping[int, Versions] = {
+            key: versions for key, versions in supported.items() if key in keys
+        }
+        self._forwarded = {
+            key: versions
+            for key, versions in supported_versions("broker").items()
+            if key in _FORWARDED
+        }
+        advertised = advertised_versions("controller")
+        self._welcome = Welcome(
+            {key: versions for key, versions in advertised.items() if key in keys}, features
+        )
+        self._controller = controller
+        self._image = image
+        self._log = log
+
+    def opened(self, connection: Peer) -> None:
+        """Nothing is known of a connection before its first request."""
+
+    def closed(self, connection: Peer) -> None:
+        """What waits for it is answered in vain."""
+
+    def serve(self, request: ApiRequest) -> None:
+        """A request of an API and version that is served."""
+        key, version = request.arrival.key, request.arrival.version
+        raft = self._controller.raft
+        try:
+            if key == _FETCH:
+                fetch = cast(FetchRequest, request.decode())
+                raft.serve_fetch(fetch, version, request.answer)
+            elif key in _RAFT:
+                raft.serve(cast(wire.RaftRequest, request.decode()), request.answer)
+            elif key == _FETCH_SNAPSHOT:
+                raft.serve_snapshot(cast(FetchSnapshotRequest, request.decode()), request.answer)
+            elif key == _API_VERSIONS:
+                self._serve_versions(request)
+            elif key == _ENVELOPE:
+                request.keep()
+                self._serve_envelope(request)
+            else:
+                request.keep()
+                self._decide(request)
+        except MalformedMessage:
+            raise
+        except Exception as error:
+            self._log.failure("request failed", error, api=API[key].name, version=version)
+            request.connection.close()
+
+    def _serve_versions(self, request: ApiRequest) -> None:
+        message = cast(ApiVersionsRequest, request.decode())
+        state = finalized(self._image(), self._controller.quorum.high_watermark, 0)
+        request.answer(self._welcome.answer(message, request.arrival.version, state))
+
+    def _decide(self, request: ApiRequest) -> None:
+        key, version = request.arrival.key, request.arrival.version
+
+        def refuse(error: KafkaError) -> None:
+            response = error_response(key, version, error)
+            if response is None:
+                request.connection.close()
+            else:
+                request.answer(response)
+
+        self._submit(request.decode(), version, request.answer, refuse)
+
+    def _submit(
+        self,
+        message: Message,
+        version: int,
+        answer: Callable[[Response], None],
+        refuse: Callable[[KafkaError], None],
+    ) -> None:
+        active = self._controller.active
+        if active is None:
+            refuse(KafkaError(ErrorCode.NOT_CONTROLLER))
+            return
+        is_deciding = True
+
+        def on_answer(outcome: Response | KafkaError) -> None:
+            if not isinstance(outcome, KafkaError):
+                answer(outcome)
+            elif outcome.code == ErrorCode.NOT_CONTROLLER and not is_deciding:
+                refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+            else:
+                refuse(outcome)
+
+        active.request(message, version, on_answer)
+        is_deciding = False
+
+    def _serve_envelope(self, request: ApiRequest) -> None:
+        envelope = cast(EnvelopeRequest, request.decode())
+        inner = ServerConnection(self._forwarded)
+        arrival = inner.receive(memoryview(bytes(envelope.request_data)))
+        if arrival.problem is not None:
+            request.answer(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+            return
+
+        def answer(response: Response) -> None:
+            data = b"".join(bytes(each) for each in inner.answer(arrival, response))
+            request.answer(
+                EnvelopeResponse(response_data=data[_SIZE_BYTES:], error_code=ErrorCode.NONE)
+            )
+
+        def refuse(error: KafkaError) -> None:
+            request.answer(EnvelopeResponse(error_code=error.code))
+
+        self._submit(arrival.decode(), arrival.version, answer, refuse)

@@ -1,0 +1,106 @@
+"""The active controller on another node: what this node asks of it, over the wire.
+
+What only brokers ask (registration, heartbeats, ISR changes) goes as it is; what a client asked of
+this node goes in an Envelope (KIP-590), whose own error tells whether anybody decided.
+
+Invariant: `on_answer` is called once. It hears `Undecided` when it is certain that nobody decided:
+the connection could not be had, or the other node says that it is not the controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.api.node import Undecided
+from moldau.errors import MalformedMessage
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.connection import ClientConnection
+from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import OnAnswer
+    from moldau.link import Peers
+    from moldau.logging import Logger
+    from moldau.protocol.declare import Request, Response
+    from moldau.runtime import Runtime
+
+LANE: Final = "controller"
+_SIZE_BYTES: Final = 4
+
+
+class RemoteController:
+    """See the module."""
+
+    def __init__(self, runtime: Runtime, peers: Peers, log: Logger) -> None:
+        self._runtime = runtime
+        self._peers = peers
+        self._log = log
+
+    def submit(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
+        """Ask the controller on that node. Without a connection, make one first."""
+        if self._peers.ready(node_id, LANE) is not None:
+            self._ask(node_id, request, version, on_answer)
+        else:
+            self._runtime.spawn(
+                self._connect(node_id, request, version, on_answer), name="ask-controller"
+            )
+
+    async def _connect(
+        self, node_id: int, request: Request, version: int, on_answer: OnAnswer
+    ) -> None:
+        try:
+            await self._peers.connection(node_id, LANE)
+        except KafkaError as error:
+            self._log.debug("the controller cannot be reached", node_id=node_id, why=str(error))
+            on_answer(Undecided())
+            return
+        self._ask(node_id, request, version, on_answer)
+
+    def _ask(self, node_id: int, request: Request, version: int, on_answer: OnAnswer) -> None:
+        connection = self._peers.ready(node_id, LANE)
+        if connection is None:
+            on_answer(Undecided())
+            return
+        try:
+            if "broker" in type(request).spec.listeners:
+                wrapped = Wrapped(request, version)
+                connection.ask(wrapped.envelope, lambda answer: on_answer(wrapped.opened(answer)))
+            else:
+                connection.ask(request, lambda answer: on_answer(_direct(answer)), version=version)
+        except KafkaError as error:
+            self._log.debug("the controller cannot be asked", node_id=node_id, why=str(error))
+            on_answer(Undecided())
+
+
+def _direct(answer: Response | KafkaError) -> Response | KafkaError:
+    """These can be asked again, whatever became of them; they say so in their own error code."""
+    if not isinstance(answer, KafkaError) and getattr(answer, "error_code", 0) == (
+        ErrorCode.NOT_CONTROLLER
+    ):
+        return Undecided()
+    return answer
+
+
+class Wrapped:
+    """A client's request in an envelope, and the way to its answer."""
+
+    def __init__(self, request: Request, version: int) -> None:
+        self._inner = ClientConnection("forwarded")
+        data = b"".join(bytes(each) for each in self._inner.send(request, version))
+        self.envelope = EnvelopeRequest(
+            request_data=data[_SIZE_BYTES:], request_principal=None, client_host_address=b""
+        )
+
+    def opened(self, answer: Response | KafkaError) -> Response | KafkaError:
+        """The answer to the request, or why there is none."""
+        if isinstance(answer, KafkaError):
+            return answer
+        assert isinstance(answer, EnvelopeResponse)
+        if answer.error_code == ErrorCode.NOT_CONTROLLER:
+            return Undecided()
+        if answer.error_code or answer.response_data is None:
+            return KafkaError(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
+        try:
+            return self._inner.receive(memoryview(bytes(answer.response_data))).response
+        except MalformedMessage as error:
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why=str(error))
