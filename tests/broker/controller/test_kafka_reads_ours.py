@@ -22,6 +22,7 @@ from moldau.broker.controller.storage import Plan, format_storage, read_bootstra
 from moldau.broker.raft.quorum import DIRECTORY, Membership, Quorum
 from moldau.runtime.real_files import RealFiles
 from tests.broker.controller.cluster import CLUSTER_ID, Cluster, schema, topic
+from tests.broker.raft.leading import lead
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 
 pytestmark = pytest.mark.real
@@ -56,7 +57,7 @@ def written(folder: Path, controller_port: int = 19093) -> Path:
     )
     format_storage(files, plan, Random(1), NOW)
     quorum = Quorum.open(files, str(folder), Membership(1), NOW)
-    quorum.lead(NOW)
+    lead(quorum, NOW)
     rules = Rules(CLUSTER_ID, 1, schema())
     controller = Controller(rules, Image())
     cluster = Cluster(1)
@@ -147,5 +148,5 @@ def test_kafka_goes_on_where_our_controller_stopped(kafka: ApacheKafka, tmp_path
     image = Image()
     replay_batches(image, quorum.batches())
     assert image.topics.by_name("orders") is not None
-    assert quorum.lead(NOW) > 2, "and we go on where Kafka stopped"
+    assert lead(quorum, NOW) > 2, "and we go on where Kafka stopped"
     quorum.close()

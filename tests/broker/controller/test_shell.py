@@ -29,6 +29,7 @@ from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTo
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import CLUSTER_ID, FEATURES, schema, topic
+from tests.broker.raft.leading import lead
 from tests.broker.server.broken_disk import BrokenFiles
 
 
@@ -45,7 +46,7 @@ class Node:
         self.quorum = Quorum.open(runtime.files, "/data", Membership(1, (1,)), now_ms)
         self.flusher = Flusher(runtime, self.quorum, self.on_flushed, self.failures.append)
         replay_batches(self.image, self.quorum.batches())  # all of it is from lives before
-        self.quorum.lead(now_ms)
+        lead(self.quorum, now_ms)
         self.active = ActiveController(
             runtime,
             self.quorum,

@@ -20,6 +20,7 @@ from moldau.errors import ConfigError, CorruptLog
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.controller.cluster import CLUSTER_ID
 from tests.broker.log.simulated_node import SimulatedNode
+from tests.broker.raft.leading import lead
 
 NOW = 1_700_000_000_000
 PLAN = Plan(
@@ -57,7 +58,7 @@ def test_the_node_is_the_only_voter_of_what_it_formatted() -> None:
     meta = storage_info(node.files, ["/p/one"])[0].meta
     assert meta is not None
     assert quorum.voters.voters[0].directory_id == meta.directory_id
-    assert quorum.lead(NOW) == 1
+    assert lead(quorum, NOW) == 1
 
 
 def test_what_is_formatted_is_not_touched() -> None:
@@ -114,4 +115,4 @@ def test_formatting_cut_short_can_be_done_again() -> None:
         formatted(node, ignore_formatted=True)
         assert all(each.problem is None for each in storage_info(node.files, PLAN.directories))
         assert read_bootstrap(node.files, "/p/two") == list(PLAN.bootstrap)
-        assert Quorum.open(node.files, "/p/one", Membership(1), NOW).lead(NOW) == 1
+        assert lead(Quorum.open(node.files, "/p/one", Membership(1), NOW), NOW) == 1

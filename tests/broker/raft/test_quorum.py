@@ -10,10 +10,11 @@ from moldau.broker.raft.quorum import DIRECTORY, Membership, Quorum
 from moldau.broker.raft.quorum_state import read_quorum_state
 from moldau.broker.raft.snapshots import Heading, SnapshotId, write_snapshot
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
-from moldau.errors import ConfigError, CorruptLog
+from moldau.errors import CorruptLog
 from moldau.records import control_records, encode_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.simulated_node import SimulatedNode
+from tests.broker.raft.leading import lead
 
 NOW = 1_700_000_000_000
 ALONE = Membership(1, (1,))
@@ -35,7 +36,7 @@ def opened(node: SimulatedNode, membership: Membership = ALONE) -> Quorum:
 
 def leading(node: SimulatedNode) -> Quorum:
     quorum = opened(node)
-    quorum.lead(NOW)
+    lead(quorum, NOW)
     return quorum
 
 
@@ -81,19 +82,12 @@ def test_voters_formatted_into_the_first_snapshot_enter_the_log() -> None:
     write_snapshot(node.files, path, Heading(0, NOW, NOW, SELF), [])
     quorum = opened(node, Membership(1))
     assert quorum.voters == SELF
-    quorum.lead(NOW)
+    lead(quorum, NOW)
     (batch,) = quorum.log.batches(0)
     assert [each.type for each in control_records(batch)] == [2, 5, 6]
     quorum.close()
     node.files.remove(path)
     assert opened(node, Membership(1)).voters == SELF
-
-
-def test_a_quorum_with_other_voters_is_not_led() -> None:
-    with pytest.raises(ConfigError):
-        opened(SimulatedNode(), Membership(1, (1, 2))).lead(NOW)
-    with pytest.raises(ConfigError):
-        opened(SimulatedNode(), Membership(1)).lead(NOW)
 
 
 def test_a_snapshot_takes_the_place_of_the_log_before_it() -> None:
@@ -107,7 +101,7 @@ def test_a_snapshot_takes_the_place_of_the_log_before_it() -> None:
     quorum.close()
     again = opened(node)
     assert values(again) == [6, 4]
-    again.lead(NOW)
+    lead(again, NOW)
     add(again, 5)
     again.write_snapshot(again.high_watermark, [record(15)], NOW)
     again.write_snapshot(again.high_watermark, [record(15)], NOW)
@@ -161,7 +155,7 @@ def test_power_may_fail_at_any_call_and_nothing_acknowledged_is_lost(seed: int) 
             acknowledged[:] = told
             assert found.state.leader_epoch >= epochs[-1]
             epochs.append(found.state.leader_epoch)
-            found.lead(NOW)
+            lead(found, NOW)
             assert found.epoch > epochs[-1]
             epochs.append(found.epoch)
             found.close()

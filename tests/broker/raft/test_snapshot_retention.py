@@ -18,6 +18,7 @@ from moldau.broker.raft.snapshots import read_last_timestamp
 from moldau.records import encode_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.simulated_node import SimulatedNode
+from tests.broker.raft.leading import lead
 from tests.broker.raft.test_quorum import ALONE, FOLDER, NOW, values
 
 HOUR_MS = 3_600_000
@@ -69,7 +70,7 @@ def add(quorum: Quorum, value: int, now_ms: int) -> None:
 def with_snapshots(node: SimulatedNode, retention: SnapshotRetention, count: int) -> Quorum:
     """One an hour, each after a record; every record is the sum of all so far."""
     quorum = opened(node, retention)
-    quorum.lead(NOW)
+    lead(quorum, NOW)
     for hour in range(count):
         now_ms = NOW + hour * HOUR_MS
         add(quorum, hour, now_ms)
@@ -140,6 +141,6 @@ def test_no_loss_of_power_leaves_a_log_with_a_hole() -> None:
         assert start == oldest
         offsets = [batch.header.base_offset for batch in again.log.batches(start)]
         assert offsets == list(range(offsets[0], again.log.log_end_offset)), "no hole"
-        again.lead(NOW)
+        lead(again, NOW)
         add(again, 7, NOW)
         again.close()

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
+NO_BROKER_EPOCH: Final = -1
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _LEADERS_SINCE: Final = 16
@@ -86,6 +87,8 @@ def serve(node: Node, request: ApiRequest) -> None:
     fetch = Fetch(request, reader, context)
     if not fetch.answer_at_once(message.max_wait_ms):
         fetch.wait(node.replicas.purgatory, fetch.partitions, message.max_wait_ms)
+    if reader.is_follower:
+        fetch.note_follower(now_ms)
 
 
 class _Reader:
@@ -97,6 +100,7 @@ class _Reader:
         "max_bytes",
         "min_bytes",
         "node",
+        "replica_epoch",
         "replica_id",
         "uses_topic_ids",
         "version",
@@ -106,8 +110,10 @@ class _Reader:
         self.node = node
         self.version = version
         self.uses_topic_ids = version >= _TOPIC_IDS_SINCE
+        self.replica_epoch = NO_BROKER_EPOCH
         if version >= _REPLICA_STATE_SINCE:
             self.replica_id = message.replica_state.replica_id
+            self.replica_epoch = message.replica_state.replica_epoch
         else:
             self.replica_id = message.replica_id
         self.is_follower = self.replica_id >= 0
@@ -195,6 +201,18 @@ class Fetch(DelayedAnswer):
     def partitions(self) -> list[Partition]:
         """What to watch."""
         return [each.partition for each in self._watched]
+
+    def note_follower(self, now_ms: int) -> None:
+        """The reader is a replica: it holds all below where it reads on. After the first read, so
+        that who waits for this partition does not see it half done."""
+        reader = self._reader
+        for watched in self._watched:
+            wanted, partition = watched.wanted, watched.partition
+            if wanted.is_diverging or not partition.is_leader:
+                continue
+            replica_id, offset = reader.replica_id, wanted.asked.fetch_offset
+            if partition.on_fetch(replica_id, offset, now_ms, reader.replica_epoch):
+                reader.node.on_follower_caught_up(partition, replica_id)
 
     def answer_at_once(self, max_wait_ms: int) -> bool:
         """Answer unless it has to wait, and is willing to."""

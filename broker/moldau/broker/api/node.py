@@ -26,6 +26,7 @@ from moldau.protocol.declare import Request, Response
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.log.directories import LogDirectories
+    from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.replicas import Replicas
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
@@ -82,6 +83,8 @@ class Node:
     """The level of the quorum's own protocol: the one feature that no metadata record tells."""
     loggers: Loggers | None = None
     """All loggers of the process, whose levels BROKER_LOGGER changes; None where nobody may."""
+    on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
+    """Told that a follower, by its id, could join the ISR of a partition that this node leads."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
     """Topics that a Metadata request has asked the controller for, until it answered: no second
     request goes out meanwhile."""

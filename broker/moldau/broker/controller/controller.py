@@ -17,6 +17,7 @@ from moldau.broker.controller.directory_assignment import assign_replicas_to_dir
 from moldau.broker.controller.elections import elect_leaders
 from moldau.broker.controller.feature_updates import update_features
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.isr_changes import alter_partition
 from moldau.broker.controller.liveness import Liveness
 from moldau.broker.controller.outcome import Moment, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
@@ -26,6 +27,7 @@ from moldau.broker.controller.topic_creation import create_topics
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
+from moldau.protocol.messages.alter_partition import AlterPartitionRequest
 from moldau.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -50,9 +52,10 @@ class Controller:
         self.image = image
         self.liveness = Liveness(rules.session_timeout_ms)
 
-    def take_over(self, now_ms: int) -> None:
+    def take_over(self, now_ms: int, *, is_own_broker_up: bool = False) -> None:
         """The log is replayed to its end and we lead: sessions of brokers begin now."""
-        self.liveness.take_over(self.image, self.rules.node_id, now_ms)
+        left = None if is_own_broker_up else self.rules.node_id
+        self.liveness.take_over(self.image, left, now_ms)
 
     def serves(self, request: type[Request]) -> bool:
         """Whether `on_request` knows such requests."""
@@ -129,6 +132,9 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     BrokerRegistrationRequest: lambda at, request, _, moment: at.register_broker(request, moment),
     BrokerHeartbeatRequest: lambda at, request, _, moment: at.heartbeat(request, moment),
+    AlterPartitionRequest: lambda at, request, version, _: alter_partition(
+        at.image, at.rules, request, version
+    ),
     UnregisterBrokerRequest: lambda at, request, _, __: registration.unregister_broker(
         at.image, at.rules, request
     ),

@@ -93,6 +93,29 @@ def change_of(
     return None if _says_nothing(record) else record
 
 
+def isr_change(
+    name: tuple[Uuid, int],
+    partition: Partition,
+    isr: list[int],
+    recovery: int,
+    circumstances: Circumstances,
+) -> PartitionChangeRecord | None:
+    """The leader has other replicas in sync; None when that changes nothing."""
+    elr, last_known = _eligible(partition, isr, circumstances, None)
+    record = PartitionChangeRecord(
+        partition_id=name[1],
+        topic_id=name[0],
+        isr=None if set(isr) == set(partition.isr) else isr,
+        leader=LEADER_UNCHANGED,
+        leader_recovery_state=(
+            RECOVERY_UNCHANGED if recovery == partition.leader_recovery_state else recovery
+        ),
+        eligible_leader_replicas=_if_changed(elr, partition.elr),
+        last_known_elr=_if_changed(last_known, partition.last_known_elr),
+    )
+    return None if _says_nothing(record) else record
+
+
 def _elect(
     partition: Partition, isr: list[int], at: Circumstances, lost_its_data: int | None
 ) -> _Elected:

@@ -19,13 +19,13 @@ class Liveness:
         self._session_timeout_ms = session_timeout_ms
         self._contacts_ms: dict[int, int] = {}
 
-    def take_over(self, image: Image, own_id: int, now_ms: int) -> None:
-        """This controller became active: all get a whole session to be heard again, but the broker
-        in our own process, whose earlier incarnation ended with the process."""
+    def take_over(self, image: Image, left_id: int | None, now_ms: int) -> None:
+        """This controller became active: all get a whole session to be heard again, but `left_id`:
+        the broker of this process that is not up yet, whose earlier incarnation has ended."""
         self._contacts_ms = {
             each.broker_id: now_ms
             for each in image.brokers.by_id.values()
-            if not each.is_fenced and each.broker_id != own_id
+            if not each.is_fenced and each.broker_id != left_id
         }
 
     def touch(self, broker_id: int, now_ms: int) -> None:

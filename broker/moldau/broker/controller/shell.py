@@ -90,9 +90,12 @@ class ActiveController:
         self.failure: Exception | None = None
         self.epoch = quorum.epoch
 
-    def start(self, bootstrap: Sequence[MetadataRecord] = ()) -> None:
+    def start(
+        self, bootstrap: Sequence[MetadataRecord] = (), *, is_own_broker_up: bool = False
+    ) -> None:
         """This node leads: replay the log to its end, and append the first records of a new
-        cluster, made from `bootstrap`. What it decides from now on rests on all of it."""
+        cluster, made from `bootstrap`. What it decides from now on rests on all of it.
+        `is_own_broker_up`: the broker in this process is registered already."""
         image = self.controller.image
         replay_batches(image, self._quorum.batches())
         assert not image.is_in_transaction, "a decision is one batch, so no transaction stays open"
@@ -101,7 +104,7 @@ class ActiveController:
         if records:
             self._append(records)
             self._parked.append(_Parked(self._quorum.log_end_offset, records, None, None))
-        self.controller.take_over(self._monotonic_ms())
+        self.controller.take_over(self._monotonic_ms(), is_own_broker_up=is_own_broker_up)
 
     def request(self, request: Request, version: int, on_answer: OnAnswer) -> None:
         """Decide at once; `on_answer` is called when the decision is committed, perhaps before

@@ -1,7 +1,7 @@
 """All shards of one coordinator on this node: found by key, begun and ended as leadership moves.
 
-Invariant: a shard is here exactly while this node leads its partition; a leader that is elected
-anew while it leads goes on with what it has.
+Invariant: a shard is here exactly while this node leads its partition, in one leader epoch: one
+that lost its leadership and has it again may hold state whose records were cut off meanwhile.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class CoordinatorRuntime(Generic[S]):
         self._replicas = replicas
         self._make = make
         self._shells: dict[int, ShardShell[S]] = {}
+        self._epochs: dict[int, int] = {}
         self._is_closed = False
 
-    def elect(self, index: int) -> None:
-        """This node leads the partition. May be told again."""
+    def elect(self, index: int, leader_epoch: int = 0) -> None:
+        """This node leads the partition in that epoch. May be told again."""
         if self._is_closed:
             return
         try:
@@ -40,13 +41,16 @@ class CoordinatorRuntime(Generic[S]):
             return
         known = self._shells.get(index)
         if known is not None:
-            if known.partition is partition and known.state is not State.CLOSED:
+            is_same = known.partition is partition and self._epochs.get(index) == leader_epoch
+            if is_same and known.state is not State.CLOSED:
                 return
             known.close()
+        self._epochs[index] = leader_epoch
         self._shells[index] = ShardShell(self._ground, partition, self._make())
 
     def resign(self, index: int) -> None:
         """It does not. All who are parked there hear so."""
+        self._epochs.pop(index, None)
         known = self._shells.pop(index, None)
         if known is not None:
             known.close()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log.leader_epochs import EpochEnd
@@ -32,7 +31,6 @@ from moldau.broker.raft.quorum_state import (
     read_quorum_state,
     write_quorum_state,
 )
-from moldau.broker.raft.replica import Member, RaftReplica, Timing
 from moldau.broker.raft.snapshot_retention import FEWEST, KeptSnapshot, SnapshotRetention
 from moldau.broker.raft.snapshots import (
     Heading,
@@ -47,7 +45,7 @@ from moldau.broker.raft.snapshots import (
     write_snapshot,
 )
 from moldau.broker.raft.voters import STATIC, Voter, Voters, voters_after
-from moldau.errors import ConfigError, CorruptLog
+from moldau.errors import CorruptLog
 from moldau.ids import METADATA_TOPIC_ID
 from moldau.records import Batch, Buffer, encode_control_batch, walk, whole_bytes
 
@@ -209,26 +207,6 @@ class Quorum:
         static = self.voters.ids if self.voters.kraft_version == STATIC else None
         write_quorum_state(self.files, self.log.directory, state, static)
         self.state = state
-
-    def lead(self, now_ms: int) -> int:
-        """Win the election that only this voter votes in; the new epoch. Its first record is
-        durable, and all before it committed, when this returns."""
-        node_id = self.node_id
-        if self.voters.ids != (node_id,):
-            raise ConfigError(
-                "this node is not the only voter of the quorum",
-                node_id=node_id,
-                voters=list(self.voters.ids),
-            )
-        # A sole voter draws no timeouts.
-        core = RaftReplica(Member(node_id, (node_id,)), self.state, self, Random(0), Timing())
-        core.start(now_ms)
-        ready = core.take_ready()
-        assert ready.state is not None
-        assert core.leader is not None
-        self.save_state(ready.state)
-        self.begin_epoch(core.leader, ready.elected_by or (), now_ms)
-        return core.epoch
 
     def begin_epoch(self, leader: Leader, granting: Iterable[int], now_ms: int) -> None:
         """This replica was elected, and its state is saved: write the first record of the epoch,

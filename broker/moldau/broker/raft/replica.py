@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from random import Random
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.broker.log.leader_epochs import EpochEnd
 from moldau.broker.raft.leader import Leader
@@ -41,6 +40,9 @@ from moldau.broker.raft.quorum_state import QuorumState
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from random import Random
 
 NEVER: Final = 1 << 62
 

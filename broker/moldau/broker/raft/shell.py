@@ -74,6 +74,16 @@ class Terms:
     snapshot_bytes_max: int
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a replica stands on."""
+
+    runtime: Runtime
+    peers: Peers
+    terms: Terms
+    log: Logger
+
+
 class _Waiting:
     """A fetch that found nothing new."""
 
@@ -92,16 +102,8 @@ class _Waiting:
 class RaftNode:
     """See the module. `start`, then `live` where there are others to talk to."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        quorum: Quorum,
-        core: RaftReplica,
-        peers: Peers,
-        hooks: Hooks,
-        terms: Terms,
-        log: Logger,
-    ) -> None:
+    def __init__(self, ground: Ground, quorum: Quorum, core: RaftReplica, hooks: Hooks) -> None:
+        runtime = ground.runtime
         self.quorum = quorum
         self.core = core
         self.failure: Exception | None = None
@@ -109,10 +111,10 @@ class RaftNode:
         self.told_high_watermark = -1
         """What the leader said last, which this log may not have reached."""
         self._runtime = runtime
-        self._peers = peers
+        self._peers = ground.peers
         self._hooks = hooks
-        self._terms = terms
-        self._log = log
+        self._terms = ground.terms
+        self._log = ground.log
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._is_leading = False

@@ -1,37 +1,62 @@
-"""The leader's view of one partition: who is in sync, and what all of them hold.
+"""The leader's view of one partition: its followers, the replicas in sync, the high watermark.
 
 Invariants:
 * high_watermark <= the end of every replica of the maximal ISR, and it never goes back.
 * The maximal ISR is every replica that is in sync as far as the controller may already believe
-  (KIP-497): one that may be elected must hold all that a reader has seen.
-* The leader's own end is where it vouches for its log: behind that a flush is due first. So one
+  (KIP-497): what it has confirmed, and what is proposed to it. A replica that may be elected must
+  hold all that a reader has seen.
+* The high watermark does not move while fewer replicas are in sync than `min.insync.replicas`
+  asks for (KIP-966): the last one of them may lose its disk's cache.
+* The leader's own end is where it trusts its log: behind that a flush is due first. So one
   replica that acknowledges after fsync is the same rule as three that wait for each other.
 
-Pure: offsets come in as they are learnt; what follows from them is read by whoever acts on it.
+One `Leader` lives for a leader epoch, over all changes of the ISR. Pure: offsets and times come in
+as they are learnt; what follows from them is read by the partition that acts on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
 
 from moldau.errors.codes import ErrorCode, KafkaError
 
 ALL_IN_SYNC = -1
 """`acks=all`; 1 is the leader alone and 0 nobody."""
 UNKNOWN_END = -1
+UNKNOWN_EPOCH: Final = -1
+
+
+@dataclass(slots=True)
+class Follower:
+    """What fetches have told of another replica."""
+
+    end_offset: int = UNKNOWN_END
+    broker_epoch: int = UNKNOWN_EPOCH
+    caught_up_ms: int = 0
+    """When it last had all that the leader had."""
+    fetched_ms: int = 0
+    leader_end_offset: int = 0
+    """The leader's end at that fetch."""
 
 
 class Leader:
     """See the module; for one leader epoch."""
 
     __slots__ = (
-        "_ends",
+        "_epoch_start_offset",
+        "_followers",
         "_is_alone",
         "_is_held",
+        "_maximal",
+        "_min_isr",
+        "_partition_epoch",
         "end_offset",
         "high_watermark",
         "in_sync_count",
         "isr",
+        "proposed",
         "replica_count",
         "replica_id",
     )
@@ -42,21 +67,37 @@ class Leader:
         """`replica_count` are those that the partition shall have, in sync or not."""
         assert replica_id in isr, "a leader is in sync with itself"
         self.replica_id = replica_id
-        self.isr = frozenset(isr)
         self.replica_count = replica_count
         self.high_watermark = high_watermark
-        self.in_sync_count = len(self.isr)
         self.end_offset = UNKNOWN_END
-        """Below it the leader itself vouches for what it has."""
-        self._is_alone = self.in_sync_count == 1
+        """Below it the leader itself trusts what it has."""
+        self.proposed: frozenset[int] | None = None
+        """The ISR that the controller is asked for; None while it is asked for nothing."""
+        self._epoch_start_offset = 0
+        self._min_isr = 1
+        self._partition_epoch = UNKNOWN_EPOCH
         self._is_held = False
-        self._ends: dict[int, int] = {}
+        self._followers: dict[int, Follower] = {}
+        self._confirm(frozenset(isr))
 
     def __repr__(self) -> str:
         return f"Leader({self.replica_id}, isr={sorted(self.isr)}, at={self.high_watermark})"
 
+    def begin(self, log_end_offset: int, now_ms: int) -> None:
+        """The epoch begins at that offset. Replicas in sync have until now been so."""
+        self._epoch_start_offset = log_end_offset
+        for replica_id in self.isr - {self.replica_id}:
+            self._followers[replica_id] = Follower(caught_up_ms=now_ms, fetched_ms=now_ms)
+
+    @property
+    def is_alone(self) -> bool:
+        """No other replica is waited for."""
+        return self._is_alone
+
+    # Ends of logs.
+
     def on_own_end(self, end_offset: int) -> bool:
-        """The leader vouches for all below `end_offset`; whether the high watermark moved."""
+        """The leader trusts all below `end_offset`; whether the high watermark moved."""
         if not self._is_alone:
             return self.on_end(self.replica_id, end_offset)
         self.end_offset = end_offset
@@ -68,28 +109,134 @@ class Leader:
     def on_end(self, replica_id: int, end_offset: int) -> bool:
         """The replica holds all below `end_offset`; whether the high watermark moved."""
         if replica_id != self.replica_id:
-            self._ends[replica_id] = end_offset
+            self._follower(replica_id).end_offset = end_offset
         elif self._is_held:
             return False
         else:
             self.end_offset = end_offset
-        ends = self._ends
-        held = min(
-            self.end_offset if each == self.replica_id else ends.get(each, UNKNOWN_END)
-            for each in self.isr
-        )
+        return self._advance()
+
+    def on_fetch(
+        self, replica_id: int, offset: int, log_end_offset: int, now_ms: int, broker_epoch: int
+    ) -> bool:
+        """A follower fetches from `offset`: it holds everything below. Whether the high watermark
+        moved."""
+        follower = self._follower(replica_id)
+        if offset >= log_end_offset:
+            follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
+        elif offset >= follower.leader_end_offset:
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
+        follower.fetched_ms, follower.leader_end_offset = now_ms, log_end_offset
+        follower.broker_epoch = broker_epoch
+        return self.on_end(replica_id, offset)
+
+    def _follower(self, replica_id: int) -> Follower:
+        known = self._followers.get(replica_id)
+        if known is None:
+            known = self._followers[replica_id] = Follower()
+        return known
+
+    def _advance(self) -> bool:
+        if self._is_under_min:
+            return False
+        followers, own = self._followers, self.replica_id
+        held = self.end_offset
+        for replica_id in self._maximal:
+            if replica_id != own:
+                known = followers.get(replica_id)
+                end_offset = UNKNOWN_END if known is None else known.end_offset
+                if end_offset < held:
+                    held = end_offset
         if held <= self.high_watermark:
             return False
         self.high_watermark = held
         return True
 
+    # The ISR.
+
+    def on_isr(self, isr: Collection[int], replica_count: int, partition_epoch: int) -> bool:
+        """The controller confirmed that ISR; whether that is news. An answer that comes after a
+        later change is none. What was proposed on another ground is proposed no more."""
+        is_late = UNKNOWN_EPOCH < partition_epoch <= self._partition_epoch
+        if is_late or self.replica_id not in isr:
+            return False
+        self._partition_epoch = partition_epoch
+        is_same = self.isr == frozenset(isr) and self.replica_count == replica_count
+        self.replica_count = replica_count
+        self.proposed = None
+        self._confirm(frozenset(isr))
+        if not is_same:
+            self._advance()
+        return not is_same
+
+    @property
+    def partition_epoch(self) -> int:
+        """Of the ISR that is confirmed; the ground of a proposal."""
+        return self._partition_epoch
+
+    def propose(self, isr: Collection[int]) -> None:
+        """Ask the controller for that ISR. Replicas that shall join hold the high watermark back
+        from now on, and those that shall leave do until it is confirmed."""
+        assert self.proposed is None, "one proposal at a time"
+        self.proposed = frozenset(isr)
+        self._confirm(self.isr)
+
+    def withdraw(self) -> bool:
+        """The controller refused for good; whether the high watermark moved."""
+        self.proposed = None
+        self._confirm(self.isr)
+        return self._advance()
+
+    def may_join(self, replica_id: int) -> bool:
+        """Whether the replica has all that is committed, and all of earlier epochs."""
+        known = self._followers.get(replica_id)
+        return (
+            known is not None
+            and self.proposed is None
+            and replica_id not in self.isr
+            and known.end_offset >= max(self.high_watermark, self._epoch_start_offset)
+        )
+
+    def lagging(self, log_end_offset: int, now_ms: int, lag_ms_max: int) -> frozenset[int]:
+        """Replicas in sync that have not had all for so long."""
+        late = []
+        for replica_id in self.isr - {self.replica_id}:
+            known = self._follower(replica_id)
+            if known.end_offset != log_end_offset and now_ms - known.caught_up_ms > lag_ms_max:
+                late.append(replica_id)
+        return frozenset(late)
+
+    def broker_epoch(self, replica_id: int) -> int:
+        """Of the follower's last fetch (KIP-903); -1 when it has not told."""
+        known = self._followers.get(replica_id)
+        return UNKNOWN_EPOCH if known is None else known.broker_epoch
+
+    def require(self, min_isr: int) -> bool:
+        """`min.insync.replicas`; whether the high watermark moved."""
+        self._min_isr = min_isr
+        self._confirm(self.isr)
+        return self._advance()
+
+    def _confirm(self, isr: frozenset[int]) -> None:
+        self.isr = isr
+        self._maximal = isr if self.proposed is None else isr | self.proposed
+        self.in_sync_count = len(isr)
+        self._is_alone = len(self._maximal) == 1 and not self._is_held and not self._is_under_min
+
+    @property
+    def _is_under_min(self) -> bool:
+        return self.in_sync_count < self._least(self._min_isr)
+
+    # Acknowledgement.
+
     def hold(self) -> None:
-        """The leader vouches for nothing more until `carry_on`: its log is about to be another."""
+        """The leader trusts nothing more until `carry_on`: its log is about to be another."""
         self._is_held, self._is_alone = True, False
 
     def carry_on(self) -> None:
-        """The end of `hold`; say with `on_own_end` how far it vouches again."""
-        self._is_held, self._is_alone = False, self.in_sync_count == 1
+        """The end of `hold`; say with `on_own_end` how far it trusts its log again."""
+        self._is_held = False
+        self._confirm(self.isr)
 
     def check_acks(self, acks: int, min_insync_replicas: int) -> None:
         """Refuse an append that could not be acknowledged as it asks to be."""

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
 from moldau.broker.log.log import Appended, PartitionLog
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.log.tail import AppendedFields
-from moldau.broker.replication.leader import Leader
+from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -28,13 +29,14 @@ from moldau.records import Buffer
 
 READ_COMMITTED: Final = 1
 _RESERVED_PREFIX: Final = "__"
+NOBODY: Final = -1
 TO_HIGH_WATERMARK: Final = -1
 """As the offset of DeleteRecords: all that consumers may have read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What the metadata says about a partition that this node leads."""
+    """What the metadata says about a partition that this node leads or follows."""
 
     topic: str
     index: int
@@ -46,6 +48,10 @@ class Leadership:
     """The log directory that has this node's replica; None: not chosen, or not known."""
     is_new: bool = False
     """It was created just now, so that there cannot be a log of it yet."""
+    leader: int = NOBODY
+    """The broker that leads it; asked only where that is another one."""
+    partition_epoch: int = UNKNOWN_EPOCH
+    """Of this state; -1: not told, and newer than all before."""
 
 
 class Partition:
@@ -61,6 +67,7 @@ class Partition:
         "index",
         "is_reserved",
         "leader_epoch",
+        "leader_id",
         "log",
         "topic",
         "topic_id",
@@ -86,6 +93,7 @@ class Partition:
         self._leader: Leader | None = None
         self._is_held = False
         self._acks_min = 1
+        self.leader_id = NOBODY
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def __repr__(self) -> str:
@@ -164,6 +172,9 @@ class Partition:
         elif leader.on_own_end(end):
             log.update_high_watermark(leader.high_watermark)
             self._purgatory.moved(self)
+            return
+        if not leader.is_alone:
+            self._purgatory.moved(self)  # followers wait for the end of the log
 
     def is_acknowledged(self, last_offset: int, acks: int) -> bool:
         """Whether an append that ended with `last_offset` may be answered as `acks` asks.
@@ -189,6 +200,39 @@ class Partition:
         if self._leader is None:
             raise self._refused()
         return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
+
+    # Followers and the ISR.
+
+    @property
+    def leadership(self) -> Leader:
+        """What is known of the followers. KafkaError when this replica does not lead."""
+        if self._leader is None:
+            raise self._refused()
+        return self._leader
+
+    def on_fetch(self, replica_id: int, offset: int, now_ms: int, broker_epoch: int) -> bool:
+        """Another replica fetches from `offset`; whether it could join the ISR now."""
+        leader, log = self.leadership, self.log
+        if leader.on_fetch(replica_id, offset, log.log_end_offset, now_ms, broker_epoch):
+            self._take_over_mark(leader)
+        return leader.may_join(replica_id)
+
+    def on_isr(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
+        """The controller's answer to a proposal."""
+        leader = self._leader
+        if leader is None or leader_epoch != self.leader_epoch:
+            return
+        if leader.on_isr(isr, leader.replica_count, partition_epoch):
+            self._take_over_mark(leader)
+
+    def withdraw(self, leader: Leader) -> None:
+        """What `leader` proposed was refused."""
+        if self._leader is leader and leader.withdraw():
+            self._take_over_mark(leader)
+
+    def _take_over_mark(self, leader: Leader) -> None:
+        self.log.update_high_watermark(leader.high_watermark)
+        self._purgatory.moved(self)
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         """OffsetForLeaderEpoch: the largest epoch up to that one, and where it ends. The epoch in
@@ -228,23 +272,28 @@ class Partition:
 
     # What `Replicas` tells.
 
-    def lead(self, leadership: Leadership, node_id: int) -> None:
+    def lead(self, leadership: Leadership, node_id: int, now_ms: int = 0) -> None:
         """Lead from now on, in this epoch: what is in the log counts as ours, when it is as safe
-        as the topic asks for."""
+        as the topic asks for. Told again, with another ISR, it goes on."""
         log, known = self.log, self._leader
         replica_count = len(leadership.replicas)
-        if (
-            known is not None
-            and self.leader_epoch == leadership.leader_epoch
-            and known.isr == frozenset(leadership.isr)
-            and known.replica_count == replica_count
-        ):
+        if known is not None and self.leader_epoch == leadership.leader_epoch:
+            if known.on_isr(leadership.isr, replica_count, leadership.partition_epoch):
+                self._trust_log(known)
             return
-        self.leader_epoch = leadership.leader_epoch
+        self.leader_epoch, self.leader_id = leadership.leader_epoch, node_id
         self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
-        self._vouch(leader)
+        leader.on_isr(leadership.isr, replica_count, leadership.partition_epoch)
+        leader.begin(log.log_end_offset, now_ms)
+        leader.require(self._acks_min)
         if self._is_held:
             leader.hold()
+        self._trust_log(leader)
+
+    def follow(self, leadership: Leadership) -> None:
+        """Follow another broker from now on, in this epoch."""
+        self.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leadership.leader_epoch)
+        self.leader_id = leadership.leader
 
     def hold(self) -> None:
         """Take appends, and acknowledge none of them until `carry_on`."""
@@ -257,7 +306,7 @@ class Partition:
         self._is_held = False
         if self._leader is not None:
             self._leader.carry_on()
-            self._vouch(self._leader)
+            self._trust_log(self._leader)
 
     def move_to(self, log: PartitionLog, commit: GroupCommit) -> None:
         """Another log that holds the same, in another directory, while it is held. What waited for
@@ -269,6 +318,8 @@ class Partition:
         """Other settings from the next append on."""
         self._acks_min = config.min_insync_replicas
         self.log.configure(config.log)
+        if self._leader is not None and self._leader.require(self._acks_min):
+            self._take_over_mark(self._leader)
 
     def stop(self, reason: ErrorCode, leader_epoch: int | None = None) -> None:
         """Not lead any more; all who wait hear `reason`. `leader_epoch` is that of who leads."""
@@ -280,7 +331,7 @@ class Partition:
 
     # Inside.
 
-    def _vouch(self, leader: Leader) -> None:
+    def _trust_log(self, leader: Leader) -> None:
         """What is in the log counts as ours, when it is as safe as the topic asks for."""
         log = self.log
         end = log.log_end_offset
@@ -288,8 +339,7 @@ class Partition:
             end = log.flushed_end_offset
             self._commit.submit(log, self._on_durable)
         leader.on_own_end(end)
-        log.update_high_watermark(leader.high_watermark)
-        self._purgatory.moved(self)
+        self._take_over_mark(leader)
 
     def _on_durable(self, error: KafkaError | None) -> None:
         """A flush is over. After an error the directory has failed, and has told `Replicas`."""

@@ -28,7 +28,7 @@ from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.open_files import advice
 from moldau.broker.log.upkeep import Upkeep
 from moldau.broker.replication.moves import Moves
-from moldau.broker.replication.partition import Leadership, Partition
+from moldau.broker.replication.partition import NOBODY, Leadership, Partition
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.config import Settings
@@ -38,6 +38,7 @@ from moldau.logging import Logger
 from moldau.runtime import Runtime
 
 _UNIQUE_BYTES: Final = 16
+_NS_PER_MS: Final = 1_000_000
 _NAMED_MAX: Final = 10
 """So many partitions are named in one line."""
 
@@ -84,6 +85,10 @@ class Replicas:
         self.moves.on_moved = self._on_moved
         self.on_placed: Callable[[Partition, Uuid], None] = lambda partition, directory_id: None
         """Whom to tell that a replica lies in a directory of which the metadata do not say so."""
+        self.on_followed: Callable[[Partition], None] = lambda partition: None
+        """Whom to tell that a partition follows `leader_id` now, or in another epoch."""
+        self.on_unfollowed: Callable[[Partition], None] = lambda partition: None
+        """Whom to tell that a partition follows nobody."""
         self._writer = writer
         directories.on_failure(self._on_failure)
         self._report()
@@ -164,24 +169,29 @@ class Replicas:
         """Lead a partition: opens its log, or makes one if it is new. May be told again, with
         another epoch or ISR. What fails (a directory out of service) is found by `partition`."""
         name = leadership.topic, leadership.index
-        self._know(name, leadership.topic_id)
-        partition = self._hosted.get(name)
+        partition = self._host(leadership, config)
         if partition is None:
-            try:
-                partition = self._open(leadership, config)
-            except KafkaError as error:
-                self._log.failure("a partition is out of service", error, **_facts(name))
-                self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
-                return
-            self._hosted[name] = partition
-            self.moves.resume(partition)
-            self._check_place(partition, leadership.directory_id)
-        elif partition.log.failure is not None:
             return
+        self.on_unfollowed(partition)
         partition.configure(config)
-        partition.lead(leadership, self._node_id)
+        partition.lead(leadership, self._node_id, self._runtime.clock.monotonic_ns() // _NS_PER_MS)
         self._serving[name] = partition
         self._reasons.pop(name, None)
+
+    def follow(self, leadership: Leadership, config: TopicConfig) -> None:
+        """Another broker leads it, or none: keep a log as that broker has it. Handlers answer
+        NOT_LEADER_OR_FOLLOWER."""
+        name = leadership.topic, leadership.index
+        partition = self._host(leadership, config)
+        if partition is None:
+            return
+        self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.configure(config)
+        partition.follow(leadership)
+        if leadership.leader == NOBODY:
+            self.on_unfollowed(partition)
+        else:
+            self.on_followed(partition)
 
     def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
         """Somebody else leads it, or nobody: handlers answer NOT_LEADER_OR_FOLLOWER."""
@@ -192,6 +202,7 @@ class Replicas:
         self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition = self._hosted.get(name)
         if partition is not None:
+            self.on_unfollowed(partition)
             partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch)
 
     def remove(self, topic: str, index: int) -> None:
@@ -255,6 +266,24 @@ class Replicas:
         self.purgatory.close()
 
     # Logs.
+
+    def _host(self, leadership: Leadership, config: TopicConfig) -> Partition | None:
+        """The partition on its log, which is opened or made; None when it is out of service."""
+        name = leadership.topic, leadership.index
+        self._know(name, leadership.topic_id)
+        partition = self._hosted.get(name)
+        if partition is not None:
+            return partition if partition.log.failure is None else None
+        try:
+            partition = self._open(leadership, config)
+        except KafkaError as error:
+            self._log.failure("a partition is out of service", error, **_facts(name))
+            self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
+            return None
+        self._hosted[name] = partition
+        self.moves.resume(partition)
+        self._check_place(partition, leadership.directory_id)
+        return partition
 
     def _open(self, leadership: Leadership, config: TopicConfig) -> Partition:
         """The partition on its log: the one that is there, or a new one."""
@@ -368,6 +397,7 @@ class Replicas:
         self._reasons.pop(name, None)
         partition = self._hosted.pop(name, None)
         if partition is not None:
+            self.on_unfollowed(partition)
             partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         indexes = self._topics[topic]
         del indexes[index]

@@ -27,7 +27,7 @@ from moldau.broker.log.open_files import advice
 from moldau.broker.raft.messages import NOBODY
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
-from moldau.broker.raft.shell import Hooks, RaftNode
+from moldau.broker.raft.shell import Ground, Hooks, RaftNode
 from moldau.broker.server.remote import RemoteController
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
@@ -80,6 +80,8 @@ class LocalController:
             charter.voters,
         )
         self._remote = RemoteController(runtime, self._peers, log)
+        self.is_broker_up = False
+        """The broker in this process is registered."""
         self._is_closed = False
         self._is_open = False
         self._published = 0
@@ -155,7 +157,8 @@ class LocalController:
             on_snapshot=self._publish_snapshot,
             on_failure=self._on_failure,
         )
-        return RaftNode(runtime, quorum, core, self._peers, hooks, charter.terms, self._log)
+        ground = Ground(runtime, self._peers, charter.terms, self._log)
+        return RaftNode(ground, quorum, core, hooks)
 
     def live(self) -> None:
         """Follow the leader, or be one; only where there are other voters."""
@@ -191,7 +194,8 @@ class LocalController:
             observer,
             snapshot_after_bytes=charter.snapshot_after_bytes,
         )
-        self._active.start(read_bootstrap(self._runtime.files, charter.directory))
+        bootstrap = read_bootstrap(self._runtime.files, charter.directory)
+        self._active.start(bootstrap, is_own_broker_up=self.is_broker_up)
 
     def _on_resigned(self) -> None:
         active, self._active = self._active, None

@@ -136,6 +136,7 @@ class Membership:
             await asyncio.sleep(RETRY_SECONDS)
         self.lifecycle.on_registered(answer)
         self._node.broker_epoch = self.lifecycle.broker_epoch
+        self._controller.is_broker_up = not self._is_alone
 
     @property
     def _is_alone(self) -> bool:

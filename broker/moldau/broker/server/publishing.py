@@ -48,12 +48,19 @@ def with_dynamic(settings: Settings, image: Image, node_id: int) -> Settings:
 class Publisher:
     """One for a node. Until `begin`, only the image follows: no log is loaded yet."""
 
-    def __init__(self, started_with: Settings, on_settings: Callable[[Settings], object]) -> None:
-        """`on_settings` gets the broker's settings when dynamic ones changed."""
+    def __init__(
+        self,
+        started_with: Settings,
+        on_settings: Callable[[Settings], object],
+        on_brokers: Callable[[Image], object],
+    ) -> None:
+        """`on_settings` gets the broker's settings when dynamic ones changed; `on_brokers` is told
+        before partitions follow a broker, which may be new."""
         self.image = Image()
         self.metadata_offset = 0
         self._started_with = started_with
         self._on_settings = on_settings
+        self._on_brokers = on_brokers
         self._node: Node | None = None
         self._log: Logger | None = None
         self._pending = Changes()
@@ -129,6 +136,7 @@ class Publisher:
 
     def _apply(self, node: Node, changes: Changes) -> None:
         are_defaults_new = self._update_settings(node, changes)
+        self._on_brokers(node.image)
         broker = node.image.brokers.by_id.get(node.node_id)
         node.directories.cordoned = frozenset((broker and broker.cordoned_log_dirs) or ())
         for gone in changes.removed:
@@ -158,8 +166,9 @@ class Publisher:
             if is_new:
                 grown[topic.name] = None
             if topic.name == OFFSETS_TOPIC:
-                if topic.partitions[index].leader == node.node_id:
-                    node.groups.elect(index)
+                partition = topic.partitions[index]
+                if partition.leader == node.node_id:
+                    node.groups.elect(index, partition.leader_epoch)
                 else:
                     node.groups.resign(index)
         names = dict.fromkeys(each.name for each in gone)
@@ -186,17 +195,18 @@ class Publisher:
                 self._log.warn(notice)
 
     def _place(self, node: Node, topic: Topic, index: int, *, is_new: bool) -> None:
-        """Lead the partition, hold it for others to lead, or have no part in it."""
+        """Lead the partition, follow another leader, or have no part in it."""
         partition = topic.partitions[index]
         replicas = node.replicas
         try:
             if node.node_id not in partition.replicas:
                 replicas.remove(topic.name, index)
-            elif partition.leader == node.node_id:
-                leadership = _leadership(topic, index, node.node_id, is_new=is_new)
+                return
+            leadership = _leadership(topic, index, node.node_id, is_new=is_new)
+            if partition.leader == node.node_id:
                 replicas.lead(leadership, self._config(node, topic.name))
             else:
-                replicas.resign(topic.name, index, topic.topic_id, partition.leader_epoch)
+                replicas.follow(leadership, self._config(node, topic.name))
         except MoldauError as error:
             self._report(error, topic.name, index)
 
@@ -241,6 +251,8 @@ def _leadership(topic: Topic, index: int, node_id: int, *, is_new: bool) -> Lead
         replicas=partition.replicas,
         directory_id=None if is_reserved(directory_id) else directory_id,
         is_new=is_new,
+        leader=partition.leader,
+        partition_epoch=partition.partition_epoch,
     )
 
 

@@ -46,6 +46,7 @@ from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
+from moldau.broker.server.replication import Replication
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
@@ -57,6 +58,7 @@ from moldau.metrics import Registry
 from moldau.protocol.versions import Versions
 
 if TYPE_CHECKING:
+    from moldau.broker.controller.image import Image
     from moldau.broker.log.log_config import LogConfig
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.network import ListenerOptions, OpenDirect
@@ -111,7 +113,7 @@ class Broker:
         self._open_direct = open_direct
         self._network_metrics = NetworkMetrics(registry)
         self._places = places_of(settings)
-        self._publisher = Publisher(settings, self._on_settings)
+        self._publisher = Publisher(settings, self._on_settings, self._on_brokers)
         self._ended = asyncio.Event()
         self._is_closed = False
         self._address_limits: Mapping[str, int] = {}
@@ -125,6 +127,7 @@ class Broker:
         self._sockets: SocketServer | None = None
         self._membership: Membership | None = None
         self._placement: Placement | None = None
+        self._replication: Replication | None = None
 
     @classmethod
     async def start(
@@ -184,6 +187,7 @@ class Broker:
         self._placement = placement = Placement(node)
         node.replicas.on_placed = placement.note
         node.replicas.deleted_topics = cache(lambda: deleted_topics(controller.quorum.history()))
+        self._replication = replication = Replication(node, self._log)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; nobody asks again
@@ -194,6 +198,7 @@ class Broker:
         self._let_in(node.settings)
         membership.live()
         placement.live()
+        replication.live()
         self._log.info(
             "broker is up",
             cluster=cluster_id,
@@ -454,6 +459,11 @@ class Broker:
 
     # Life.
 
+    def _on_brokers(self, image: Image) -> None:
+        """Brokers may have come, gone or moved."""
+        if self._replication is not None:
+            self._replication.update(image)
+
     def _on_settings(self, settings: Settings) -> None:
         """Dynamic settings changed: the node has them, the rest is told."""
         if self._sockets is None or self._is_closed:
@@ -528,6 +538,8 @@ class Broker:
                 await self._leave(self._membership)
             if self._placement is not None:
                 await self._placement.aclose()
+            if self._replication is not None:
+                await self._replication.aclose()
             if self._node is not None:
                 self._node.groups.close()
                 self._node.replicas.purgatory.close()

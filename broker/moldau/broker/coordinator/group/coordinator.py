@@ -124,9 +124,9 @@ class GroupCoordinator:
 
     # Told by the server.
 
-    def elect(self, index: int) -> None:
+    def elect(self, index: int, leader_epoch: int = 0) -> None:
         """This node leads that partition of the topic. May be told again."""
-        self._runtime.elect(index)
+        self._runtime.elect(index, leader_epoch)
 
     def resign(self, index: int) -> None:
         """It does not, or not any more."""

@@ -1,0 +1,378 @@
+"""Follows leaders: one fetch at a time from each, for all partitions that it leads.
+
+What an answer means is decided in `follower`; here it is carried out. Partitions that come or go
+end the present wait, so that a new topic does not wait for the end of a fetch without news.
+
+Invariant: what came for a partition is taken only if the partition follows the same leader in the
+same epoch as when it was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.replication import follower
+from moldau.broker.replication.follower import Action, Marks, Step
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from moldau.records import whole_bytes
+
+if TYPE_CHECKING:
+    from moldau.broker.replication.partition import Partition
+    from moldau.ids import Uuid
+    from moldau.link import Peers
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+Key = tuple["Uuid", int]
+
+RACE_MS: Final = 50
+_EARLIEST: Final = -2
+_LATEST: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchTerms:
+    """What the settings say."""
+
+    min_bytes: int
+    wait_ms_max: int
+    bytes_max: int
+    partition_bytes_max: int
+    backoff_ms: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all fetchers of a node stand on."""
+
+    runtime: Runtime
+    peers: Peers
+    node_id: int
+    broker_epoch: Callable[[], int]
+    terms: Callable[[], FetchTerms]
+    log: Logger
+
+
+class ReplicaFetchers:
+    """All of a node; `follow` and `unfollow` are what `Replicas` tells."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._leaders: dict[int, LeaderFetcher] = {}
+        self._places: dict[Key, int] = {}
+        self._is_live = False
+
+    def start(self) -> None:
+        """The broker is registered: fetch from now on."""
+        self._is_live = True
+        for each in self._leaders.values():
+            each.start()
+
+    def follow(self, partition: Partition) -> None:
+        """The partition follows its `leader_id` now, or follows it in another epoch."""
+        key = partition.topic_id, partition.index
+        leader_id = partition.leader_id
+        known = self._places.get(key)
+        if known is not None and known != leader_id:
+            self._leaders[known].remove(key)
+        fetcher = self._leaders.get(leader_id)
+        if fetcher is None:
+            fetcher = self._leaders[leader_id] = LeaderFetcher(self._ground, leader_id)
+            if self._is_live:
+                fetcher.start()
+        self._places[key] = leader_id
+        fetcher.add(key, partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        """The partition follows nobody."""
+        leader_id = self._places.pop((partition.topic_id, partition.index), None)
+        if leader_id is not None:
+            self._leaders[leader_id].remove((partition.topic_id, partition.index))
+
+    async def aclose(self) -> None:
+        """Fetch no more."""
+        self._is_live = False
+        for each in self._leaders.values():
+            await each.aclose()
+        self._leaders.clear()
+        self._places.clear()
+
+
+class LeaderFetcher:
+    """From one leader."""
+
+    def __init__(self, ground: Ground, leader_id: int) -> None:
+        self._ground = ground
+        self._leader_id = leader_id
+        self._partitions: dict[Key, Partition] = {}
+        self._paused: dict[Key, int] = {}
+        """Until when a partition is not asked for."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._lane = 0
+
+    def start(self) -> None:
+        """Begin."""
+        if self._task is None:
+            name = f"follow-{self._leader_id}"
+            self._task = self._ground.runtime.spawn(self._run(), name=name)
+
+    def add(self, key: Key, partition: Partition) -> None:
+        """Fetch it from now on."""
+        self._partitions[key] = partition
+        self._paused.pop(key, None)
+        self._changed.set()
+
+    def remove(self, key: Key) -> None:
+        """Fetch it no more."""
+        self._partitions.pop(key, None)
+        self._paused.pop(key, None)
+        self._changed.set()
+
+    async def aclose(self) -> None:
+        """End."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    # Rounds.
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            asked = self._asked()
+            if not asked:
+                await self._wait()
+                continue
+            response = await self._fetch(asked)
+            if response is not None:
+                await self._take(asked, response)
+
+    def _asked(self) -> dict[Key, tuple[Partition, int, int]]:
+        """The partitions to ask for, each with its leader epoch and the end of its log."""
+        now_ms = self._now_ms()
+        for key in [key for key, until_ms in self._paused.items() if until_ms <= now_ms]:
+            del self._paused[key]
+        return {
+            key: (partition, partition.leader_epoch, partition.log_end_offset)
+            for key, partition in self._partitions.items()
+            if key not in self._paused and partition.log.failure is None
+        }
+
+    async def _wait(self) -> None:
+        """Until partitions come, or the pause of one is over."""
+        seconds = None
+        if self._paused:
+            seconds = max(0.0, (min(self._paused.values()) - self._now_ms()) / 1000)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _fetch(self, asked: dict[Key, tuple[Partition, int, int]]) -> FetchResponse | None:
+        """The answer; None when there is none, or when other partitions are to be fetched."""
+        ground = self._ground
+        terms = ground.terms()
+        lane = f"fetch-{self._lane}"
+        fetching = ground.runtime.spawn(
+            ground.peers.request(
+                self._leader_id,
+                self._request(asked, terms),
+                FetchResponse,
+                lane=lane,
+                timeout_s=terms.timeout_ms / 1000,
+            ),
+            name=f"fetch-{self._leader_id}",
+            reported=False,
+        )
+        changed = ground.runtime.spawn(self._changed.wait(), name="fetch-changed")
+        try:
+            await asyncio.wait((fetching, changed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            if not fetching.done():
+                fetching.cancel()
+                self._lane = 1 - self._lane  # the answer that comes yet holds up this one
+        if not fetching.done() or fetching.cancelled():
+            return None
+        error = fetching.exception()
+        if error is None and not fetching.result().error_code:
+            return fetching.result()
+        if error is not None and not isinstance(error, KafkaError):
+            raise error
+        why = str(error) if error is not None else ErrorCode(fetching.result().error_code).name
+        ground.log.debug("a leader does not answer a fetch", leader=self._leader_id, why=why)
+        await self._rest(min(terms.backoff_ms, RACE_MS))
+        return None
+
+    async def _rest(self, backoff_ms: int) -> None:
+        try:
+            async with asyncio.timeout(backoff_ms / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _request(
+        self, asked: dict[Key, tuple[Partition, int, int]], terms: FetchTerms
+    ) -> FetchRequest:
+        topics: dict[Uuid, FetchTopic] = {}
+        for (topic_id, index), (partition, leader_epoch, end_offset) in asked.items():
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=leader_epoch,
+                    fetch_offset=end_offset,
+                    last_fetched_epoch=_marks(partition).last_epoch,
+                    log_start_offset=partition.log_start_offset,
+                    partition_max_bytes=terms.partition_bytes_max,
+                )
+            )
+        ground = self._ground
+        return FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=ground.node_id, replica_epoch=ground.broker_epoch()
+            ),
+            max_wait_ms=terms.wait_ms_max,
+            min_bytes=terms.min_bytes,
+            max_bytes=terms.bytes_max,
+            topics=list(topics.values()),
+        )
+
+    # Answers.
+
+    async def _take(
+        self, asked: dict[Key, tuple[Partition, int, int]], response: FetchResponse
+    ) -> None:
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = topic.topic_id, data.partition_index
+                known = asked.get(key)
+                if known is None or not self._is_current(key, *known):
+                    continue
+                step = self._judge(key, known[0], data)
+                if step.action is Action.ASK_ENDS:
+                    await self._ask_ends(key, *known)
+
+    def _is_current(
+        self, key: Key, partition: Partition, leader_epoch: int, end_offset: int
+    ) -> bool:
+        return (
+            self._partitions.get(key) is partition
+            and partition.leader_epoch == leader_epoch
+            and partition.log_end_offset == end_offset
+        )
+
+    def _judge(self, key: Key, partition: Partition, data: PartitionData) -> Step:
+        step = follower.on_fetched(_marks(partition), data.error_code, data.diverging_epoch)
+        if data.error_code and step.action is Action.PAUSE:
+            self._ground.log.debug(
+                "a leader refuses a fetch",
+                leader=self._leader_id,
+                topic=partition.topic,
+                partition=partition.index,
+                error=ErrorCode(data.error_code).name,
+            )
+        self._carry_out(key, partition, step, data)
+        return step
+
+    def _carry_out(
+        self, key: Key, partition: Partition, step: Step, data: PartitionData | None = None
+    ) -> None:
+        """KafkaErrors of the log are told by its directory; a damaged answer is asked for again."""
+        ground, log = self._ground, partition.log
+        facts = {"topic": partition.topic, "partition": partition.index}
+        try:
+            match step.action:
+                case Action.APPEND:
+                    assert data is not None
+                    self._append(partition, data)
+                case Action.TRUNCATE:
+                    ground.log.info("truncates a replica to its leader", **facts, end=step.offset)
+                    log.truncate_to(step.offset)
+                case Action.START_AT:
+                    ground.log.warn("a replica begins anew", **facts, start=step.offset)
+                    log.truncate_fully_and_start_at(step.offset)
+                case Action.PAUSE:
+                    self._pause(key)
+        except MoldauError as error:
+            ground.log.failure("a replica cannot take what its leader has", error, **facts)
+            self._pause(key)
+
+    def _append(self, partition: Partition, data: PartitionData) -> None:
+        log, records = partition.log, data.records
+        if records:
+            whole = memoryview(records)[: whole_bytes(records)]
+            if len(whole):
+                log.append_as_follower(whole, self._ground.runtime.clock.wall_ms())
+        log.update_high_watermark(data.high_watermark)
+        if data.log_start_offset > log.log_start_offset:
+            log.increment_log_start_offset(min(data.log_start_offset, log.high_watermark))
+
+    def _pause(self, key: Key) -> None:
+        """Mostly the leader has not heard yet that it leads, so not for long."""
+        if key in self._partitions:
+            pause_ms = min(self._ground.terms().backoff_ms, RACE_MS)
+            self._paused[key] = self._now_ms() + pause_ms
+
+    async def _ask_ends(
+        self, key: Key, partition: Partition, leader_epoch: int, end_offset: int
+    ) -> None:
+        """Where the leader's log begins and ends, then what follows from it."""
+        try:
+            start = await self._offset(partition, leader_epoch, _EARLIEST)
+            end = await self._offset(partition, leader_epoch, _LATEST)
+        except KafkaError as error:
+            self._ground.log.debug("a leader does not tell its offsets", why=str(error))
+            self._pause(key)
+            return
+        if self._is_current(key, partition, leader_epoch, end_offset):
+            self._carry_out(key, partition, follower.on_ends(_marks(partition), start, end))
+
+    async def _offset(self, partition: Partition, leader_epoch: int, timestamp: int) -> int:
+        asked = ListOffsetsPartition(
+            partition_index=partition.index,
+            current_leader_epoch=leader_epoch,
+            timestamp=timestamp,
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._ground.node_id,
+            isolation_level=0,
+            topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
+        )
+        response = await self._ground.peers.request(self._leader_id, request, ListOffsetsResponse)
+        row = response.topics[0].partitions[0]
+        if row.error_code:
+            raise KafkaError(ErrorCode(row.error_code))
+        return row.offset
+
+    def _now_ms(self) -> int:
+        return self._ground.runtime.clock.monotonic_ns() // 1_000_000
+
+
+def _marks(partition: Partition) -> Marks:
+    log = partition.log
+    return Marks(log.log_start_offset, log.log_end_offset, log.leader_epochs)

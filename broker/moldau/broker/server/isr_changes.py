@@ -1,0 +1,180 @@
+"""Asking the controller to change the ISR of partitions that this node leads (AlterPartition).
+
+Invariants: one request is under way at a time, and each partition has one proposal; a proposal
+stays until the controller has answered it, since nobody knows whether it was taken before; a
+replica is proposed only if the metadata say that its broker is alive, and with the epoch that its
+last fetch came with (KIP-841, KIP-903).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.settings.replication import replica_lag_time_max_ms
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moldau.broker.api.node import Node
+    from moldau.broker.replication.leader import Leader
+    from moldau.broker.replication.partition import Partition
+    from moldau.ids import Uuid
+    from moldau.logging import Logger
+    from moldau.protocol.declare import Response
+
+Name = tuple["Uuid", int]
+Proposals = dict[Name, tuple["Partition", "Leader"]]
+
+VERSION: Final = AlterPartitionRequest.spec.versions.last
+PARTITIONS_MAX: Final = 2000
+"""In one request."""
+PAUSE_SECONDS: Final = 0.1
+_AGAIN: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT))
+
+
+class IsrChanges:
+    """Of one life of the process."""
+
+    def __init__(self, node: Node, log: Logger) -> None:
+        self._node = node
+        self._log = log
+        self._proposals: Proposals = {}
+        self._task: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    def live(self) -> None:
+        """Look from now on for followers that lag."""
+        self._ticking = self._node.runtime.spawn(self._tick(), name="broker-isr-lag")
+
+    async def aclose(self) -> None:
+        """Ask for nothing more."""
+        tasks = [each for each in (self._task, self._ticking) if each is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def on_caught_up(self, partition: Partition, replica_id: int) -> None:
+        """The follower has all that is committed: propose it for the ISR, if its broker lives."""
+        node = self._node
+        broker = node.image.brokers.by_id.get(replica_id)
+        leader = partition.leadership
+        if broker is None or not broker.is_active:
+            return
+        if leader.broker_epoch(replica_id) not in (-1, broker.broker_epoch):
+            return
+        leader.propose(leader.isr | {replica_id})
+        self._note(partition, leader)
+
+    async def _tick(self) -> None:
+        while True:
+            lag_ms = self._node.settings[replica_lag_time_max_ms]
+            await asyncio.sleep(lag_ms / 2000)
+            now_ms = self._node.runtime.clock.monotonic_ns() // 1_000_000
+            for partition in list(self._node.replicas):
+                if partition.is_leader and not partition.leadership.is_alone:
+                    self._shrink(partition, now_ms, lag_ms)
+
+    def _shrink(self, partition: Partition, now_ms: int, lag_ms: int) -> None:
+        leader = partition.leadership
+        if leader.proposed is not None:
+            return
+        late = leader.lagging(partition.log_end_offset, now_ms, lag_ms)
+        if late:
+            self._log.info(
+                "followers lag and shall leave the ISR",
+                topic=partition.topic,
+                partition=partition.index,
+                followers=sorted(late),
+            )
+            leader.propose(leader.isr - late)
+            self._note(partition, leader)
+
+    # Asking.
+
+    def _note(self, partition: Partition, leader: Leader) -> None:
+        self._proposals[partition.topic_id, partition.index] = partition, leader
+        if self._task is None or self._task.done():
+            self._task = self._node.runtime.spawn(self._ask(), name="broker-isr")
+
+    async def _ask(self) -> None:
+        await asyncio.sleep(0)  # those of one turn go together
+        while self._proposals:
+            asked = dict(list(self._proposals.items())[:PARTITIONS_MAX])
+            for name, (_, leader) in list(asked.items()):
+                if leader.proposed is None:  # settled by the metadata
+                    del asked[name], self._proposals[name]
+            if asked and not await self._ask_some(asked):
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _ask_some(self, asked: Proposals) -> bool:
+        """Whether they are settled."""
+        answered: asyncio.Future[Response | KafkaError] = asyncio.Future()
+
+        def on_answer(answer: Response | KafkaError) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self._node.controller.submit(self._request(asked), VERSION, on_answer)
+        answer = await answered
+        if isinstance(answer, KafkaError):
+            return False
+        assert isinstance(answer, AlterPartitionResponse)
+        if answer.error_code:
+            self._log.debug("no change of an ISR", error=ErrorCode(answer.error_code).name)
+            return False
+        is_settled = True
+        for topic in answer.topics:
+            for row in topic.partitions:
+                name = topic.topic_id, row.partition_index
+                known = asked.get(name)
+                if known is None:
+                    continue
+                partition, leader = known
+                if row.error_code in _AGAIN:
+                    is_settled = False
+                    continue
+                self._proposals.pop(name, None)
+                if row.error_code:
+                    partition.withdraw(leader)
+                    continue
+                partition.on_isr(row.isr, row.leader_epoch, row.partition_epoch)
+        return is_settled
+
+    def _request(self, asked: Mapping[Name, tuple[Partition, Leader]]) -> AlterPartitionRequest:
+        node = self._node
+        topics: dict[Uuid, list[AlterPartitionRequestPartitionData]] = {}
+        for (topic_id, index), (partition, leader) in asked.items():
+            assert leader.proposed is not None
+            row = AlterPartitionRequestPartitionData(
+                partition_index=index,
+                leader_epoch=partition.leader_epoch,
+                new_isr_with_epochs=[
+                    BrokerState(
+                        broker_id=each,
+                        broker_epoch=(
+                            node.broker_epoch if each == node.node_id else leader.broker_epoch(each)
+                        ),
+                    )
+                    for each in sorted(leader.proposed)
+                ],
+                partition_epoch=leader.partition_epoch,
+            )
+            topics.setdefault(topic_id, []).append(row)
+        return AlterPartitionRequest(
+            broker_id=node.node_id,
+            broker_epoch=node.broker_epoch,
+            topics=[
+                AlterPartitionRequestTopicData(topic_id=topic_id, partitions=rows)
+                for topic_id, rows in topics.items()
+            ],
+        )

@@ -1,0 +1,82 @@
+"""This node among the replicas of its partitions: connections to other brokers, fetchers, the ISR.
+
+Invariant: where the other brokers are is what the metadata say of the listener between brokers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.replication.shell import FetchTerms, Ground, ReplicaFetchers
+from moldau.broker.server.isr_changes import IsrChanges
+from moldau.broker.settings import read_listeners
+from moldau.broker.settings import replication as rows
+from moldau.link import Address, ConnectionOptions, Peers
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.controller.image import Image
+    from moldau.config import Settings
+    from moldau.logging import Logger
+
+
+class Replication:
+    """Of one life of the process."""
+
+    def __init__(self, node: Node, log: Logger) -> None:
+        self._node = node
+        timeout_s = node.settings[rows.replica_socket_timeout_ms] / 1000
+        self.peers = Peers(
+            node.runtime,
+            ConnectionOptions(client_id=f"broker-{node.node_id}", request_timeout_s=timeout_s),
+        )
+        self._fetchers = ReplicaFetchers(
+            Ground(
+                node.runtime,
+                self.peers,
+                node.node_id,
+                lambda: node.broker_epoch,
+                lambda: fetch_terms(node.settings),
+                log,
+            )
+        )
+        self._isr = IsrChanges(node, log)
+        node.replicas.on_followed = self._fetchers.follow
+        node.replicas.on_unfollowed = self._fetchers.unfollow
+        node.on_follower_caught_up = self._isr.on_caught_up
+
+    def update(self, image: Image) -> None:
+        """The brokers are these."""
+        name = read_listeners(self._node.settings).inter_broker
+        addresses = {
+            broker.broker_id: Address(at.host, at.port)
+            for broker in image.brokers.by_id.values()
+            if broker.broker_id != self._node.node_id
+            for at in broker.endpoints
+            if at.name == name
+        }
+        if addresses != self.peers.addresses:
+            self.peers.update(addresses)
+
+    def live(self) -> None:
+        """The broker is registered."""
+        self._fetchers.start()
+        self._isr.live()
+
+    async def aclose(self) -> None:
+        """Follow nobody, and hang up."""
+        await self._isr.aclose()
+        await self._fetchers.aclose()
+        await self.peers.aclose()
+
+
+def fetch_terms(settings: Settings) -> FetchTerms:
+    """What the settings say of fetching as a follower."""
+    return FetchTerms(
+        min_bytes=settings[rows.replica_fetch_min_bytes],
+        wait_ms_max=settings[rows.replica_fetch_wait_max_ms],
+        bytes_max=settings[rows.replica_fetch_response_max_bytes],
+        partition_bytes_max=settings[rows.replica_fetch_max_bytes],
+        backoff_ms=settings[rows.replica_fetch_backoff_ms],
+        timeout_ms=settings[rows.replica_socket_timeout_ms],
+    )
