@@ -27,6 +27,7 @@ def test_topics_that_damaged_metadata_tell_of_are_not_deleted(arena: str) -> Non
                 assert (await wire.produce("b", [b"value"])).error_code == ErrorCode.NONE
             assert broker._controller is not None
             active = broker._controller.active
+            assert active is not None
             log = active._quorum.log
             last = list(log.batches(0))[-1]
             with runtime.files.open(log.segments.active.log_path, "write") as file:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from moldau.broker.log.shell import rest
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import SnapshotId, list_snapshots
-from moldau.broker.server.channel import CLEAN_INTERVAL_MS, charter_of
+from moldau.broker.server.channel import CLEAN_INTERVAL_MS
+from moldau.broker.server.charter import charter_of
 from moldau.runtime import Runtime
 from tests.broker.server.houses import House, house
 from tests.runtime.arena import play

@@ -7,7 +7,7 @@ import pytest
 from moldau.broker.controller.storage import format_storage
 from moldau.broker.network import NO_LIMIT
 from moldau.broker.server import Broker
-from moldau.broker.server.channel import charter_of
+from moldau.broker.server.charter import charter_of
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.standalone import parse_listen, standalone_layer
 from moldau.broker.server.storage import cluster_of, format_if_empty, places_of, plan_of
