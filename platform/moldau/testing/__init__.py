@@ -6,6 +6,9 @@
     with SyncEmbeddedBroker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
+    with Cluster(brokers=3) as cluster:  # processes of their own, which a test may kill
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+
 For pytest there are the fixtures `moldau_broker` and `moldau_topic` (`moldau.testing.fixtures`).
 
 It is the broker that runs in production, found through the entry point group
@@ -14,6 +17,7 @@ It is the broker that runs in production, found through the entry point group
 
 from __future__ import annotations
 
+from moldau.testing.cluster import Cluster, ClusterFailed
 from moldau.testing.embedded import (
     EmbeddedBroker,
     EmbeddedBrokerMisused,
@@ -23,6 +27,8 @@ from moldau.testing.embedded import (
 from moldau.testing.threaded import SyncEmbeddedBroker
 
 __all__ = [
+    "Cluster",
+    "ClusterFailed",
     "EmbeddedBroker",
     "EmbeddedBrokerMisused",
     "RunningBroker",

@@ -136,6 +136,13 @@ class ActiveController:
                 return
             self._park(records, None, None)
 
+    def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        """The process of that incarnation has ended: fence it without waiting for its session."""
+        broker = self.controller.image.brokers.by_id.get(broker_id)
+        if broker is not None and broker.broker_epoch == broker_epoch:
+            self.controller.liveness.forget(broker_id)
+            self.tick()
+
     def resign(self) -> None:
         """Another node leads, or this one ends: what is parked hears NOT_CONTROLLER, though it may
         be in the log."""

@@ -30,6 +30,11 @@ class BrokerCommand:
             help="where clients connect; no host before the colon means every address",
         )
         start.add_argument(
+            "--cluster-id",
+            metavar="ID",
+            help="format empty directories for that cluster, whose voters the settings name",
+        )
+        start.add_argument(
             "--shards", type=int, default=1, metavar="N", help="not in this version: one process"
         )
         start.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")

@@ -68,7 +68,7 @@ async def _serve(
     log = loggers.get("moldau.broker.settings")
     for notice in notices(settings):
         log.warn(notice)
-    is_new = arguments.config is None and _format_if_empty(runtime, settings)
+    is_new = arguments.config is None and _format_if_empty(runtime, settings, arguments.cluster_id)
     broker = await Broker.start(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
     )
@@ -81,11 +81,12 @@ async def _serve(
         await broker.aclose()
 
 
-def _format_if_empty(runtime: Runtime, settings: Settings) -> bool:
+def _format_if_empty(runtime: Runtime, settings: Settings, cluster_id: str | None) -> bool:
     from moldau.broker.server.storage import format_if_empty
 
     now_ms = runtime.clock.wall_ms()
-    return format_if_empty(runtime.files, settings, runtime.random, now_ms, "localhost")
+    files, random = runtime.files, runtime.random
+    return format_if_empty(files, settings, random, now_ms, "localhost", cluster_id)
 
 
 def _warn_of_exposed(broker: Broker, log: Logger) -> None:

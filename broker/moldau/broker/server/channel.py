@@ -28,6 +28,7 @@ from moldau.broker.raft.messages import NOBODY
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
 from moldau.broker.raft.shell import Ground, Hooks, RaftNode
+from moldau.broker.server.probing import BrokerProbe
 from moldau.broker.server.remote import RemoteController
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
@@ -80,6 +81,7 @@ class LocalController:
             charter.voters,
         )
         self._remote = RemoteController(runtime, self._peers, log)
+        self.probe = BrokerProbe(runtime, lambda: self._active, log)
         self.is_broker_up = False
         """The broker in this process is registered."""
         self._is_closed = False
@@ -196,6 +198,7 @@ class LocalController:
         )
         bootstrap = read_bootstrap(self._runtime.files, charter.directory)
         self._active.start(bootstrap, is_own_broker_up=self.is_broker_up)
+        self.probe.suspect_all(charter.membership.node_id)
 
     def _on_resigned(self) -> None:
         active, self._active = self._active, None
@@ -326,6 +329,7 @@ class LocalController:
     async def aclose(self) -> None:
         """Stop, with the log whole on disk if it can be; other voters elect a leader at once."""
         self._is_closed = True
+        await self.probe.aclose()
         raft = self._raft
         if raft is not None:
             await raft.aclose()

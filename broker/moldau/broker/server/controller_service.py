@@ -81,7 +81,9 @@ class ControllerService:
         """Nothing is known of a connection before its first request."""
 
     def closed(self, connection: Peer) -> None:
-        """What waits for it is answered in vain."""
+        """What waits for it is answered in vain. The broker behind it may be gone."""
+        if connection.session is not None:
+            self._controller.probe.suspect(connection.session)
 
     def serve(self, request: ApiRequest) -> None:
         """A request of an API and version that is served."""
@@ -90,6 +92,7 @@ class ControllerService:
         try:
             if key == _FETCH:
                 fetch = cast(FetchRequest, request.decode())
+                request.connection.session = fetch.replica_state.replica_id
                 raft.serve_fetch(fetch, version, request.answer)
             elif key in _RAFT:
                 raft.serve(cast(wire.RaftRequest, request.decode()), request.answer)

@@ -20,7 +20,7 @@ from moldau.broker.log.names import LOCK, META_PROPERTIES
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import BOOTSTRAP, SnapshotId
 from moldau.broker.settings import read_listeners
-from moldau.broker.settings.controller import metadata_log_dir
+from moldau.broker.settings.controller import controller_quorum_voters, metadata_log_dir
 from moldau.broker.settings.log import cordoned_log_dirs, log_dirs
 from moldau.broker.settings.node import node_id
 from moldau.config import Settings
@@ -114,9 +114,15 @@ def plan_of(
 
 
 def format_if_empty(
-    files: Files, settings: Settings, random: RandomBytes, now_ms: int, host_name: str
+    files: Files,
+    settings: Settings,
+    random: RandomBytes,
+    now_ms: int,
+    host_name: str,
+    cluster_id: str | None = None,
 ) -> bool:
     """Format those of a node's directories that hold nothing; whether that made a new cluster.
+    With `cluster_id` they belong to that cluster, whose voters the settings name.
 
     ConfigError when there is something else in them, or when another one is in use. Formatting that
     was cut short is done anew.
@@ -134,8 +140,14 @@ def format_if_empty(
     if not todo:
         return False
     known = known_cluster(files, places)
-    cluster_id = known or format_uuid(new_uuid(random))
-    plan = plan_of(settings, cluster_id, is_standalone=True, host_name=host_name)
+    if settings[controller_quorum_voters] and not (known or cluster_id):
+        raise ConfigError(
+            "the voters of controller.quorum.voters share a cluster id: give it with --cluster-id, "
+            "or format the directories with `moldau storage format`"
+        )
+    is_standalone = not settings[controller_quorum_voters]
+    chosen = known or cluster_id or format_uuid(new_uuid(random))
+    plan = plan_of(settings, chosen, is_standalone=is_standalone, host_name=host_name)
     format_storage(files, plan, random, now_ms, ignore_formatted=True)
     return known is None
 

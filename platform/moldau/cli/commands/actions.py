@@ -21,6 +21,8 @@ class Action:
     add: Callable[[ArgumentParser], None]
     act: Callable[[Namespace, Context], int]
     description: str = ""
+    has_cluster: bool = True
+    """It connects to a cluster, and so takes the arguments for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class ActionCommand:
         for each in self.actions:
             description = each.description or each.help
             action = chosen.add_parser(each.name, help=each.help, description=description)
-            add_action_arguments(action)
+            if each.has_cluster:
+                add_action_arguments(action)
             each.add(action)
             action.set_defaults(act=each.act)
 

@@ -1,4 +1,4 @@
-"""`moldau cluster`: brokers, features, quorum, disks and API versions."""
+"""`moldau cluster`: run one, and see its brokers, features, quorum, disks and API versions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_table
 
@@ -169,8 +170,17 @@ def _versions(arguments: Namespace, context: Context) -> int:
 
 
 command = ActionCommand(
-    "The cluster: describe, quorum, log-dirs, versions.",
+    "The cluster: up, describe, quorum, log-dirs, versions.",
     (
+        Action(
+            "up",
+            "run a cluster of several nodes on this machine",
+            add_up,
+            run_up,
+            "Runs nodes that are brokers and controllers, each in a process of its own, until "
+            "Ctrl-C. What they have is kept in --data.",
+            has_cluster=False,
+        ),
         Action("describe", "its id, its brokers, its features", _nothing, _describe),
         Action("quorum", "the controllers that keep the metadata", _nothing, _quorum),
         Action("log-dirs", "disks, what is on them and what is wrong", _add_broker, _log_dirs),

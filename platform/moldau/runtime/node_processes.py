@@ -1,0 +1,110 @@
+"""Processes that this process starts, watches and ends: the nodes of a cluster on one machine.
+
+Invariants: a child has a session of its own, so a Ctrl-C in the terminal is heard by the parent
+alone, which ends its children in its own order; what a child writes to standard error goes to a
+file, and its standard output is read line by line.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+MAIN = "from moldau.cli import main; raise SystemExit(main())"
+_READ_BYTES = 65_536
+
+
+class NodeProcess:
+    """A process that runs a command of `moldau`."""
+
+    def __init__(
+        self, words: Sequence[str], error_path: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts it. `error_path` is appended to."""
+        self._pending = b""
+        with Path(error_path).open("ab") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 (our own command)
+                [sys.executable, "-c", MAIN, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative when a signal ended it."""
+        return self._process.poll()
+
+    def line(self, timeout_s: float) -> str | None:
+        """The next line that it writes; None when none came in that time, or it has ended."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        until = time.monotonic() + timeout_s
+        while b"\n" not in self._pending:
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                return None
+            read = os.read(descriptor, _READ_BYTES)
+            if not read:
+                return None
+            self._pending += read
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    def terminate(self) -> None:
+        """Ask it to end in order."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End it at once, as `kill -9` does."""
+        self._process.kill()
+
+    def pause(self) -> None:
+        """Let it stand still, as a machine that swaps does."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Its exit code; None when it has not ended in that time."""
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return code
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Ports that nothing is bound to now."""
+    sockets = []
+    try:
+        for _ in range(count):
+            each = socket.socket()
+            sockets.append(each)
+            each.bind((host, 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def pause_s(seconds: float) -> None:
+    """Wait, in a program without an event loop."""
+    time.sleep(seconds)
