@@ -66,8 +66,8 @@ def test_a_setting_without_effect_is_accepted_and_told_once() -> None:
 
 
 def test_a_setting_of_what_is_not_built_is_told_too() -> None:
-    (notice,) = notices(with_file(replica_fetch_max_bytes="4096"))
-    assert "replica.fetch.max.bytes has no effect yet" in notice
+    (notice,) = notices(with_file(num_replica_fetchers="4"))
+    assert "num.replica.fetchers has no effect yet" in notice
     assert "followers" in notice
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 _LOGINS: Final = "logins"
 _QUOTAS: Final = "quotas"
-_QUORUM: Final = "a quorum of several controllers"
-_FOLLOWERS: Final = "followers on other nodes"
+_QUORUM: Final = "voters that come and go at run time"
+_FOLLOWERS: Final = "leaders that are given back, and finer control of followers"
 _REPORTERS: Final = "metrics by Kafka's reporters"
 _SHARE: Final = "share groups"
 _TIERED: Final = "tiered storage"
@@ -29,11 +29,6 @@ WAITING: Final[Mapping[str, str]] = {
     "controller.performance.": "a watch on slow controller events",
     "controller.quorum.append.linger.ms": _QUORUM,
     "controller.quorum.auto.join.enable": _QUORUM,
-    "controller.quorum.election.backoff.max.ms": _QUORUM,
-    "controller.quorum.election.timeout.ms": _QUORUM,
-    "controller.quorum.fetch.": _QUORUM,
-    "controller.quorum.request.timeout.ms": _QUORUM,
-    "controller.quorum.retry.backoff.ms": _QUORUM,
     "controller.quota.": _QUOTAS,
     "controller.socket.timeout.ms": _QUORUM,
     "delegation.token.": "delegation tokens",
@@ -53,9 +48,7 @@ WAITING: Final[Mapping[str, str]] = {
     "principal.builder.class": _LOGINS,
     "quota.": _QUOTAS,
     "remote.": _TIERED,
-    "replica.fetch.": _FOLLOWERS,
-    "replica.lag.time.max.ms": _FOLLOWERS,
-    "replica.socket.": _FOLLOWERS,
+    "replica.socket.receive.buffer.bytes": _FOLLOWERS,
     "replication.quota.": _QUOTAS,
     "sasl.": _LOGINS,
     "share.coordinator.append.linger.ms": _SHARE,

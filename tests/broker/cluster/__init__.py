@@ -1,0 +1,1 @@
+"""Whole clusters of brokers in one simulated world."""
