@@ -179,18 +179,17 @@ class Replicas:
         self._reasons.pop(name, None)
 
     def follow(self, leadership: Leadership, config: TopicConfig) -> None:
-        """Another broker leads it, or none: keep a log as that broker has it. Handlers answer
-        NOT_LEADER_OR_FOLLOWER."""
+        """Another broker leads it: keep a log as that broker has it. Where none leads, only
+        remember. Handlers answer NOT_LEADER_OR_FOLLOWER."""
         name = leadership.topic, leadership.index
-        partition = self._host(leadership, config)
-        if partition is None:
-            return
-        self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        partition.configure(config)
-        partition.follow(leadership)
         if leadership.leader == NOBODY:
-            self.on_unfollowed(partition)
-        else:
+            self.resign(*name, leadership.topic_id, leadership.leader_epoch)
+            return
+        partition = self._host(leadership, config)
+        if partition is not None:
+            self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            partition.configure(config)
+            partition.follow(leadership)
             self.on_followed(partition)
 
     def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
