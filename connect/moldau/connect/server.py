@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.client import Admin
+from moldau.connect.herder.group import GroupMembership
 from moldau.connect.herder.membership import Alone, Membership
 from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.shell import Herder
@@ -64,14 +65,14 @@ class ConnectWorker:
             self._rest = RestServer(self._runtime)
             self.address = self._rest.bind(*self._place.listen)
         worker_id = self._advertised()
+        stores = self._stores()
+        membership = self._membership(worker_id, stores[0])
         self.herder = Herder(
-            self._runtime,
-            self.settings,
-            self._stores(),
-            self._membership(worker_id),
-            self._loggers,
-            worker_id,
+            self._runtime, self.settings, stores, membership, self._loggers, worker_id
         )
+        if isinstance(membership, GroupMembership):
+            membership.on_change = self.herder.wake
+            membership.stops = self.herder.stopped
         self.operations = Operations(self.herder)
         try:
             await self._serve()
@@ -84,7 +85,9 @@ class ConnectWorker:
         if self._rest is None:
             return
         version = platform_version()
-        api = Api(self.operations, lambda: self._cluster_id, version, Forwarding())
+        forwarding = Forwarding()
+        self.herder.send_tasks = forwarding.send_tasks
+        api = Api(self.operations, lambda: self._cluster_id, version, forwarding)
         await self._rest.start(make_application(api, [document_route(api, version)]))
 
     async def _find_cluster(self) -> None:
@@ -100,8 +103,12 @@ class ConnectWorker:
         port = self.settings.get("rest.advertised.port") or str(self.address[1])
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-    def _membership(self, worker_id: str) -> Membership:
-        return Alone()
+    def _membership(self, worker_id: str, configs: ConfigStore) -> Membership:
+        if not self.is_distributed:
+            return Alone()
+        log = self._loggers.get("moldau.connect.group")
+        url = f"http://{worker_id}/"
+        return GroupMembership(self._runtime, self.settings, url, configs, log)
 
     def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
         if self._place.state is not None:

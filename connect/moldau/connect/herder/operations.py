@@ -19,6 +19,7 @@ from moldau.connect.herder.refusals import (
     Rebalancing,
 )
 from moldau.connect.herder.shell import Herder, secret_values
+from moldau.connect.herder.signing import verify
 from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
@@ -172,6 +173,18 @@ class Operations:
         kept = {key: value for key, value in config.items() if value is not None}
         await self.put_config(name, kept, may_replace=True)
 
+    def check_signature(self, body: bytes, signature: str | None, algorithm: str | None) -> None:
+        """Only workers may give task configs."""
+        verify(self.herder.configs.image.session_key, body, signature, algorithm)
+
+    async def take_tasks(self, name: str, configs: list[dict[str, str | None]]) -> None:
+        """From the worker that runs the connector."""
+        self._check_leader()
+        self.entry(name)
+        kept = [{key: value for key, value in each.items() if value is not None}
+                for each in configs]  # fmt: skip
+        await self.herder.configs.put_tasks(name, kept)
+
     async def delete(self, name: str) -> None:
         """With its tasks; stored offsets of a source stay, as Kafka Connect has it."""
         self._check_leader()
@@ -218,6 +231,11 @@ class Operations:
         task = TaskId(name, number)
         if task not in self.herder.configs.image.tasks(name):
             raise NotFound(f"Unknown task: {task}")
+        if not self.herder.is_here(task):
+            owner = self.herder.statuses.image.tasks.get(task)
+            if owner is None or owner.worker_id == self.herder.worker_id:
+                raise Rebalancing(f"no worker runs {task} at present: try again in a moment")
+            raise NotLeader(f"http://{owner.worker_id}/")
         self.herder.request_restart(task)
         self.herder.wake()
 

@@ -11,7 +11,8 @@ configs are written, if they differ; (4) the commit record makes its tasks wante
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+import base64
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,12 +22,14 @@ from moldau.connect.herder import plan
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
 from moldau.connect.herder.restarts import RestartHistory
-from moldau.connect.storage.configs import RestartRequest
+from moldau.connect.herder.signing import DEFAULT_ALGORITHM, KEY_BYTES, is_outdated
+from moldau.connect.storage.configs import RestartRequest, SessionKey
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.messages import Message
+from moldau.connect.task.settings import whole
 from moldau.connect.worker.plugins import connector_class
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.shell import Worker
@@ -35,6 +38,8 @@ from moldau.logging import Loggers
 from moldau.runtime import Runtime
 
 What = str | TaskId
+
+SendTasks = Callable[[str, SessionKey, str, list[dict[str, str]]], Coroutine[Any, Any, None]]
 
 RETRY_S: Final = 1.0
 STATUS_RETRY_S: Final = 1.0
@@ -66,13 +71,13 @@ class Herder:
         self._failed: set[What] = set()
         self._restarts: set[What] = set()
         self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
+        self.send_tasks: SendTasks = _nobody
         self._wake = asyncio.Event()
+        self._reconciled = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._versions: dict[str, str | None] = {}
         self.is_ready = False
-        self.is_fenced = False
-        """While set, nothing runs here: the membership was lost."""
 
     # Life
 
@@ -131,6 +136,10 @@ class Herder:
             with suppress(MoldauError, ValueError):
                 self.loggers.set_levels({namespace: parse_level(level)})
 
+    def is_here(self, task: TaskId) -> bool:
+        """Whether this worker runs it."""
+        return task in self._running
+
     def running_tasks(self) -> list[TaskId]:
         """The tasks that this worker runs."""
         return [what for what in self._running if isinstance(what, TaskId)]
@@ -163,8 +172,8 @@ class Herder:
 
     async def _reconcile(self) -> None:
         image = self.configs.image
-        mine = Assignment() if self.is_fenced else self.membership.assignment(image)
-        wanted = plan.wanted(image, mine)
+        await self._renew_session_key()
+        wanted = plan.wanted(image, self.membership.assignment(image))
         self._take_restart_requests(wanted)
         self._take_due_restarts()
         again = {what for what in self._restarts if what in self._running and what in wanted}
@@ -176,6 +185,23 @@ class Herder:
             if step.kind > Kind.STOP_CONNECTOR:
                 await self._begin(step)
         self._forget_deleted()
+        self._reconciled.set()
+
+    async def _renew_session_key(self) -> None:
+        if not self.membership.is_leader or self.membership.leader_url is None:
+            return
+        now_ms = self.runtime.clock.wall_ms()
+        ttl_ms = whole(self.settings, "inter.worker.key.ttl.ms", 3_600_000)
+        if is_outdated(self.configs.image.session_key, now_ms, ttl_ms):
+            key = base64.b64encode(self.runtime.random.randbytes(KEY_BYTES)).decode()
+            await self.configs.put_session_key(key, DEFAULT_ALGORITHM, now_ms)
+
+    async def stopped(self, given_up: Assignment) -> None:
+        """Returns when none of it runs here."""
+        self.wake()
+        while any(what in self._running for what in (*given_up.connectors, *given_up.tasks)):
+            self._reconciled.clear()
+            await self._reconciled.wait()
 
     def _take_restart_requests(self, wanted: Mapping[What, ConnectorRun | TaskRun]) -> None:
         requests, self.configs.image.restarts = self.configs.image.restarts, []
@@ -312,7 +338,16 @@ class Herder:
         await self.publish_tasks(name, configs)
 
     async def publish_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
-        """Through the leader."""
+        """Through the leader, whoever that is by then."""
+        while not self.membership.is_leader:
+            url, key = self.membership.leader_url, self.configs.image.session_key
+            if url is not None and key is not None:
+                try:
+                    await self.send_tasks(url, key, name, configs)
+                    return
+                except MoldauError as error:
+                    self.log.warn("the leader took no task configs, trying on", error=str(error))
+            await asyncio.sleep(RETRY_S)
         await self.configs.put_tasks(name, configs)
 
     # What connectors and tasks tell
@@ -409,6 +444,10 @@ class Herder:
     async def request_restarts(self, request: RestartRequest) -> None:
         """Of a connector and of its tasks, wherever they run."""
         await self.configs.put_restart(request)
+
+
+async def _nobody(url: str, key: SessionKey, name: str, configs: list[dict[str, str]]) -> None:
+    raise ConnectError("this worker has no way to the leader", leader=url)
 
 
 async def forever() -> None:

@@ -18,6 +18,7 @@ from moldau.connect.config.infos import definitions
 from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.positions import Positions
 from moldau.connect.herder.refusals import BadRequest, NotFound, NotLeader, Rebalancing, Refusal
+from moldau.connect.herder.signing import ALGORITHM, SIGNATURE
 from moldau.connect.plugins import PluginKind
 from moldau.connect.rest.bodies import config_of, create_request, flag, named, parse
 from moldau.connect.rest.forwarding import Forwarding
@@ -84,6 +85,7 @@ class Api:
             ("PATCH", f"{one}/config", self.patch_config),
             ("GET", f"{one}/status", self.status),
             ("GET", f"{one}/tasks", self.tasks),
+            ("POST", f"{one}/tasks", self.take_tasks),
             ("GET", one + "/tasks/{task}/status", self.task_status),
             ("POST", one + "/tasks/{task}/restart", self.restart_task),
             ("POST", f"{one}/restart", self.restart),
@@ -197,6 +199,17 @@ class Api:
 
     async def tasks(self, request: Request) -> Response:
         return answer(self.operations.tasks(_name(request)))
+
+    async def take_tasks(self, request: Request) -> Response:
+        """Internal: from the worker that runs the connector."""
+        body = await request.body()
+        headers = request.headers
+        self.operations.check_signature(body, headers.get(SIGNATURE), headers.get(ALGORITHM))
+        configs = parse(body)
+        if not isinstance(configs, list):
+            raise BadRequest("the body must be a list of task configs")
+        await self.operations.take_tasks(_name(request), [config_of(each) for each in configs])
+        return empty(200)
 
     async def task_status(self, request: Request) -> Response:
         return answer(self.operations.task_status(_name(request), _task(request)))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import quote
 
 import httpx
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
+
+from moldau.connect.errors import ConnectError
+from moldau.connect.herder.signing import sign
+from moldau.connect.storage.configs import SessionKey
 
 TIMEOUT_S: Final = 90.0
 _PASSED: Final = ("content-type", "location", "retry-after")
@@ -15,6 +20,25 @@ _PASSED: Final = ("content-type", "location", "retry-after")
 
 class Forwarding:
     """A worker's client of the leader."""
+
+    async def send_tasks(
+        self, url: str, key: SessionKey, name: str, configs: list[dict[str, str]]
+    ) -> None:
+        """Task configs of a connector that runs here, for the leader to write."""
+        body = orjson.dumps(configs)
+        path = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/tasks"
+        headers = {**sign(key, body), "Content-Type": "application/json"}
+        try:
+            async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+                found = await client.post(
+                    path, params={"forward": "false"}, content=body, headers=headers
+                )
+        except httpx.HTTPError as error:
+            raise ConnectError(
+                "the leader cannot be reached", leader=url, error=str(error)
+            ) from error
+        if found.status_code >= httpx.codes.BAD_REQUEST:
+            raise ConnectError("the leader refused task configs", leader=url, answer=found.text)
 
     async def forward(self, request: Request, leader_url: str) -> Response:
         """The leader's answer. A request that was forwarded already is refused: two workers that

@@ -32,6 +32,7 @@ _SUMMARIES: Final = {
     "put_config": "Create a connector or change its config",
     "patch_config": "Change some settings of a connector; null removes one (KIP-477)",
     "status": "The state of a connector and its tasks",
+    "take_tasks": "Internal: a worker gives the leader task configs, signed (KIP-507)",
     "tasks": "The configs of a connector's tasks",
     "task_status": "The state of one task",
     "restart_task": "Restart one task",

@@ -20,6 +20,11 @@ Entry: TypeAlias = tuple[bytes, bytes | None]
 class KeyedLog(ABC):
     """Keys and values; the last value of a key counts, None deletes it."""
 
+    @property
+    def position(self) -> int:
+        """How far a log with offsets was read; 0 for others."""
+        return 0
+
     @abstractmethod
     async def start(self, on_record: OnRecord) -> None:
         """Read what is there; `on_record` has seen all of it when this returns."""

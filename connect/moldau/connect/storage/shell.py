@@ -59,6 +59,11 @@ class TopicLog(KeyedLog):
         self._follower: asyncio.Task[None] | None = None
         self._on_record: OnRecord | None = None
 
+    @property
+    def position(self) -> int:
+        """Of the first partition, which is the only one of the config topic."""
+        return self._consumer.position(self._topic.name, 0) or 0
+
     async def start(self, on_record: OnRecord) -> None:
         self._on_record = on_record
         await self._make_topic()

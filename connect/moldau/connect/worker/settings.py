@@ -45,7 +45,6 @@ DISTRIBUTED: Final[Mapping[str, str]] = {
     "session.timeout.ms": "10000",
     "heartbeat.interval.ms": "3000",
     "rebalance.timeout.ms": "60000",
-    "scheduled.rebalance.max.delay.ms": "300000",
     "connect.protocol": "sessioned",
 }
 ISOLATIONS: Final = ("process", "thread")

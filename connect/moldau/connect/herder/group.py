@@ -1,0 +1,233 @@
+"""This worker in the group of all workers: it joins, leads if it is told to, and follows.
+
+Invariants: what is revoked has stopped here before this worker joins again and says so; a worker
+that is out of the group runs nothing; shares are made from configs that are at least as new as
+those that any member has read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from moldau.client import Assigned, GroupMember
+from moldau.connect.herder.assignment import Assignor
+from moldau.connect.herder.connect_protocol import (
+    CONFIG_MISMATCH,
+    EMPTY,
+    NO_ERROR,
+    PROTOCOL_TYPE,
+    VERSIONS,
+    Share,
+    WorkerState,
+    protocols_of,
+    read_share,
+    read_state,
+    union,
+    without,
+    write_share,
+    write_state,
+)
+from moldau.connect.herder.membership import Membership
+from moldau.connect.herder.plan import Assignment, assigned_alone
+from moldau.connect.storage.configs import ConfigImage
+from moldau.connect.storage.stores import ConfigStore
+from moldau.connect.task.settings import client_settings, whole
+from moldau.errors import ConfigError, MoldauError
+from moldau.logging import Logger
+from moldau.runtime import Runtime
+
+REJOIN_S: Final = 1.0
+OWN_DELAY_MS: Final = 3_000
+"""For how long what a vanished worker ran waits for it, if the setting does not say."""
+
+Stops = Callable[[Assignment], Coroutine[Any, Any, None]]
+
+
+class GroupMembership(Membership):
+    """Belongs to one event loop."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Mapping[str, str], url: str, configs: ConfigStore,
+        log: Logger,
+    ) -> None:  # fmt: skip
+        self._runtime = runtime
+        self._url = url
+        self._configs = configs
+        self._log = log
+        self._names = protocols_of(settings.get("connect.protocol", "sessioned"))
+        if not self._names:
+            raise ConfigError(
+                "must be eager, compatible or sessioned",
+                setting="connect.protocol",
+                value=settings["connect.protocol"],
+            )
+        delay_ms = whole(settings, "scheduled.rebalance.max.delay.ms", OWN_DELAY_MS)
+        self._assignor = Assignor(delay_ms)
+        self._led_generation = -1
+        self._mine = EMPTY
+        self._shared = EMPTY
+        self._leader_url: str | None = None
+        self._is_leader = False
+        self._later: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        self.stops: Stops | None = None
+        self._joined = asyncio.Event()
+        names = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
+        self._member = GroupMember(
+            {**client_settings(settings), **{name: settings[name] for name in names}},
+            group_id=settings["group.id"],
+            protocol_type=PROTOCOL_TYPE,
+            protocols=self,
+            runtime=runtime,
+        )
+
+    @property
+    def is_leader(self) -> bool:
+        return self._is_leader
+
+    @property
+    def leader_url(self) -> str | None:
+        return self._leader_url
+
+    def assignment(self, image: ConfigImage) -> Assignment:
+        return self._mine
+
+    async def start(self) -> None:
+        """Returns when this worker has its first share."""
+        await self._member.start()
+        self._watch = self._runtime.spawn(self._stay(), name="stay among the workers")
+        await self._joined.wait()
+
+    async def _stay(self) -> None:
+        """A membership that ended, because the broker lost it for example, begins anew."""
+        while True:
+            try:
+                await self._member.wait()
+                return
+            except MoldauError as error:
+                self._log.error("out of the group of workers, joining again", error=str(error))
+            await asyncio.sleep(REJOIN_S)
+            await self._member.rejoin("the membership had ended")
+
+    def on_configs_changed(self) -> None:
+        """The leader begins a round when there is something to share out, or to take back."""
+        if self._is_leader and assigned_alone(self._configs.image) != self._shared:
+            self._shared = assigned_alone(self._configs.image)
+            self._rejoin_later(0, "connectors or tasks have changed")
+
+    def _rejoin_later(self, delay_ms: int, why: str, after: Assignment = EMPTY) -> None:
+        """Join again, when this worker has stopped what it gives up."""
+        if self._later is not None:
+            self._later.cancel()
+        self._later = self._runtime.spawn(
+            self._rejoin(delay_ms, why, after), name="rejoin the workers"
+        )
+
+    async def _rejoin(self, delay_ms: int, why: str, after: Assignment) -> None:
+        if after != EMPTY and self.stops is not None:
+            await self.stops(after)
+        if delay_ms:
+            await asyncio.sleep(delay_ms / 1000)
+        await self._member.rejoin(why)
+
+    async def aclose(self) -> None:
+        for task in (self._later, self._watch):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._mine, self._leader_url, self._is_leader = EMPTY, None, False
+        await self._member.aclose()
+
+    # What the group asks (`moldau.client.group.protocols.Protocols`)
+
+    def metadata(self) -> list[tuple[str, bytes]]:
+        """What runs here."""
+        state = WorkerState(self._url, self._configs.log.position, self._mine)
+        return [(name, write_state(VERSIONS[name], state)) for name in self._names]
+
+    async def assign(
+        self, protocol: str, leader_id: str, members: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
+        """At the leader."""
+        version = VERSIONS[protocol]
+        states = {member: read_state(data) for member, data in members.items()}
+        newest = max(state.config_offset for state in states.values())
+        await self._configs.log.read_to_end()
+        offset = self._configs.log.position
+        error = NO_ERROR if offset >= newest else CONFIG_MISMATCH
+        url = states[leader_id].url
+        if error:
+            share = Share(leader_id, url, newest, error=error)
+            return dict.fromkeys(states, write_share(version, share))
+        if self._led_generation != self.generation:
+            self._assignor.forget()
+        configured = assigned_alone(self._configs.image)
+        owned = {member: EMPTY if version == 0 else state.owned
+                 for member, state in states.items()}  # fmt: skip
+        now_ms = self._runtime.clock.monotonic_ns() // 1_000_000
+        found = self._assignor.share(configured, owned, now_ms)
+        self._shared = configured
+        return {
+            member: write_share(
+                version,
+                Share(
+                    leader_id, url, offset, found.assigned[member], found.revoked[member],
+                    found.delay_ms,
+                ),
+            )
+            for member in states
+        }  # fmt: skip
+
+    async def on_assigned(self, assigned: Assigned) -> None:
+        """A generation has begun."""
+        if not assigned.assignment:
+            self._rejoin_later(1_000, "the leader has given this worker no share")
+            return
+        share = read_share(assigned.assignment)
+        if share.error:
+            self._rejoin_later(1_000, "the leader's configs are old")
+            return
+        await self._configs.log.read_to_end()
+        self.generation = assigned.generation
+        self._is_leader = assigned.is_leader
+        self._leader_url = share.leader_url
+        if assigned.is_leader:
+            self._led_generation = assigned.generation
+        if VERSIONS[assigned.protocol] == 0:
+            self._mine = share.assigned
+        else:
+            self._mine = union([without(self._mine, share.revoked), share.assigned])
+        self._log.info(
+            "joined the workers",
+            generation=assigned.generation,
+            leader=share.leader_url,
+            connectors=len(self._mine.connectors),
+            tasks=len(self._mine.tasks),
+        )
+        self._joined.set()
+        self.on_change()
+        if share.revoked != EMPTY:
+            self._rejoin_later(0, "what was given up can go to others", share.revoked)
+        elif share.delay_ms:
+            self._rejoin_later(share.delay_ms, "a worker has not come back in time")
+        else:
+            self.on_configs_changed()
+
+    async def on_revoked(self) -> None:
+        """A round begins: nobody leads until it is over. Only eager workers stop everything."""
+        self._leader_url, self._is_leader = None, False
+        if self._names == ["default"]:
+            await self.on_lost()
+
+    async def on_lost(self) -> None:
+        """Out of the group: others run it all."""
+        self._leader_url, self._is_leader = None, False
+        gone, self._mine = self._mine, EMPTY
+        self.on_change()
+        if gone != EMPTY and self.stops is not None:
+            await self.stops(gone)
