@@ -28,3 +28,9 @@ windows = Streams(NAME)
     .changes()
     .to(f"{NAME}-out")
 )
+
+# Each line is "key number": how many lines a key has had, and its largest number.
+lines = Streams(NAME)
+keyed = lines.stream(f"{NAME}-lines", str).group_by(lambda line: line.split()[0])
+keyed.count(name="counts").changes().to(f"{NAME}-out")
+keyed.reduce(max, name="largest").changes().to(f"{NAME}-largest")

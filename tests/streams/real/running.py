@@ -29,18 +29,16 @@ class App:
     which: str = "words"
     partitions: int = 2
     settings: tuple[str, ...] = ("commit.interval.ms=200",)
+    state: Path = field(init=False)
     log: Path = field(init=False)
 
     def __post_init__(self) -> None:
+        self.state = self.folder / "state"
         self.log = self.folder / "app.log"
-
-    @property
-    def state(self) -> Path:
-        return self.folder / "state"
 
     def make(self) -> Self:
         with Admin(bootstrap_servers=self.servers) as admin:
-            for topic in ("lines", "out"):
+            for topic in ("lines", "out", "largest"):
                 admin.create_topic(NewTopic(f"{self.name}-{topic}", self.partitions, 1))
         return self
 
@@ -84,23 +82,39 @@ class App:
 
     def read(
         self,
-        is_enough: Callable[[dict[Any, int]], object],
+        is_enough: Callable[[dict[Any, Any]], object],
         *,
         key: Callable[[bytes], Any] = bytes.decode,
-    ) -> dict[Any, int]:
-        """The last count of each key, as soon as that is enough."""
-        found: dict[Any, int] = {}
+        value: Callable[[bytes], Any] = int,
+        topic: str = "out",
+    ) -> dict[Any, Any]:
+        """The last value of each key, as soon as that is enough."""
+        found: dict[Any, Any] = {}
         with Consumer(bootstrap_servers=self.servers, auto_offset_reset="earliest") as consumer:
-            consumer.assign(consumer.partitions(f"{self.name}-out"))
+            consumer.assign(consumer.partitions(f"{self.name}-{topic}"))
             for _ in range(_WAIT_S * 4):
                 if is_enough(found):
                     return found
                 for part in consumer.poll(0.25):
                     for record in part.records:
-                        found[key(record.key)] = int(record.value)
+                        found[key(record.key)] = value(record.value)
         some = dict(list(found.items())[:20])
         log = self.log.read_text()[-3000:]
         raise AssertionError(f"after {_WAIT_S} s the output has {len(found)} keys: {some}\n{log}")
+
+    def changelog(self, store: str) -> dict[int, tuple[dict[bytes, bytes], int]]:
+        """By partition: what the changelog's records make together, and its end."""
+        topic = f"{self.name}-{store}-changelog"
+        with Consumer(bootstrap_servers=self.servers, auto_offset_reset="earliest") as consumer:
+            partitions = consumer.partitions(topic)
+            consumer.assign(partitions)
+            ends = consumer.end_offsets(partitions)
+            found: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in partitions}
+            while any((consumer.position(*where) or 0) < end for where, end in ends.items()):
+                for part in consumer.poll(0.5):
+                    for record in part.records:
+                        found[part.partition][record.key] = record.value
+        return {where.partition: (found[where.partition], end) for where, end in ends.items()}
 
     def changelog_records(self) -> int:
         with Consumer(bootstrap_servers=self.servers) as consumer:
