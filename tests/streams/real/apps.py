@@ -34,3 +34,6 @@ lines = Streams(NAME)
 keyed = lines.stream(f"{NAME}-lines", str).group_by(lambda line: line.split()[0])
 keyed.count(name="counts").changes().to(f"{NAME}-out")
 keyed.reduce(max, name="largest").changes().to(f"{NAME}-largest")
+
+numbers = Streams(NAME)
+numbers.stream(f"{NAME}-lines", str).map_values(int).map_values(str).to(f"{NAME}-out")
