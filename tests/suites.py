@@ -37,6 +37,7 @@ DEEP_FILES: Final = (
     "tests/conformance/test_java_",
     "tests/conformance/test_mixed_groups.py",
     "tests/conformance/test_moving_replicas.py",
+    "tests/connect/kafka/test_kafka_answers.py",
     "tests/peers/test_kafka_broker.py",
     "tests/protocol/oracle/test_kafka_java.py",
     "tests/records/test_kafka_reads_ours.py",

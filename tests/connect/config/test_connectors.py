@@ -27,7 +27,6 @@ def test_a_minimal_config_is_sound() -> None:
         ({"name": "a\tb"}, "name", "control characters"),
         ({"topics": ""}, "topics", "Must configure one of topics or topics.regex"),
         ({"topics.regex": "a.*"}, "topics.regex", "mutually exclusive"),
-        ({"topics": "a,b,a"}, "topics", "duplicate values"),
         ({"topics": "", "topics.regex": "("}, "topics.regex", "a group is not closed"),
         ({"errors.deadletterqueue.topic.name": "a"}, "topics", "The DLQ topic 'a' may not be"),
         (

@@ -23,7 +23,7 @@ from moldau.connect.api.connector import (
     SinkConnector,
     SourceConnector,
 )
-from moldau.connect.api.conversion import Converter, HeaderConverter
+from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.api.provider import ConfigProvider
 from moldau.connect.api.record import ConnectRecord, SinkRecord, SourceRecord
@@ -50,6 +50,7 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "Converter",
+    "ConverterConfig",
     "DataError",
     "ErrantRecordReporter",
     "ExactlyOnceSupport",

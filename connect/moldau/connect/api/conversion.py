@@ -4,22 +4,46 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from moldau.connect.api.plugin import Plugin
+from moldau.connect.config.model import ConfigModel, key
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema, SchemaAndValue
+
+
+class ConverterConfig(ConfigModel):
+    """What converters of keys, values and headers share. The worker fills it in."""
+
+    offers_choices: ClassVar[bool] = False
+
+    converter_type: Literal["key", "value", "header"] = key(
+        "converter.type",
+        doc="What the converter is used for; set by the worker.",
+        importance="low",
+        rank=-1,
+    )
+
+    @classmethod
+    def renamed(cls, props: Mapping[str, str | None]) -> dict[str, str | None]:
+        return {"converter.type": "value", **super().renamed(props)}
 
 
 class Converter(Plugin, ABC):
     """For keys or values. One instance serves one task."""
 
+    config_model = ConverterConfig
     is_key: bool = False
+    config: ConfigModel
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:
         """`props` without the prefix `key.converter.` or `value.converter.`."""
         self.is_key = is_key
-        self.config = self.config_model.of(props)
+        self.config = self.config_model.of({**props, "converter.type": self._type(is_key)})
+
+    @staticmethod
+    def _type(is_key: bool) -> str:
+        return "key" if is_key else "value"
 
     @abstractmethod
     def from_connect_data(
@@ -40,6 +64,8 @@ class Converter(Plugin, ABC):
 
 class HeaderConverter(Plugin, ABC):
     """For the values of headers."""
+
+    config: ConfigModel
 
     def configure(self, props: Mapping[str, str]) -> None:
         """`props` without the prefix `header.converter.`."""

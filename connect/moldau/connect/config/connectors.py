@@ -22,6 +22,7 @@ CLIENT_PREFIXES = ("producer.override.", "consumer.override.", "admin.override."
 class ConnectorConfig(ConfigModel):
     """What sources and sinks share."""
 
+    offers_choices: ClassVar[bool] = False
     open_prefixes: ClassVar[tuple[str, ...]] = (
         *CLIENT_PREFIXES,
         "key.converter.",
@@ -186,9 +187,6 @@ class SinkConfig(ConnectorConfig):
                 f"The DLQ topic '{self.dlq_topic}' may not be included in the list of topics "
                 f"('topics=[{', '.join(topics)}]') consumed by the connector",
             )
-        if len(set(topics)) < len(topics):
-            text = "Configuration 'topics' contains duplicate values."
-            yield Problem("topics", _invalid("topics", f"[{', '.join(topics)}]", text))
         try:
             compiled(regex)
             if regex and self.dlq_topic and compiled(regex).fullmatch(self.dlq_topic):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, PydanticUseDefault
 
 from moldau.connect.config.kinds import Kind, choices_of, kind_of, parsed, shown
@@ -78,10 +79,10 @@ def key(
     """A setting. Without `default` it is required.
 
     `more`: `kind` (where the annotation does not say it: "LONG", "CLASS"), `group` and `order` in
-    it, `width`, `display`, `dependents`, `also` (other names for the same setting), and pydantic's
-    constraints (`ge`, `le`, `gt`, `lt`, `pattern`, `min_length`, ...).
+    it, `width`, `display`, `dependents`, `also` (other names for the same setting), `rank` (0, or
+    more for what comes behind the others), and pydantic's constraints (`ge`, `le`, `pattern`, ...).
     """
-    names = ("kind", "group", "order", "width", "display", "dependents", "also")
+    names = ("kind", "group", "order", "width", "display", "dependents", "also", "rank")
     details = {each: more.pop(each) for each in names if each in more}
     kind = details.get("kind")
     return Field(
@@ -97,6 +98,7 @@ def key(
             "display": details.get("display", name),
             "dependents": list(details.get("dependents", ())),
             "also": list(details.get("also", ())),
+            "rank": details.get("rank", 0),
         },
         **more,
     )
@@ -109,6 +111,9 @@ class ConfigModel(BaseModel):
 
     open_prefixes: ClassVar[tuple[str, ...]] = ()
     """Keys that begin so are known though no field names them, such as `connection.`."""
+
+    offers_choices: ClassVar[bool] = True
+    """Whether tools are offered the values of an enum; Kafka does so for few settings."""
 
     _originals: dict[str, str] = PrivateAttr(default_factory=dict)
     _wrong: dict[str, list[str]] = PrivateAttr(default_factory=dict)
@@ -166,7 +171,7 @@ class ConfigModel(BaseModel):
 
     def recommended(self, name: str) -> Sequence[str]:
         """Values to offer for a setting, given the others."""
-        return type(self).named()[name].choices
+        return type(self).named()[name].choices if self.offers_choices else ()
 
     def is_visible(self, name: str) -> bool:
         """Whether a setting means anything, given the others."""
@@ -233,12 +238,13 @@ class ConfigModel(BaseModel):
 def _keys_of(model: type[ConfigModel]) -> dict[str, ConfigKey]:
     found: dict[str, ConfigKey] = {}
     orders: dict[str | None, int] = {}
-    for attribute, field in model.model_fields.items():
+    for attribute, field in sorted(model.model_fields.items(), key=lambda item: _rank(item[1])):
         details = field.json_schema_extra
         extra: dict[str, Any] = dict(details) if isinstance(details, dict) else {}
         group = extra.get("group")
         orders[group] = orders.get(group, 0) + 1
-        order = extra.get("order") or (orders[group] if group else NO_ORDER)
+        given = extra.get("order")
+        order = given if given is not None else (orders[group] if group else NO_ORDER)
         name = field.alias or attribute
         found[attribute] = ConfigKey(
             name=name,
@@ -257,6 +263,12 @@ def _keys_of(model: type[ConfigModel]) -> dict[str, ConfigKey]:
             also=tuple(extra.get("also", ())),
         )
     return found
+
+
+def _rank(field: FieldInfo) -> int:
+    extra = field.json_schema_extra
+    rank = extra.get("rank", 0) if isinstance(extra, dict) else 0
+    return rank if isinstance(rank, int) else 0
 
 
 def _reason(error: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import orjson
 
-from moldau.connect.api.conversion import Converter, HeaderConverter
-from moldau.connect.config.model import ConfigModel, Problem, key
+from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
+from moldau.connect.config.model import Problem, key
 from moldau.connect.converters.json_schemas import schema_from_json, schema_to_json
 from moldau.connect.converters.json_values import (
     Convert,
@@ -39,7 +39,7 @@ _PASS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _HEAD, _MIDDLE = b'{"schema":', b',"payload":'
 
 
-class JsonConfig(ConfigModel):
+class JsonConfig(ConverterConfig):
     """Settings of the JsonConverter."""
 
     schemas_enable: bool = key(

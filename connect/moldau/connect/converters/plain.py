@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from moldau.connect.api.conversion import Converter, HeaderConverter
-from moldau.connect.config.model import ConfigModel, Problem, key
+from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
+from moldau.connect.config.model import Problem, key
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import (
     OPTIONAL_BOOLEAN,
@@ -45,11 +45,16 @@ class _Plain(Converter, HeaderConverter):
         return
 
 
-class StringConfig(ConfigModel):
+class StringConfig(ConverterConfig):
     """Settings of the StringConverter."""
 
     encoding: str = key(
-        "converter.encoding", "UTF-8", doc="The character set of the bytes.", importance="high"
+        "converter.encoding",
+        "UTF-8",
+        doc="The character set of the bytes.",
+        importance="high",
+        width="medium",
+        display="Encoding",
     )
 
     def check(self) -> Iterable[Problem]:
@@ -79,6 +84,8 @@ class StringConverter(_Plain):
             return None
         text = value if type(value) is str else java_text(value, schema)
         try:
+            if self._encoding == "utf-16":  # as Java: the higher byte first, with a mark
+                return codecs.BOM_UTF16_BE + text.encode("utf-16-be")
             return text.encode(self._encoding)
         except UnicodeEncodeError as error:
             raise DataError(f"a text cannot be written in {self._encoding}: {error}") from None
@@ -88,8 +95,11 @@ class StringConverter(_Plain):
     ) -> SchemaAndValue:
         if data is None:
             return SchemaAndValue(OPTIONAL_STRING, None)
+        encoding = self._encoding
+        if encoding == "utf-16" and data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            encoding = "utf-16-be"
         # As Java: what is no character becomes the replacement character.
-        return SchemaAndValue(OPTIONAL_STRING, data.decode(self._encoding, "replace"))
+        return SchemaAndValue(OPTIONAL_STRING, data.decode(encoding, "replace"))
 
 
 class ByteArrayConverter(_Plain):

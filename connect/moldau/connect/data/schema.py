@@ -104,9 +104,9 @@ class Schema:
         put(self, "logical", Logical(self.name) if is_logical and self.name else None)
         put(self, "_hash", hash(self._shape()))
         if self.default is not None:
-            from moldau.connect.data.validation import validate
+            from moldau.connect.data.validation import validate_default
 
-            validate(self, self.default, "the default value")
+            validate_default(self)
 
     # --- constructors -----------------------------------------------------------------------
 
@@ -146,6 +146,10 @@ class Schema:
     def replace(self, **traits: Unpack[Traits]) -> Schema:
         """The same schema with other traits."""
         return dataclasses.replace(self, **traits)
+
+    def replace_type(self, kind: Type) -> Schema:
+        """A schema of another type that has no parts, with the same traits but the default."""
+        return Schema(kind, self.optional, self.name, self.version, self.doc, self.parameters)
 
     # --- questions --------------------------------------------------------------------------
 

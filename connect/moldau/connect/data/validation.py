@@ -58,6 +58,20 @@ def validate(schema: Schema, value: Any, where: str = "the value") -> None:
             validate(_part(schema.value_schema), item, f"{where}[{key!r}]")
 
 
+def validate_default(schema: Schema) -> None:
+    """Raises DataError if the default does not fit. A struct cannot hold itself as its default, so
+    only its fields must be those of the schema."""
+    from moldau.connect.data.struct import Struct
+
+    where, default = "the default value", schema.default
+    if schema.type is Type.STRUCT and isinstance(default, Struct):
+        if default.schema.fields != schema.fields:
+            raise DataError(f"{where} is a struct of another schema than {schema.described()}")
+        check_fields(default, where)
+    else:
+        validate(schema, default, where)
+
+
 def _part(schema: Schema | None) -> Schema:
     if schema is None:
         raise DataError("an array or map schema does not name the schemas of its parts")

@@ -1,1 +1,1 @@
-"""What configs written for Java mean: its regular expressions and its date patterns."""
+"""What configs written for Java mean: its regular expressions, its date patterns, its texts."""

@@ -133,7 +133,7 @@ class _Translation:
             self._step()
         if len(self._scopes) > 1:
             raise PatternError(f"{self._pattern!r}: a group is not closed")
-        self._out.extend(")" for _ in self._scopes[0])
+        self._out.append(_closed(self._scopes[0]))
         return "".join(self._out)
 
     def _step(self) -> None:
@@ -148,11 +148,11 @@ class _Translation:
             if len(self._scopes) == 1:
                 raise PatternError(f"{self._pattern!r}: an unmatched ')'")
             self._dots.pop()
-            self._out.append(")" * (len(self._scopes.pop()) + 1))
+            self._out.append(_closed(self._scopes.pop()) + ")")
             self._at += 1
         elif sign == "|":
             flags = self._scopes[-1]
-            self._out.append(")" * len(flags) + "|" + "".join(f"(?{flag}:" for flag in flags))
+            self._out.append(_closed(flags) + "|" + "".join(f"(?{flag}:" for flag in flags))
             self._at += 1
         else:
             self._out.append(_NO_LINE_END if sign == "." and not self._dots[-1] else sign)
@@ -282,6 +282,11 @@ class _Translation:
                 parts[-1].simple += "\\" + sign if sign in "[]^&~|" else sign
                 self._at += 1
         return _joined([part for part in parts if not part.is_empty], negated)
+
+
+def _closed(flags: list[str]) -> str:
+    """The end of the groups that flags opened; behind a line end, for `x` allows comments."""
+    return "".join("\n)" if "x" in flag else ")" for flag in flags)
 
 
 class _Members:

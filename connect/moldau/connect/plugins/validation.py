@@ -180,7 +180,8 @@ class _Validation:
         if plugin is None:
             self._infos.add_error(setting, error or "")
             return
-        given = with_prefix(self._props, setting + ".")
+        role = setting.partition(".")[0]
+        given = {"converter.type": role, **with_prefix(self._props, setting + ".")}
         infos = infos_of(plugin.config_model.read(given), Placement(setting + "."))
         self._add(infos)
         self._open.extend(f"{setting}.{each}" for each in plugin.config_model.open_prefixes)

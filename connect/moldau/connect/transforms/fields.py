@@ -1,0 +1,264 @@
+"""Transforms that take a field out, wrap a value, or make a key: ExtractField, HoistField,
+ValueToKey, Flatten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from moldau.connect.api.record import ConnectRecord
+from moldau.connect.api.transformation import R, Transformation
+from moldau.connect.config.model import ConfigModel, Problem, key
+from moldau.connect.data.schema import Schema, SchemaAndValue, Type
+from moldau.connect.data.struct import Struct
+from moldau.connect.errors import DataError
+from moldau.connect.transforms.paths import (
+    WithPaths,
+    parse_path,
+    schema_at,
+    value_in_map,
+    value_in_struct,
+)
+from moldau.connect.transforms.sided import (
+    JAVA_PACKAGE,
+    BySchema,
+    NullReplacing,
+    Rows,
+    Sided,
+    basics,
+    names_of,
+    require_map,
+    require_struct,
+)
+
+
+class ExtractFieldConfig(NullReplacing, WithPaths):
+    """Settings of ExtractField."""
+
+    field: str = key("field", doc="The field to take.")
+
+    def check(self) -> Iterable[Problem]:
+        if not {"field", "field.syntax.version"} & self.wrong:
+            try:
+                parse_path(self.field, self.field_syntax_version)
+            except ValueError as error:
+                yield Problem("field", str(error))
+
+
+class ExtractField(Sided):
+    """The key or value becomes one of its fields."""
+
+    config_model = ExtractFieldConfig
+
+    def configure(self, props: Mapping[str, str]) -> None:
+        config = ExtractFieldConfig.of(props)
+        self._name = config.field
+        self._path = parse_path(config.field, config.field_syntax_version)
+        self._replace = config.replace_null_with_default
+
+    def change(
+        self, record: ConnectRecord, schema: Schema | None, value: Any
+    ) -> SchemaAndValue | None:
+        if schema is None:
+            fields = None if value is None else require_map(value, "field extraction")
+            return SchemaAndValue(None, value_in_map(fields, self._path))
+        struct = None if value is None else require_struct(value, "field extraction")
+        found = schema_at(schema, self._path)
+        if found is None:
+            raise DataError(f"Unknown field: {self._name}")
+        return SchemaAndValue(found, value_in_struct(struct, self._path, self._replace))
+
+
+class ExtractFieldKey(ExtractField):
+    """A field of the key."""
+
+    java_names = (JAVA_PACKAGE + "ExtractField$Key",)
+    on_key = True
+
+
+class ExtractFieldValue(ExtractField):
+    """A field of the value."""
+
+    java_names = (JAVA_PACKAGE + "ExtractField$Value",)
+
+
+class HoistFieldConfig(ConfigModel):
+    """Settings of HoistField."""
+
+    field: str = key("field", doc="The name of the one field that holds the whole.")
+
+
+class HoistField(Sided):
+    """The key or value becomes the only field of a struct or map."""
+
+    config_model = HoistFieldConfig
+
+    def configure(self, props: Mapping[str, str]) -> None:
+        self._field = HoistFieldConfig.of(props).field
+        self._schemas = BySchema(lambda schema: Schema.struct({self._field: schema}))
+
+    def change(
+        self, record: ConnectRecord, schema: Schema | None, value: Any
+    ) -> SchemaAndValue | None:
+        if schema is None:
+            return SchemaAndValue(None, {self._field: value})
+        hoisted = self._schemas(schema)
+        if value is None and not schema.optional and schema.default is None:
+            raise DataError(f"null, but {schema.described()} is required", field=self._field)
+        return SchemaAndValue(hoisted, Struct.of_row(hoisted, [value]))
+
+
+class HoistFieldKey(HoistField):
+    """Wraps the key."""
+
+    java_names = (JAVA_PACKAGE + "HoistField$Key",)
+    on_key = True
+
+
+class HoistFieldValue(HoistField):
+    """Wraps the value."""
+
+    java_names = (JAVA_PACKAGE + "HoistField$Value",)
+
+
+class ValueToKeyConfig(NullReplacing):
+    """Settings of ValueToKey."""
+
+    fields_: list[str] = key("fields", doc="The fields of the value.", importance="high")
+
+    def check(self) -> Iterable[Problem]:
+        if "fields" not in self.wrong:
+            yield from names_of("fields", self.fields_)
+
+
+class ValueToKey(Transformation):
+    """The key becomes a struct or map of fields of the value."""
+
+    java_names = (JAVA_PACKAGE + "ValueToKey",)
+    config_model = ValueToKeyConfig
+
+    def configure(self, props: Mapping[str, str]) -> None:
+        config = ValueToKeyConfig.of(props)
+        self._fields = list(dict.fromkeys(config.fields_))
+        self._rows = Rows(config.replace_null_with_default)
+        self._plans = BySchema(self._plan)
+
+    def apply(self, record: R) -> R | None:
+        purpose = "copying fields from value to key"
+        copy = record.copy()
+        if record.value_schema is None:
+            value = require_map(record.value, purpose)
+            copy.key_schema, copy.key = None, {name: value.get(name) for name in self._fields}
+            return copy
+        struct = require_struct(record.value, purpose)
+        schema, positions = self._plans(struct.schema)
+        row = self._rows.of(struct)
+        copy.key_schema = schema
+        copy.key = Struct.of_row(schema, [row[position] for position in positions])
+        return copy
+
+    def _plan(self, schema: Schema) -> tuple[Schema, list[int]]:
+        fields = []
+        for name in self._fields:
+            field = schema.field(name)
+            if field is None:
+                raise DataError(f"Field does not exist: {name}")
+            fields.append(field)
+        return Schema.struct({f.name: f.schema for f in fields}), [f.position for f in fields]
+
+
+class FlattenConfig(ConfigModel):
+    """Settings of Flatten."""
+
+    delimiter: str = key("delimiter", ".", doc="What stands between the names of the levels.")
+
+
+class Flatten(Sided):
+    """Nested structs or maps become one level; arrays stay as they are."""
+
+    config_model = FlattenConfig
+
+    def configure(self, props: Mapping[str, str]) -> None:
+        self._delimiter = FlattenConfig.of(props).delimiter
+        self._schemas = BySchema(self._flat_schema)
+
+    def change(
+        self, record: ConnectRecord, schema: Schema | None, value: Any
+    ) -> SchemaAndValue | None:
+        if value is None:
+            return None
+        if schema is None:
+            flat: dict[str, Any] = {}
+            self._flatten_map(require_map(value, "flattening"), "", flat)
+            return SchemaAndValue(None, flat)
+        flat_schema = self._schemas(schema)
+        row: list[Any] = []
+        _flatten_struct(schema, require_struct(value, "flattening"), row)
+        return SchemaAndValue(flat_schema, Struct.of_row(flat_schema, row))
+
+    def _name(self, prefix: str, name: str) -> str:
+        return f"{prefix}{self._delimiter}{name}" if prefix else name
+
+    def _flatten_map(self, value: dict[str, Any], prefix: str, into: dict[str, Any]) -> None:
+        for name, item in value.items():
+            full = self._name(prefix, name)
+            if isinstance(item, dict):
+                self._flatten_map(item, full, into)
+            elif isinstance(item, Struct):
+                raise DataError(
+                    "Flatten transformation does not support Struct for record without schemas "
+                    f"(for field {full})."
+                )
+            else:
+                into[full] = item
+
+    def _flat_schema(self, schema: Schema) -> Schema:
+        members: list[tuple[str, Schema]] = []
+        self._collect(schema, "", schema.optional, schema.default, members)
+        return basics(schema, members)
+
+    def _collect(
+        self,
+        schema: Schema,
+        prefix: str,
+        optional: bool,
+        default: Struct | None,
+        into: list[tuple[str, Schema]],
+    ) -> None:
+        for field in schema.fields:
+            name, part = self._name(prefix, field.name), field.schema
+            own = part.default
+            if own is None and default is not None:
+                own = default[field.name]
+            if part.type is Type.STRUCT:
+                self._collect(part, name, optional or part.optional, own, into)
+            elif part.type is Type.MAP:
+                raise DataError(
+                    "Flatten transformation does not support MAP for record with schemas "
+                    f"(for field {name})."
+                )
+            else:
+                into.append((name, part.replace(optional=optional or part.optional, default=own)))
+
+
+def _flatten_struct(schema: Schema, struct: Struct | None, row: list[Any]) -> None:
+    """Append the values of all fields; None for each field of a struct that is not there."""
+    for field in schema.fields:
+        if field.schema.type is Type.STRUCT:
+            part = None if struct is None else struct.stored(field.name)
+            _flatten_struct(field.schema, part, row)
+        else:
+            row.append(None if struct is None else struct[field.name])
+
+
+class FlattenKey(Flatten):
+    """Flattens keys."""
+
+    java_names = (JAVA_PACKAGE + "Flatten$Key",)
+    on_key = True
+
+
+class FlattenValue(Flatten):
+    """Flattens values."""
+
+    java_names = (JAVA_PACKAGE + "Flatten$Value",)

@@ -1,0 +1,1 @@
+"""Kafka Connect's own transforms, predicates and converters, asked the same as ours."""
