@@ -30,6 +30,8 @@ from moldau.connect.api.record import ConnectRecord, SinkRecord, SourceRecord
 from moldau.connect.api.task import (
     ErrantRecordReporter,
     OffsetStorageReader,
+    SelfReading,
+    SelfReadingSinkTask,
     SinkTask,
     SinkTaskContext,
     SourceTask,
@@ -64,6 +66,8 @@ __all__ = [
     "RetriableError",
     "Schema",
     "SchemaAndValue",
+    "SelfReading",
+    "SelfReadingSinkTask",
     "SinkConnector",
     "SinkRecord",
     "SinkTask",

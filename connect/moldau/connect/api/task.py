@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.client import OffsetAndMetadata, TopicPartition
@@ -175,3 +176,44 @@ class SinkTask(Task):
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """These partitions were taken away; nothing may be written for them any more."""
         return
+
+
+@dataclass(frozen=True, slots=True)
+class SelfReading:
+    """What a task that reads its topics itself has to know."""
+
+    connector: str
+    """The name of the connector."""
+    group: str
+    """The consumer group to commit to, so that offsets and lag show as for any other sink."""
+    clients: Mapping[str, str]
+    """The settings of a consumer, as the worker and the connector's overrides have them."""
+    is_paused: bool
+    """Whether to begin paused."""
+
+
+class SelfReadingSinkTask(Task):
+    """A sink task that reads its topics itself, as a Spark query does: the worker opens no consumer
+    and converts nothing for it.
+
+    Order of calls: initialize, start, then poll_status again and again, with pause and resume
+    between, stop.
+    """
+
+    context: SelfReading
+
+    def initialize(self, context: SelfReading) -> None:
+        self.context = context
+
+    @abstractmethod
+    def poll_status(self) -> Mapping[str, float]:
+        """The task's metrics by name. Waits for news for up to a second; raises what has ended the
+        work."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Write nothing until `resume`."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Go on."""

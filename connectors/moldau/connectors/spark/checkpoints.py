@@ -1,0 +1,115 @@
+"""Checkpoints of a connector: a folder for each generation, and a lock.
+
+    <checkpoint.location>/<connector>/generation.json     {"generation": 2, "starting": {...}}
+    <checkpoint.location>/<connector>/gen-2/              what Spark keeps
+
+Spark's checkpoints cannot be edited, so other offsets are a new generation that begins at them.
+Invariant: one process works on a connector's checkpoint at a time; the lock goes with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from moldau.errors import ConfigError
+from moldau.spark.ranges import Checkpoint
+
+_STATE: Final = "generation.json"
+_LOCK: Final = "lock"
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Which checkpoint is in use, and where a fresh one begins."""
+
+    number: int = 0
+    starting: Checkpoint = field(default_factory=dict)
+
+
+class CheckpointFolder:
+    """A connector's folder on a file system of this machine, or at a URI that Spark knows."""
+
+    def __init__(self, location: str, connector: str) -> None:
+        self._location = location.rstrip("/")
+        self._connector = connector
+        parts = urlsplit(location)
+        self.is_here = parts.scheme in ("", "file")
+        self._path = Path(parts.path if parts.scheme else location, connector)
+        self._lock: Any = None
+
+    def path(self, generation: Generation) -> str:
+        """Where Spark keeps this generation."""
+        name = f"gen-{generation.number}"
+        if self.is_here:
+            return str(self._path / name)
+        return f"{self._location}/{self._connector}/{name}"
+
+    def read(self) -> Generation:
+        """The generation in use; the first one where nobody chose another."""
+        state = self._path / _STATE
+        if not self.is_here or not state.exists():
+            return Generation()
+        found = json.loads(state.read_text(encoding="utf-8"))
+        return Generation(found["generation"], found["starting"])
+
+    def begin_anew(self, starting: Mapping[str, Mapping[str, int]]) -> Generation:
+        """The next generation: offsets by topic and partition, or {} for `starting.offsets`."""
+        if not self.is_here:
+            raise ConfigError(
+                "offsets of a checkpoint at a URI cannot be altered here: choose another "
+                "checkpoint.location and starting.offsets",
+                location=self._location,
+            )
+        new = Generation(self.read().number + 1, {t: dict(p) for t, p in starting.items()})
+        self._path.mkdir(parents=True, exist_ok=True)
+        draft = self._path / f"{_STATE}.new"
+        text = json.dumps({"generation": new.number, "starting": new.starting})
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(self._path / _STATE)
+        return new
+
+    def reached(self) -> Checkpoint:
+        """Where the generation in use goes on; {} if it has not written a batch."""
+        folder = Path(self.path(self.read()), "rows")
+        commits = folder / "commits"
+        if not self.is_here or not commits.is_dir():
+            return {}
+        numbers = [int(each.name) for each in commits.iterdir() if each.name.isdigit()]
+        if not numbers:
+            return {}
+        lines = (folder / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
+        found: Checkpoint = json.loads(lines[-1])
+        return found
+
+    def lock(self) -> None:
+        """ConfigError if another process has it. Held until `release` or the process's end."""
+        if not self.is_here:
+            return
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self._path / _LOCK).open("a")
+        except OSError as error:
+            raise ConfigError(
+                f"the checkpoint cannot be written: {error.strerror}", path=str(self._path)
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.release()
+            raise ConfigError(
+                "another query works on this checkpoint: stop it, or give each connector a name "
+                "or checkpoint.location of its own",
+                path=str(self._path),
+            ) from None
+
+    def release(self) -> None:
+        """Lets others work on it. Does nothing without the lock."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()

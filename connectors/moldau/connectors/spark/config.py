@@ -1,0 +1,214 @@
+"""The settings of `SparkSinkConnector`.
+
+`guarantee` says what a config promises, in words that stand in the connector's status.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final, Literal
+
+from moldau.connect.api import ConfigModel, Problem, key
+from moldau.errors import ConfigError
+from moldau.spark.durations import duration_ms
+
+FILES: Final = ("parquet", "orc", "json", "csv")
+_SOURCE, _QUERY, _SINK, _SPARK = "Source", "Query", "Sink", "Spark"
+_PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
+_DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
+
+
+class SparkSinkConfig(ConfigModel):
+    """Topics in, rows out."""
+
+    open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "sink.option.", "kafka.")
+
+    value_format: Literal["json", "avro", "string", "binary"] = key(
+        "value.format", "json", doc="What the values of the records are.",
+        importance="high", group=_SOURCE,
+    )  # fmt: skip
+    value_schema: str | None = key(
+        "value.schema", None,
+        doc="The columns of a JSON value as DDL (`id BIGINT, at TIMESTAMP`), or an Avro schema.",
+        importance="high", group=_SOURCE,
+    )  # fmt: skip
+    starting_offsets: str = key(
+        "starting.offsets", "earliest", doc="Where a new query begins: earliest, latest, or JSON.",
+        group=_SOURCE,
+    )  # fmt: skip
+    max_offsets: int | None = key(
+        "max.offsets.per.trigger", None, doc="The largest batch, in records.", ge=1, group=_SOURCE
+    )
+    min_partitions: int | None = key(
+        "min.partitions", None, doc="Read with at least about so many Spark tasks.", ge=1,
+        group=_SOURCE,
+    )  # fmt: skip
+    fail_on_data_loss: bool = key(
+        "fail.on.data.loss", True, doc="Fail when records were deleted before they were read.",
+        group=_SOURCE,
+    )  # fmt: skip
+    transforms_sql: str | None = key(
+        "transforms.sql", None,
+        doc="A query over the view `source`: the columns of the value, and _topic, _partition, "
+        "_offset, _timestamp and _key.",
+        group=_QUERY,
+    )  # fmt: skip
+    transforms_python: str | None = key(
+        "transforms.python", None,
+        doc="`module:function`, which gets a DataFrame and gives one.", group=_QUERY,
+    )  # fmt: skip
+    watermark: str | None = key(
+        "watermark", None, doc="A column and a delay: `at, 10 minutes`.", group=_QUERY
+    )
+    dedup_columns: list[str] = key(
+        "dedup.columns", [], doc="Rows that agree in these columns are written once.", group=_QUERY
+    )
+    output_mode: Literal["append", "update", "complete"] = key(
+        "output.mode", "append", doc="Spark's output mode.", group=_QUERY
+    )
+    trigger: str = key(
+        "trigger", "processing 10 seconds",
+        doc="`processing 10 seconds`, or `available-now`: read what is there, then rest.",
+        importance="high", group=_QUERY,
+    )  # fmt: skip
+    checkpoint_location: str = key(
+        "checkpoint.location",
+        doc="The directory for checkpoints; each connector has its own folder in it.",
+        importance="high", group=_QUERY,
+    )  # fmt: skip
+    sink_format: Literal[
+        "parquet", "orc", "json", "csv", "delta", "jdbc", "topic", "console", "noop"
+    ] = key("sink.format", doc="What to write.", importance="high", group=_SINK)
+    sink_path: str | None = key(
+        "sink.path", None, doc="The directory of files or of the Delta table.",
+        importance="high", group=_SINK,
+    )  # fmt: skip
+    sink_table: str | None = key("sink.table", None, doc="The table, for jdbc.", group=_SINK)
+    sink_topic: str | None = key("sink.topic", None, doc="The topic, for topic.", group=_SINK)
+    sink_mode: Literal["append", "upsert"] = key(
+        "sink.mode", "append", doc="upsert: a row replaces the one with the same sink.keys.",
+        group=_SINK,
+    )  # fmt: skip
+    sink_keys: list[str] = key(
+        "sink.keys", [], doc="The columns that tell rows apart; for topic, those of the key.",
+        group=_SINK,
+    )  # fmt: skip
+    partition_by: list[str] = key(
+        "partition.by", [], doc="Columns that folders are made of, or `date(column)`.", group=_SINK
+    )
+    coalesce: int | None = key(
+        "coalesce", None, doc="Write each batch with at most so many files.", ge=1, group=_SINK
+    )
+    jdbc_url: str | None = key("jdbc.url", None, doc="The database.", group=_SINK)
+    jdbc_user: str | None = key("jdbc.user", None, doc="The user of the database.", group=_SINK)
+    jdbc_password: str | None = key(
+        "jdbc.password", None, kind="PASSWORD", doc="The password.", group=_SINK
+    )
+    auto_create: bool = key("auto.create", True, doc="Make a table that is missing.", group=_SINK)
+    deploy: Literal["local", "shared-local", "remote"] = key(
+        "spark.deploy", "local",
+        doc="local: a session of the connector's own. shared-local: one local Spark Connect server "
+        "for all connectors. remote: the server at spark.remote.",
+        importance="high", group=_SPARK,
+    )  # fmt: skip
+    master: str = key(
+        "spark.master", "local[*]", doc="Spark's master: local[2], spark://host:7077, k8s://...",
+        group=_SPARK,
+    )  # fmt: skip
+    remote: str | None = key(
+        "spark.remote", None, doc="A Spark Connect server: sc://host:15002.", group=_SPARK
+    )
+
+    @property
+    def tolerates_errors(self) -> bool:
+        """Whether a value that cannot be read is skipped."""
+        return self.originals.get("errors.tolerance", "none").strip().lower() == "all"
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        """Where values that cannot be read go."""
+        return self.originals.get("errors.deadletterqueue.topic.name", "").strip() or None
+
+    @property
+    def spark_conf(self) -> dict[str, str]:
+        """Spark's own settings, by its names."""
+        return {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the query ends when it has read what is there."""
+        return self.trigger.strip().lower() in ("available-now", "once")
+
+    @property
+    def interval_ms(self) -> int:
+        """Between the begins of two batches."""
+        found = _PROCESSING.fullmatch(self.trigger.strip())
+        if found is None:
+            raise ConfigError("use available-now, or processing 10 seconds", value=self.trigger)
+        return duration_ms("trigger", found[1])
+
+    def partition_columns(self) -> list[tuple[str, str | None]]:
+        """Each column to partition by, and the column whose date it is if it is made of one."""
+        found: list[tuple[str, str | None]] = []
+        for each in self.partition_by:
+            match = _DATE_OF.fullmatch(each.strip())
+            found.append((each.strip(), None) if match is None else ("date", match[1]))
+        return found
+
+    def check(self) -> Iterable[Problem]:
+        if not self.wrong & {"trigger"} and not self.is_finite:
+            try:
+                assert self.interval_ms >= 0
+            except ConfigError:
+                yield Problem("trigger", f"use available-now, or processing 10 seconds, not "
+                              f"{self.trigger!r}")  # fmt: skip
+        if self.value_format in ("json", "avro") and not self.value_schema:
+            yield Problem("value.schema", f"value.format={self.value_format} needs it")
+        if self.watermark is not None and "," not in self.watermark:
+            yield Problem("watermark", "use a column and a delay, as in `at, 10 minutes`")
+        if self.dead_letter_topic and self.value_format != "json":
+            yield Problem(
+                "errors.deadletterqueue.topic.name",
+                "unparsable rows can be sent on for value.format=json only: leave it out",
+            )
+        yield from self._check_sink()
+        if self.deploy == "remote" and not self.remote:
+            yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
+
+    def _check_sink(self) -> Iterable[Problem]:
+        needs = {**dict.fromkeys((*FILES, "delta"), "sink.path"), "topic": "sink.topic"}
+        needed = [needs[self.sink_format]] if self.sink_format in needs else []
+        if self.sink_format == "jdbc":
+            needed = ["sink.table", "jdbc.url"]
+        for name in needed:
+            if not self.originals.get(name):
+                yield Problem(name, f"sink.format={self.sink_format} needs it")
+        if self.sink_mode == "upsert":
+            if self.sink_format not in ("jdbc", "delta"):
+                yield Problem("sink.mode", "only jdbc and delta can replace rows: use append")
+            if not self.sink_keys:
+                yield Problem("sink.keys", "sink.mode=upsert needs the columns of the key")
+        if self.output_mode != "append" and self.sink_format in FILES:
+            yield Problem("output.mode", f"{self.sink_format} files can only be appended to")
+
+
+def guarantee(config: SparkSinkConfig) -> str:
+    """What is promised when a process dies at any point."""
+    if config.sink_format in FILES:
+        return "exactly once: a reader that honours _spark_metadata (Spark does) sees each row once"
+    if config.sink_format == "delta":
+        return "exactly once: the table's log holds the number of the last batch"
+    if config.sink_format == "jdbc":
+        return "exactly once: rows and the number of the batch are one database transaction"
+    if config.sink_format == "topic":
+        return "at least once: a batch that is repeated is sent again"
+    return "none: nothing is kept"
+
+
+def topics_of(props: Mapping[str, str]) -> dict[str, str]:
+    """The subscription as an option of the data source; ConfigError unless there is one."""
+    topics, pattern = props.get("topics", "").strip(), props.get("topics.regex", "").strip()
+    if bool(topics) == bool(pattern):
+        raise ConfigError("give either topics or topics.regex", topics=topics, pattern=pattern)
+    return {"subscribe": topics} if topics else {"subscribePattern": pattern}

@@ -1,0 +1,166 @@
+"""Batches into a database, exactly once: rows and the number of the batch in one transaction.
+
+The table `moldau_spark_batches` has the last batch of each query. A batch whose number is there
+already was written before a crash, and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from moldau.connectors.jdbc.address import AddressError, parse_address
+from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.errors import ConfigError
+
+BATCHES: Final = "moldau_spark_batches"
+_ROWS: Final = 5_000
+_UPSERTS: Final = ("postgresql", "sqlite")
+
+
+def database_batch(config: SparkSinkConfig, query: str) -> Callable[[Any, int], None]:
+    """What writes one batch; the engine is made with the first one."""
+    target = DatabaseSink(config, query)
+    return target.write
+
+
+class DatabaseSink:
+    """One table of one database."""
+
+    def __init__(self, config: SparkSinkConfig, query: str) -> None:
+        self._config = config
+        self._query = query
+        self._engine: sa.Engine | None = None
+        self._metadata = sa.MetaData()
+        self._batches = sa.Table(
+            BATCHES,
+            self._metadata,
+            sa.Column("query", sa.String(255), primary_key=True),
+            sa.Column("batch", sa.BigInteger, nullable=False),
+        )
+
+    def write(self, batch: Any, number: int) -> None:
+        """A Spark DataFrame, whose rows come to the driver in Arrow."""
+        data = batch.toArrow()
+        engine = self._opened()
+        with engine.begin() as connection:
+            last = connection.scalar(
+                sa.select(self._batches.c.batch)
+                .where(self._batches.c.query == self._query)
+                .with_for_update()
+            )
+            if last is not None and last >= number:
+                return
+            table = self._table(connection, data.schema)
+            statement = self._statement(table)
+            for rows in _chunks(data):
+                connection.execute(statement, rows)
+            self._note(connection, number, is_first=last is None)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    def _opened(self) -> sa.Engine:
+        if self._engine is None:
+            url = database_url(self._config)
+            try:
+                self._engine = sa.create_engine(url)
+                self._metadata.create_all(self._engine, [self._batches])
+            except (sa.exc.OperationalError, ImportError) as error:
+                shown = url.render_as_string(hide_password=True)
+                raise ConfigError(f"no connection to the database: {error}", url=shown) from error
+        return self._engine
+
+    def _table(self, connection: sa.Connection, schema: Any) -> sa.Table:
+        """The target as it is; made from the rows' columns if it is missing."""
+        name = self._config.sink_table
+        assert name is not None
+        if sa.inspect(connection).has_table(name):
+            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+            missing = [each for each in schema.names if each not in table.c]
+            if missing:
+                raise ConfigError(
+                    "the table lacks columns: add them, or select others in transforms.sql",
+                    table=name,
+                    columns=", ".join(missing),
+                )
+            return table
+        if not self._config.auto_create:
+            raise ConfigError("there is no such table, and auto.create=false", table=name)
+        columns = [
+            sa.Column(each.name, _type_of(each.type), primary_key=each.name in self._keys)
+            for each in schema
+        ]
+        table = sa.Table(name, sa.MetaData(), *columns)
+        table.create(connection)
+        return table
+
+    @property
+    def _keys(self) -> list[str]:
+        return self._config.sink_keys if self._config.sink_mode == "upsert" else []
+
+    def _statement(self, table: sa.Table) -> Any:
+        if self._config.sink_mode == "append":
+            return sa.insert(table)
+        dialect = self._opened().dialect.name
+        if dialect not in _UPSERTS:
+            raise ConfigError(
+                f"sink.mode=upsert is known for {' and '.join(_UPSERTS)}", database=dialect
+            )
+        insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
+        others = {each.name: insert.excluded[each.name] for each in table.c
+                  if each.name not in self._keys}  # fmt: skip
+        if not others:
+            return insert.on_conflict_do_nothing(index_elements=self._keys)
+        return insert.on_conflict_do_update(index_elements=self._keys, set_=others)
+
+    def _note(self, connection: sa.Connection, number: int, *, is_first: bool) -> None:
+        if is_first:
+            statement: Any = sa.insert(self._batches).values(query=self._query, batch=number)
+        else:
+            mine = self._batches.c.query == self._query
+            statement = sa.update(self._batches).where(mine).values(batch=number)
+        connection.execute(statement)
+
+
+def database_url(config: SparkSinkConfig) -> sa.URL:
+    """SQLAlchemy's URL of `jdbc.url`, which may be a Java driver's."""
+    assert config.jdbc_url is not None
+    try:
+        address = parse_address(config.jdbc_url)
+    except AddressError as error:
+        raise ConfigError(str(error), key="jdbc.url") from None
+    return address.with_login(config.jdbc_user, config.jdbc_password).url
+
+
+def _chunks(data: Any) -> Iterator[list[dict[str, Any]]]:
+    for batch in data.to_batches(max_chunksize=_ROWS):
+        if batch.num_rows:
+            yield batch.to_pylist()
+
+
+def _type_of(kind: Any) -> Any:
+    """The column type for an Arrow type."""
+    types = import_module("pyarrow").types
+    rules: list[tuple[Callable[[Any], bool], Any]] = [
+        (types.is_boolean, sa.Boolean()),
+        (types.is_int64, sa.BigInteger()),
+        (types.is_integer, sa.Integer()),
+        (types.is_floating, sa.Double()),
+        (types.is_timestamp, sa.DateTime(timezone=True)),
+        (types.is_date, sa.Date()),
+        (types.is_binary, sa.LargeBinary()),
+        (types.is_string, sa.Text()),
+    ]
+    if types.is_decimal(kind):
+        return sa.Numeric(kind.precision, kind.scale)
+    for is_kind, column in rules:
+        if is_kind(kind):
+            return column
+    raise ConfigError("this type has no column in a database: make it text", type=str(kind))

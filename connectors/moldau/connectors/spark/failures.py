@@ -1,0 +1,49 @@
+"""From a failure inside Spark to one line that says what is wrong. No IO.
+
+Spark wraps an error of a Python worker into a traceback inside a Java exception's message inside
+another one. What the user has to see is the last line of the innermost one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from moldau.errors import MoldauError
+
+_OURS: Final = re.compile(r"^\s*(?:moldau\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
+_TRACEBACK_END: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_SPARK_CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
+_CAUSED: Final = re.compile(r"Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)")
+_WRAPPERS: Final = ("STREAM_FAILED", "PYTHON_EXCEPTION", "FAILED_EXECUTE_UDF", "TASK_WRITE_FAILED")
+_HINTS: Final = {
+    "PATH_NOT_FOUND": "check sink.path and checkpoint.location",
+    "UNRESOLVED_COLUMN": "check the columns in value.schema and transforms.sql",
+    "UNRESOLVED_COLUMN.WITH_SUGGESTION": "check the columns in value.schema and transforms.sql",
+    "PARSE_SYNTAX_ERROR": "check value.schema and transforms.sql",
+    "CONCURRENT_STREAM_LOG_UPDATE": "another query uses this checkpoint: stop it",
+}
+
+
+def cause_of(error: BaseException) -> str:
+    """One line, without Java frames."""
+    if isinstance(error, MoldauError):
+        return str(error)
+    text = str(error)
+    found = _OURS.findall(text) or _TRACEBACK_END.findall(text)
+    if found and "Traceback" in text:
+        return _short(found[-1][1])
+    caused = _CAUSED.findall(text)
+    named = [each for each in _SPARK_CLASS.findall(text) if each[0] not in _WRAPPERS]
+    if named:
+        name, words = named[-1] if len(named) > 1 and caused else named[0]
+        hint = _HINTS.get(name)
+        return _short(f"{words} ({name})" + (f" -> {hint}" if hint else ""))
+    if caused:
+        return _short(f"{caused[-1][0]}: {caused[-1][1]}")
+    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    return _short(first)
+
+
+def _short(line: str) -> str:
+    return line.strip()[:500]

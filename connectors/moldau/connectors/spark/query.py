@@ -1,0 +1,160 @@
+"""From a config to a streaming DataFrame: read, parse, transform, write.
+
+The view `source` has the columns of the value, and `_topic`, `_partition`, `_offset`, `_timestamp`
+and `_key`. Without `transforms.sql` the columns that begin with `_` are not written.
+
+Invariants: a value that cannot be read ends the query, or is skipped, or is written to the dead
+letter topic, as the config says, and never becomes a row of nulls; a tombstone is no row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from moldau.connectors.spark.checkpoints import Generation
+from moldau.connectors.spark.config import SparkSinkConfig, topics_of
+from moldau.errors import ConfigError
+
+_META: Final = ("topic", "partition", "offset", "timestamp", "key")
+_CORRUPT: Final = "_corrupt_record"
+_STAGE: Final = "VALUE_CONVERTER"
+
+
+class Rows:
+    """The query of one connector, up to its sink."""
+
+    def __init__(self, session: Any, config: SparkSinkConfig, name: str) -> None:
+        self._session = session
+        self._config = config
+        self._name = name
+        self._functions = import_module("pyspark.sql.functions")
+
+    def records(self, clients: Mapping[str, str], generation: Generation, group: str | None) -> Any:
+        """The stream of records, with typed values for Avro and bytes for all else."""
+        config = self._config
+        starting = json.dumps(generation.starting) if generation.starting else None
+        options = {
+            **{f"kafka.{name}": text for name, text in clients.items()},
+            **{f"kafka.{name}": text for name, text in config.with_prefix("kafka.").items()},
+            **topics_of(config.originals),
+            "startingOffsets": starting or config.starting_offsets,
+            "failOnDataLoss": str(config.fail_on_data_loss).lower(),
+            "includeHeaders": str(bool(config.dead_letter_topic)).lower(),
+        }
+        if group is not None:
+            options["kafka.group.id"] = group
+        if config.max_offsets is not None:
+            options["maxOffsetsPerTrigger"] = str(config.max_offsets)
+        if config.min_partitions is not None:
+            options["minPartitions"] = str(config.min_partitions)
+        if config.value_format == "avro":
+            options["value.format"] = "avro"
+            options["value.schema"] = config.value_schema or ""
+            options["value.mode"] = "permissive" if config.tolerates_errors else "failfast"
+        return self._session.readStream.format("moldau").options(**options).load()
+
+    def good(self, records: Any) -> Any:
+        """The view `source`: values as columns, and where they come from."""
+        f = self._functions
+        meta = [f.col(name).alias(f"_{name}") for name in _META]
+        kept = records.where("value IS NOT NULL")
+        if self._config.value_format in ("string", "binary"):
+            value = f.col("value")
+            if self._config.value_format == "string":
+                value = value.cast("string")
+            return kept.select(value.alias("value"), *meta)
+        if self._config.value_format == "avro":
+            return kept.select("value.*", *meta)
+        parsed = self._parsed(kept)
+        if self._config.tolerates_errors:
+            rows = parsed.where(~self._is_bad())
+        else:
+            rows = parsed.where(f.assert_true(~self._is_bad(), self._complaint()).isNull())
+        return rows.select("_row.*", *meta).drop(_CORRUPT)
+
+    def bad(self, records: Any) -> Any:
+        """Records for the dead letter topic, with Kafka Connect's headers."""
+        f = self._functions
+        rows = self._parsed(records.where("value IS NOT NULL")).where(self._is_bad())
+        told = {
+            "topic": f.col("topic"),
+            "partition": f.col("partition"),
+            "offset": f.col("offset"),
+            "connector.name": f.lit(self._name),
+            "task.id": f.lit("0"),
+            "stage": f.lit(_STAGE),
+            "class.name": f.lit(f"{__name__}.{type(self).__qualname__}"),
+            "exception.class.name": f.lit("moldau.connect.errors.DataError"),
+            "exception.message": self._complaint(),
+        }
+        headers = [
+            f.struct(
+                f.lit(f"__connect.errors.{name}").alias("key"),
+                column.cast("string").cast("binary").alias("value"),
+            )
+            for name, column in told.items()
+        ]
+        nothing = f.array().cast("array<struct<key:string,value:binary>>")
+        own = f.coalesce(f.col("headers"), nothing)
+        return rows.select("key", "value", f.concat(own, f.array(*headers)).alias("headers"))
+
+    def _parsed(self, records: Any) -> Any:
+        f = self._functions
+        text = f.col("value").cast("string")
+        schema = f"{self._config.value_schema}, {_CORRUPT} STRING"
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        return records.withColumn("_row", f.from_json(text, schema, options))
+
+    def _is_bad(self) -> Any:
+        f = self._functions
+        return f.col("_row").isNull() | f.col(f"_row.{_CORRUPT}").isNotNull()
+
+    def _complaint(self) -> Any:
+        f = self._functions
+        return f.concat(
+            f.lit("a value does not fit value.schema (errors.tolerance=all skips it): topic "),
+            f.col("topic"),
+            f.lit(", partition "),
+            f.col("partition").cast("string"),
+            f.lit(", offset "),
+            f.col("offset").cast("string"),
+            f.lit(": "),
+            f.substring(f.col("value").cast("string"), 1, 80),
+        )
+
+    def transformed(self, source: Any) -> Any:
+        """What goes to the sink."""
+        config, f = self._config, self._functions
+        if config.watermark is not None:
+            column, _, delay = config.watermark.partition(",")
+            source = source.withWatermark(column.strip(), delay.strip())
+        if config.dedup_columns:
+            if config.watermark is not None:
+                source = source.dropDuplicatesWithinWatermark(config.dedup_columns)
+            else:
+                source = source.dropDuplicates(config.dedup_columns)
+        rows = source
+        if config.transforms_sql is not None:
+            source.createOrReplaceTempView("source")
+            rows = self._session.sql(config.transforms_sql)
+        if config.transforms_python is not None:
+            rows = _function(config.transforms_python)(rows)
+        for name, origin in config.partition_columns():
+            if origin is not None:
+                rows = rows.withColumn(name, f.to_date(f.col(origin)))
+        if config.transforms_sql is None and config.transforms_python is None:
+            rows = rows.drop(*(f"_{name}" for name in _META))
+        return rows if config.coalesce is None else rows.coalesce(config.coalesce)
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    try:
+        return getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"transforms.python cannot be used: {error}; write module:function", value=name
+        ) from error

@@ -1,0 +1,182 @@
+"""The runner of a Spark connector: `python -m moldau.connectors.spark.runner`.
+
+It reads a `start` message, opens a session, starts the query and tells what becomes of it, until it
+is told to stop or its task is gone. The same module runs for each `spark.deploy`.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.config import SparkSinkConfig, guarantee
+from moldau.connectors.spark.failures import cause_of
+from moldau.connectors.spark.messages import (
+    PAUSE,
+    RESUME,
+    START,
+    STOP,
+    Message,
+    dump,
+    parse,
+    progress_of,
+)
+from moldau.connectors.spark.query import Rows
+from moldau.connectors.spark.sinks import start_dead_letters, start_sink
+from moldau.runtime.children import Mailbox, open_parent_pipe
+from moldau.spark.session import new_session
+
+Send = Callable[[bytes], None]
+
+_LOOK_S: Final = 0.25
+_MEMORY: Final = "1g"
+
+
+class Runner:
+    """One session and its queries. One thread makes all calls."""
+
+    def __init__(self, start: Message, send: Send) -> None:
+        self._write = send
+        self._name: str = start["name"]
+        self._clients: dict[str, str] = start.get("clients", {})
+        self._group: str | None = start.get("group")
+        self._config = SparkSinkConfig.of(start["config"])
+        self._folder = CheckpointFolder(self._config.checkpoint_location, self._name)
+        self._queries: list[Any] = []
+        self._session: Any = None
+        self._told: dict[str, str] = {}
+        self._is_finished = False
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        """An event for the task."""
+        self._send({"type": kind, **facts})
+
+    def _send(self, message: Message) -> None:
+        self._write(dump(message))
+
+    def open(self) -> None:
+        """The session; ConfigError in one line for what is missing."""
+        config = self._config
+        self._folder.lock()
+        conf = {"spark.driver.memory": _MEMORY, **config.spark_conf}
+        remote = config.remote
+        if config.deploy == "shared-local":
+            remote = config.master if config.master.startswith("local") else "local[*]"
+            conf["spark.local.connect.reuse"] = "true"
+        self._session = new_session(
+            f"moldau-{self._name}",
+            master=config.master,
+            remote=None if config.deploy == "local" else remote,
+            conf=conf,
+        )
+        self.tell("session", version=self._session.version, deploy=config.deploy)
+
+    def begin(self) -> None:
+        """Starts the queries from their checkpoints."""
+        config = self._config
+        generation = self._folder.read()
+        checkpoint = self._folder.path(generation)
+        rows = Rows(self._session, config, self._name)
+        records = rows.records(self._clients, generation, self._group)
+        made = rows.transformed(rows.good(records))
+        query = f"{self._name}-{generation.number}" if generation.number else self._name
+        self._queries = [start_sink(made, config, query, f"{checkpoint}/rows", self._clients)]
+        if config.dead_letter_topic:
+            letters = rows.bad(rows.records(self._clients, generation, None))
+            self._queries.append(
+                start_dead_letters(
+                    letters, config, f"{query}-dlq", f"{checkpoint}/dlq", self._clients
+                )
+            )
+        self._is_finished = False
+        self.tell("started", query=query, guarantee=guarantee(config), checkpoint=checkpoint)
+
+    def halt(self) -> None:
+        """Stops the queries after the batch at hand; their checkpoints stay."""
+        for query in self._queries:
+            query.stop()
+        self._queries = []
+
+    def look(self) -> None:
+        """Tells what is new of the queries; raises what ended one."""
+        ended = [query for query in self._queries if not query.isActive]
+        for query in self._queries:
+            for progress in query.recentProgress:
+                self._tell_progress(progress)
+        for query in ended:
+            error = query.exception()
+            if error is not None:
+                raise error
+        if ended and len(ended) == len(self._queries) and not self._is_finished:
+            self._is_finished = True
+            self.tell("finished")
+
+    def _tell_progress(self, progress: Message) -> None:
+        """Spark keeps the last hundred: those that were told are passed over."""
+        name, at = progress["name"], progress["timestamp"]
+        if at > self._told.get(name, ""):
+            self._told[name] = at
+            self._send(progress_of(progress))
+
+    def close(self) -> None:
+        """Ends the session."""
+        self.halt()
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+        self._folder.release()
+
+
+def serve(messages: Mailbox[Message], send: Send) -> None:
+    """Until `stop` or a failure."""
+    start = messages.take(None)
+    assert start is not None
+    if start["type"] != START:
+        return
+    runner: Runner | None = None
+    try:
+        runner = Runner(start, send)
+        runner.open()
+        if start.get("is_paused"):
+            runner.tell("paused")
+        else:
+            runner.begin()
+        _obey(runner, messages)
+    except Exception as error:
+        send(dump({"type": "failed", "cause": cause_of(error), "trace": _trace(error)}))
+    finally:
+        if runner is not None:
+            runner.close()
+    send(dump({"type": "stopped"}))
+
+
+def _obey(runner: Runner, messages: Mailbox[Message]) -> None:
+    while True:
+        message = messages.take(_LOOK_S)
+        if message is None:
+            runner.look()
+        elif message["type"] == STOP:
+            return
+        elif message["type"] == PAUSE:
+            runner.halt()
+            runner.tell("paused")
+        elif message["type"] == RESUME:
+            runner.begin()
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-20_000:]
+
+
+def main() -> None:
+    """Takes the pipe over before anything could print."""
+    pipe = open_parent_pipe()
+    messages: Mailbox[Message] = Mailbox()
+    pipe.listen(lambda line: messages.put(parse(line)))
+    serve(messages, pipe.send)
+
+
+if __name__ == "__main__":
+    main()

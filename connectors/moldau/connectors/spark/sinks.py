@@ -1,0 +1,134 @@
+"""Where the rows of a query go.
+
+Files and topics are sinks of Spark's own kind. Delta tables and databases get whole batches with
+their numbers, and refuse one that they have already: the number is part of the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from moldau.connectors.spark.config import FILES, SparkSinkConfig
+from moldau.errors import ConfigError
+
+WriteBatch = Callable[[Any, int], None]
+
+
+def start_sink(
+    rows: Any,
+    config: SparkSinkConfig,
+    query: str,
+    checkpoint: str,
+    clients: Mapping[str, str],
+) -> Any:
+    """Starts the query that writes these rows; the StreamingQuery."""
+    kind = config.sink_format
+    if kind == "topic":
+        rows = _as_records(rows, config)
+    writer = rows.writeStream.queryName(query).option("checkpointLocation", checkpoint)
+    writer = _triggered(writer, config).outputMode(config.output_mode)
+    if kind == "delta":
+        return writer.foreachBatch(_delta_batch(config, query)).start()
+    if kind == "jdbc":
+        from moldau.connectors.spark.database import database_batch
+
+        return writer.foreachBatch(database_batch(config, query)).start()
+    writer = writer.format("moldau" if kind == "topic" else kind)
+    writer = writer.options(**config.with_prefix("sink.option."))
+    if kind == "topic":
+        writer = writer.options(**_client_options(config, clients)).option(
+            "topic", config.sink_topic
+        )
+    columns = [name for name, _ in config.partition_columns()]
+    if columns and kind in FILES:
+        writer = writer.partitionBy(*columns)
+    if kind in FILES:
+        writer = writer.option("path", config.sink_path)
+    return writer.start()
+
+
+def start_dead_letters(
+    rows: Any,
+    config: SparkSinkConfig,
+    query: str,
+    checkpoint: str,
+    clients: Mapping[str, str],
+) -> Any:
+    """Starts the query that writes records that cannot be read to the dead letter topic."""
+    writer = rows.writeStream.queryName(query).option("checkpointLocation", checkpoint)
+    writer = _triggered(writer, config).format("moldau")
+    options = _client_options(config, clients)
+    return writer.options(**options).option("topic", config.dead_letter_topic).start()
+
+
+def _triggered(writer: Any, config: SparkSinkConfig) -> Any:
+    if config.is_finite:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{config.interval_ms} milliseconds")
+
+
+def _client_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict[str, str]:
+    own = {"group.id", "isolation.level"}
+    named = {**clients, **config.with_prefix("kafka.")}
+    return {f"kafka.{name}": text for name, text in named.items() if name not in own}
+
+
+def _as_records(rows: Any, config: SparkSinkConfig) -> Any:
+    """Each row as JSON, its key columns as the record's key."""
+    f = import_module("pyspark.sql.functions")
+    value = f.to_json(f.struct("*")).alias("value")
+    if not config.sink_keys:
+        return rows.select(value)
+    if len(config.sink_keys) == 1:
+        key = f.col(config.sink_keys[0]).cast("string")
+    else:
+        key = f.to_json(f.struct(*config.sink_keys))
+    return rows.select(key.alias("key"), value)
+
+
+def _delta_batch(config: SparkSinkConfig, query: str) -> WriteBatch:
+    """Appends or merges a batch into a Delta table, with the query's name and the batch's number
+    in the same commit."""
+    try:
+        delta = import_module("deltalake")
+    except ImportError as error:
+        raise ConfigError(
+            "sink.format=delta needs deltalake: pip install 'moldau-connectors[delta]'",
+            missing="deltalake",
+        ) from error
+    path = config.sink_path
+    options = config.with_prefix("sink.option.") or None
+    columns = [name for name, _ in config.partition_columns()] or None
+
+    def write(batch: Any, number: int) -> None:
+        exists = delta.DeltaTable.is_deltatable(path, storage_options=options)
+        table = delta.DeltaTable(path, storage_options=options) if exists else None
+        if table is not None:
+            last = table.transaction_version(query)
+            if last is not None and last >= number:
+                return
+        data = batch.toArrow()
+        commit = delta.CommitProperties(app_transactions=[delta.Transaction(query, number)])
+        if table is None or config.sink_mode == "append":
+            delta.write_deltalake(
+                path if table is None else table,
+                data,
+                mode="append",
+                partition_by=columns,
+                storage_options=options,
+                commit_properties=commit,
+            )
+            return
+        same = " AND ".join(f"target.`{each}` = source.`{each}`" for each in config.sink_keys)
+        merge = table.merge(
+            data,
+            predicate=same,
+            source_alias="source",
+            target_alias="target",
+            commit_properties=commit,
+        )
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    return write

@@ -1,0 +1,98 @@
+"""Runners of Spark connectors, started without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.connectors.spark.messages import START, STOP
+from moldau.connectors.spark.process import RunnerProcess
+from moldau.errors import ConfigError
+from moldau.runtime.real import RealClock
+from moldau.spark.java import find_java
+from moldau.testing import SyncEmbeddedBroker
+
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.conf.driver.bindAddress": "127.0.0.1",
+    "spark.conf.driver.host": "127.0.0.1",
+    "spark.conf.sql.shuffle.partitions": "2",
+}
+
+
+def need_spark() -> None:
+    """Skips where there is no Spark or no Java."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    try:
+        find_java()
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+def orders_lake(topic: str, folder: Path, **more: str) -> dict[str, str]:
+    """The config of the docs, with another topic and other directories."""
+    return {
+        "connector.class": "SparkSinkConnector",
+        "topics": topic,
+        "value.format": "json",
+        "value.schema": "id BIGINT, amount DOUBLE, at TIMESTAMP",
+        "sink.format": "parquet",
+        "sink.path": str(folder / "orders"),
+        "trigger": "available-now",
+        "checkpoint.location": str(folder / "checkpoints"),
+        **SMALL,
+        **more,
+    }
+
+
+class Events:
+    """What a runner told, in its order."""
+
+    def __init__(self, process: RunnerProcess) -> None:
+        self.process = process
+        self.all: list[dict[str, Any]] = []
+
+    def until(self, kind: str, timeout_s: float = 240) -> dict[str, Any]:
+        """The next event of this type; fails at once when the runner has failed or ended."""
+        deadline = RealClock.monotonic() + timeout_s
+        while True:
+            found = self.process.take(max(0.1, deadline - RealClock.monotonic()))
+            assert found is not None, f"no {kind} in time, but {self.all}"
+            assert found["type"] != "end", f"the runner ended, and told {self.all}"
+            self.all.append(found)
+            if found["type"] == kind:
+                return found
+            assert found["type"] != "failed", found["cause"]
+
+    @property
+    def rows(self) -> int:
+        """How many records the batches had."""
+        return sum(each.get("rows", 0) for each in self.all)
+
+
+@contextmanager
+def running(
+    broker: SyncEmbeddedBroker, name: str, config: Mapping[str, str], **more: object
+) -> Iterator[Events]:
+    """A runner with this config, until the block ends."""
+    process = RunnerProcess()
+    events = Events(process)
+    try:
+        process.send(
+            {
+                "type": START,
+                "name": name,
+                "config": dict(config),
+                "clients": {"bootstrap.servers": broker.bootstrap_servers},
+                "group": f"connect-{name}",
+                **more,
+            }
+        )
+        yield events
+    finally:
+        process.send({"type": STOP})
+        process.end(60)

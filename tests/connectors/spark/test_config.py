@@ -1,0 +1,92 @@
+"""The settings of the Spark sink, and what it says about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.connectors.spark.config import SparkSinkConfig, guarantee, topics_of
+from moldau.errors import ConfigError
+
+ORDERS_LAKE = {
+    "connector.class": "SparkSinkConnector",
+    "topics": "orders",
+    "value.format": "json",
+    "value.schema": "id BIGINT, amount DOUBLE, at TIMESTAMP",
+    "sink.format": "parquet",
+    "sink.path": "/data/orders",
+    "trigger": "available-now",
+    "checkpoint.location": "/data/checkpoints",
+}
+
+
+def config(**more: str) -> SparkSinkConfig:
+    return SparkSinkConfig.of({**ORDERS_LAKE, **more})
+
+
+def test_the_config_of_the_docs_is_good_as_it_is() -> None:
+    found = config()
+
+    assert found.is_finite
+    assert guarantee(found).startswith("exactly once")
+    assert topics_of(ORDERS_LAKE) == {"subscribe": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"trigger": "sometimes"}, "processing 10 seconds"),
+        ({"value.schema": ""}, "value.format=json needs it"),
+        ({"sink.path": ""}, "sink.format=parquet needs it"),
+        ({"sink.format": "xlsx"}, "sink.format"),
+        ({"sink.format": "topic"}, "sink.format=topic needs it"),
+        ({"sink.mode": "upsert"}, "only jdbc and delta can replace rows"),
+        ({"watermark": "at"}, "a column and a delay"),
+        ({"output.mode": "complete"}, "can only be appended to"),
+        ({"spark.deploy": "remote"}, "spark.deploy=remote needs it"),
+        (
+            {"value.format": "string", "errors.deadletterqueue.topic.name": "d"},
+            "for value.format=json only",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        config(**changed)
+
+
+def test_a_missing_checkpoint_is_named() -> None:
+    given = {name: text for name, text in ORDERS_LAKE.items() if name != "checkpoint.location"}
+
+    with pytest.raises(ConfigError, match=r"checkpoint\.location"):
+        SparkSinkConfig.of(given)
+
+
+def test_settings_of_spark_pass_through() -> None:
+    found = config(**{"spark.conf.driver.memory": "2g", "trigger": "processing 5 seconds"})
+
+    assert found.spark_conf == {"spark.driver.memory": "2g"}
+    assert found.interval_ms == 5000
+    assert not found.is_finite
+
+
+def test_folders_are_columns_or_dates() -> None:
+    assert config(**{"partition.by": "country, date(_timestamp)"}).partition_columns() == [
+        ("country", None),
+        ("date", "_timestamp"),
+    ]
+
+
+@pytest.mark.parametrize("props", [{}, {"topics": "a", "topics.regex": "b"}])
+def test_topics_are_named_one_way(props: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="give either topics or"):
+        topics_of(props)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("delta", "exactly once"), ("jdbc", "exactly once"), ("topic", "at least"), ("noop", "none")],
+)
+def test_each_sink_says_what_it_promises(kind: str, words: str) -> None:
+    more = {"sink.format": kind, "sink.table": "t", "jdbc.url": "sqlite://", "sink.topic": "t"}
+
+    assert guarantee(config(**more)).startswith(words)

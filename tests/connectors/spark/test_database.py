@@ -1,0 +1,109 @@
+"""Batches into a database, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.database import BATCHES, DatabaseSink, database_url
+from moldau.errors import ConfigError
+from tests.connectors.spark.test_config import ORDERS_LAKE
+
+pa = pytest.importorskip("pyarrow")
+
+AT = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+class Batch:
+    """A data frame, as far as the sink looks at it."""
+
+    def __init__(self, *rows: tuple[int, float]) -> None:
+        self._rows = [{"id": number, "amount": amount, "at": AT} for number, amount in rows]
+
+    def toArrow(self) -> Any:
+        kinds = [("id", pa.int64()), ("amount", pa.float64()), ("at", pa.timestamp("us", "UTC"))]
+        return pa.Table.from_pylist(self._rows, pa.schema(kinds))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"jdbc:sqlite:///{tmp_path}/orders.db"
+
+
+@pytest.fixture
+def rows(url: str) -> Iterator[Any]:
+    engine = sa.create_engine(url.removeprefix("jdbc:"))
+
+    def read(table: str = "orders") -> list[tuple[Any, ...]]:
+        with engine.connect() as connection:
+            found = connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY 1")
+            return [tuple(each)[:2] for each in found]
+
+    yield read
+    engine.dispose()
+
+
+def sink(url: str, **more: str) -> DatabaseSink:
+    given = {"sink.format": "jdbc", "sink.table": "orders", "jdbc.url": url}
+    return DatabaseSink(SparkSinkConfig.of({**ORDERS_LAKE, **given, **more}), "lake")
+
+
+def test_a_batch_that_is_repeated_is_written_once(url: str, rows: Any) -> None:
+    first = sink(url)
+    first.write(Batch((1, 1.5), (2, 2.5)), 0)
+    first.write(Batch((3, 3.5)), 1)
+    first.close()
+    again = sink(url)
+    again.write(Batch((3, 3.5)), 1)
+    again.close()
+
+    assert rows() == [(1, 1.5), (2, 2.5), (3, 3.5)]
+    assert rows(BATCHES) == [("lake", 1)]
+
+
+def test_a_batch_that_fails_leaves_neither_rows_nor_its_number(url: str, rows: Any) -> None:
+    target = sink(url, **{"sink.mode": "append"})
+    target.write(Batch((1, 1.0)), 0)
+    with pytest.raises(ConfigError, match="the table lacks columns"):
+        target.write(_Other(), 1)
+    target.close()
+
+    assert rows() == [(1, 1.0)]
+    assert rows(BATCHES) == [("lake", 0)]
+
+
+class _Other(Batch):
+    def toArrow(self) -> Any:
+        return pa.table({"id": [1], "colour": ["red"]})
+
+
+def test_upsert_replaces_the_row_with_the_same_key(url: str, rows: Any) -> None:
+    target = sink(url, **{"sink.mode": "upsert", "sink.keys": "id"})
+    target.write(Batch((1, 1.0), (2, 2.0)), 0)
+    target.write(Batch((2, 20.0)), 1)
+    target.close()
+
+    assert rows() == [(1, 1.0), (2, 20.0)]
+
+
+def test_a_missing_table_is_an_error_if_it_may_not_be_made(url: str) -> None:
+    target = sink(url, **{"auto.create": "false"})
+
+    with pytest.raises(ConfigError, match="no such table"):
+        target.write(Batch((1, 1.0)), 0)
+    target.close()
+
+
+def test_a_java_address_is_one_of_sqlalchemy() -> None:
+    given = {"jdbc.url": "jdbc:postgresql://db:5432/shop", "sink.table": "t", "sink.format": "jdbc"}
+    login = {"jdbc.user": "u", "jdbc.password": "p@ss"}
+    config = SparkSinkConfig.of({**ORDERS_LAKE, **given, **login})
+
+    assert str(database_url(config)) == "postgresql+psycopg://u:***@db:5432/shop"
+    assert database_url(config).password == "p@ss"  # noqa: S105 - of nobody
