@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,26 @@ def orders_lake(topic: str, folder: Path, **more: str) -> dict[str, str]:
         **SMALL,
         **more,
     }
+
+
+def orders(count: int, start: int = 0) -> list[bytes]:
+    return [
+        json.dumps({"id": each, "amount": each / 2, "at": "2026-11-23T10:00:00Z"}).encode()
+        for each in range(start, start + count)
+    ]
+
+
+def ids_in(folder: Path) -> list[int]:
+    """What the committed files hold, as Spark's log of them has it."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    found: list[int] = []
+    for log in sorted((folder / "_spark_metadata").iterdir()):
+        if log.name.startswith("."):
+            continue
+        for line in log.read_text().splitlines()[1:]:
+            path = json.loads(line)["path"].removeprefix("file://")
+            found += pq.ParquetFile(path).read(["id"]).column("id").to_pylist()
+    return sorted(found)
 
 
 class Events:

@@ -10,7 +10,7 @@ import pytest
 
 from moldau.client.sync import Consumer
 from moldau.testing import SyncEmbeddedBroker
-from tests.connectors.spark.runners import need_spark, orders_lake, running
+from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
 from tests.spark.topics import make_topic, send
 
 pytestmark = pytest.mark.real
@@ -19,26 +19,6 @@ pytestmark = pytest.mark.real
 @pytest.fixture(autouse=True)
 def _spark() -> None:
     need_spark()
-
-
-def orders(count: int, start: int = 0) -> list[bytes]:
-    return [
-        json.dumps({"id": each, "amount": each / 2, "at": "2026-11-23T10:00:00Z"}).encode()
-        for each in range(start, start + count)
-    ]
-
-
-def ids_in(folder: Path) -> list[int]:
-    """What the committed files hold, as Spark's log of them has it."""
-    pq = pytest.importorskip("pyarrow.parquet")
-    found: list[int] = []
-    for log in sorted((folder / "_spark_metadata").iterdir()):
-        if log.name.startswith("."):
-            continue
-        for line in log.read_text().splitlines()[1:]:
-            path = json.loads(line)["path"].removeprefix("file://")
-            found += pq.ParquetFile(path).read(["id"]).column("id").to_pylist()
-    return sorted(found)
 
 
 def test_orders_become_a_lake_and_each_row_is_there_once(

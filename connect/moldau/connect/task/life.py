@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import Final
 
-from moldau.connect.api import SourceConnector
+from moldau.connect.api import SelfReadingSinkTask, SourceConnector
 from moldau.connect.task.diagnosis import trace_of
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec, dump, parse
@@ -21,12 +21,17 @@ _START_S: Final = 60.0
 
 def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
     """The loop for the kind of the task's connector."""
+    from moldau.connect.task.self_reading import SelfReadingRunner
     from moldau.connect.task.sink import SinkRunner
     from moldau.connect.task.source import SourceRunner
     from moldau.connect.worker.plugins import connector_class
 
     kind = connector_class(spec.connector_config)
-    runner = SourceRunner if issubclass(kind, SourceConnector) else SinkRunner
+    runner: type[TaskRunner] = SinkRunner
+    if issubclass(kind, SourceConnector):
+        runner = SourceRunner
+    elif issubclass(kind().task_class(), SelfReadingSinkTask):
+        runner = SelfReadingRunner
     log = loggers.get(f"moldau.connect.{spec.connector}").bind(task=spec.task)
     return runner(spec, link, RealClock(), log)
 

@@ -1,0 +1,74 @@
+"""A sink task that reads its topics itself: start it, ask how it goes, stop it.
+
+Invariants: the worker opens no client for it; it commits for the group that any sink of this name
+has, so offsets and lag show as usual.
+"""
+
+from __future__ import annotations
+
+from moldau.connect.api import SelfReading, SelfReadingSinkTask
+from moldau.connect.errors import ConnectError
+from moldau.connect.task.runner import TaskRunner, in_order
+from moldau.connect.task.settings import Config, ErrorSettings, beneath, client_settings
+from moldau.connect.task.subscription import subscription_of
+from moldau.connect.task.topic_creation import ensure_dead_letter_topic
+from moldau.connect.worker.plugins import connector_class, resolved
+
+
+class SelfReadingRunner(TaskRunner):
+    """One such task."""
+
+    _task: SelfReadingSinkTask
+
+    def open(self) -> None:
+        self._is_started = False
+        self._metrics: dict[str, float] = {}
+        spec = self.spec
+        config, secrets = resolved(spec.connector_config, spec.worker)
+        task_config, more = resolved(spec.task_config, spec.worker)
+        worker, of_worker = resolved(spec.worker, spec.worker)
+        self.secrets |= secrets | more | of_worker
+        task = connector_class(spec.connector_config)().task_class()()
+        if not isinstance(task, SelfReadingSinkTask):
+            raise ConnectError("the task class of the connector must be a SelfReadingSinkTask")
+        self._task = task
+        _make_dead_letter_topic(config, worker)
+        name, clients = spec.connector, _clients(config, worker, "consumer")
+        task.initialize(SelfReading(name, f"connect-{name}", clients, self.is_paused))
+        self._is_started = True
+        in_order(lambda: task.start(task_config), "the start of the task")
+        topics, _ = subscription_of(config)
+        if topics:
+            self.link.tell("topics", topics=topics)
+
+    def work(self) -> None:
+        self._metrics = dict(self._task.poll_status())
+
+    def on_paused(self) -> None:
+        if self.is_paused:
+            self._task.pause()
+        else:
+            self._task.resume()
+
+    def close(self, *, is_clean: bool) -> None:
+        if getattr(self, "_is_started", False):
+            self.guarded("stop", self._task.stop)
+
+    def metrics(self) -> dict[str, float]:
+        return getattr(self, "_metrics", {})
+
+
+def _clients(config: Config, worker: Config, kind: str) -> dict[str, str]:
+    """The settings of a client of this kind, with the connector's overrides as far as allowed."""
+    found = client_settings(worker, f"{kind}.")
+    policy = worker.get("connector.client.config.override.policy", "All").strip()
+    if policy.lower() != "none":
+        found.update(beneath(config, f"{kind}.override."))
+    return found
+
+
+def _make_dead_letter_topic(config: Config, worker: Config) -> None:
+    errors = ErrorSettings.of(config)
+    if errors.dead_letter_topic:
+        admin = _clients(config, worker, "admin")
+        ensure_dead_letter_topic(admin, errors.dead_letter_topic, errors.dead_letter_replicas)
