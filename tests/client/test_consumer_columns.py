@@ -22,16 +22,16 @@ ROWS: list[Any] = [
 ]
 
 
-def polled(**options: Any) -> PartitionRecords:
+def polled(*, partition: int = 1, **options: Any) -> PartitionRecords:
     async def main(runtime: Runtime) -> PartitionRecords:
         async with consumer(runtime, **options) as reader:
-            reader.assign([("t", 1)])
+            reader.assign([("t", partition)])
             await reader.seek_to_beginning()
             (part,) = await reader.poll(5.0)
             return part
 
     with ClientWorld() as world:
-        world.cluster.add_topic("t", [1, 2])[1].put(encode_batch(ROWS))
+        world.cluster.add_topic("t", [1, 2])[partition].put(encode_batch(ROWS))
         found: PartitionRecords = world.run_client(main)
         return found
 

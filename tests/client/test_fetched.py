@@ -54,6 +54,36 @@ def taken(
         offsets += [each.offset for each in part.records]
         assert part.next_offset == fetched.position
     assert fetched.position == fetched.end_offset
+    assert taken_as_columns(data, position, aborted, most, by_turns=False) == offsets
+    assert taken_as_columns(data, position, aborted, most, by_turns=True) == offsets
+    return offsets
+
+
+def taken_as_columns(
+    data: bytes,
+    position: int,
+    aborted: list[AbortedTransaction] | None,
+    most: int,
+    *,
+    by_turns: bool,
+) -> list[int]:
+    """The same as columns, or in turns as columns and as records."""
+    fetched = Fetched(WHERE, position, data, aborted, 100)
+    offsets: list[int] = []
+    while True:
+        columns = fetched.take_columns(most, check_crc=True)
+        if columns is not None:
+            assert len(columns) > 0
+            assert (columns.topic, columns.partition, columns.high_watermark) == ("t", 3, 100)
+            assert columns.next_offset == fetched.position
+            assert columns.values.tolist() == [b"%d" % each for each in columns.offsets]
+            offsets += columns.offsets.tolist()
+        part = fetched.take(most, check_crc=True) if by_turns else None
+        if part is not None:
+            offsets += part.offsets()
+        if columns is None and part is None:
+            break
+    assert fetched.position == fetched.end_offset
     return offsets
 
 

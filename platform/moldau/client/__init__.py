@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from moldau.client.consumer import Consumer
     from moldau.client.consumer_interceptors import ConsumerInterceptor
     from moldau.client.delivery import Deliveries, Delivery, Sent, SentRange
-    from moldau.client.fetched import PartitionRecords, PolledRecord, TimestampType
+    from moldau.client.fetched import PartitionRecords, PolledRecord
+    from moldau.client.fetched_origin import TimestampType
     from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from moldau.client.options.consumer import ConsumerOptions
     from moldau.client.options.member import MemberOptions
     from moldau.client.options.producer import ProducerOptions
+    from moldau.client.part_columns import BinaryColumn, HeadersColumn, PartitionColumns
     from moldau.client.partitioner import RecordPartitioner
     from moldau.client.producer import Producer
     from moldau.client.producer_record import (
@@ -74,6 +76,7 @@ _HOMES = {
     "Admin": "admin",
     "AdminOptions": "options.admin",
     "Assigned": "group.protocols",
+    "BinaryColumn": "part_columns",
     "Broker": ".link.metadata",
     "ClientClosed": ".link.lifetime",
     "ClientNotStarted": "world",
@@ -100,6 +103,7 @@ _HOMES = {
     "GroupMember": "group.group_member",
     "GroupMetadata": "group.member",
     "GroupProgress": "admin_progress",
+    "HeadersColumn": "part_columns",
     "KafkaError": ".errors.codes",
     "ListedGroup": "group.descriptions",
     "LogDir": "admin_cluster",
@@ -111,6 +115,7 @@ _HOMES = {
     "OffsetsNotStored": "admin_groups",
     "OnDelivery": "producer_record",
     "Partition": ".link.metadata",
+    "PartitionColumns": "part_columns",
     "PartitionProgress": "admin_progress",
     "PartitionRecords": "fetched",
     "PolledRecord": "fetched",
@@ -130,7 +135,7 @@ _HOMES = {
     "Sent": "delivery",
     "SentRange": "delivery",
     "SerializationFailed": "serdes.contract",
-    "TimestampType": "fetched",
+    "TimestampType": "fetched_origin",
     "Topic": ".link.metadata",
     "TopicPartition": ".link.metadata",
     "WrongLoop": ".link.lifetime",
@@ -143,6 +148,7 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "Assigned",
+    "BinaryColumn",
     "Broker",
     "ClientClosed",
     "ClientNotStarted",
@@ -168,6 +174,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupProgress",
+    "HeadersColumn",
     "KafkaError",
     "ListedGroup",
     "LogDir",
@@ -180,6 +187,7 @@ __all__ = [
     "OffsetsNotStored",
     "OnDelivery",
     "Partition",
+    "PartitionColumns",
     "PartitionProgress",
     "PartitionRecords",
     "PolledRecord",

@@ -52,6 +52,9 @@ class Interceptors:
         self._all = tuple(_made(each, plugins) for each in given)
         self._lent = tuple(given)
 
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
     def consumed(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
         """What they make of what a poll has found."""
         for each in self._all:

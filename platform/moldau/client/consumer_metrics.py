@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from moldau.client.fetched import PartitionRecords
 from moldau.client.producer_metrics import Sampled
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
@@ -70,11 +69,12 @@ class ConsumerMetrics:
         """He goes on."""
         self._poll_ended = now
 
-    def consumed(self, parts: Iterable[PartitionRecords], emptied: Mapping[str, int]) -> None:
-        """These are given out, and with them all of so many bytes that were fetched of topics."""
+    def consumed(self, counts: Iterable[tuple[str, int]], emptied: Mapping[str, int]) -> None:
+        """So many records of topics are given out, and with them all of so many bytes that were
+        fetched of topics."""
         now = self._clock.monotonic()
-        for part in parts:
-            self._of(self._records, part.topic).add(now, len(part.records))
+        for topic, count in counts:
+            self._of(self._records, topic).add(now, count)
         for topic, size in emptied.items():
             self._of(self._bytes, topic).add(now, size)
 

@@ -16,20 +16,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from enum import IntEnum
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
+from moldau.client.fetched_origin import UNKNOWN, Origin, TimestampType
+from moldau.client.part_columns import PartitionColumns
 from moldau.errors import CorruptRecord
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.records import (
     Batch,
     Buffer,
+    ColumnBuilder,
     ControlType,
     Headers,
     Opened,
+    OpenedColumns,
     Record,
     control_records,
     decode_usual,
@@ -37,32 +40,10 @@ from moldau.records import (
     read_header,
     walk,
 )
-from moldau.records.header import LOG_APPEND_TIME
+from moldau.records.header import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 _NO_RECORDS: Final[list[Record]] = []
 _BEGIN: Final = attrgetter("first_offset")
-
-
-class TimestampType(IntEnum):
-    """Whose time a record's timestamp is, with Kafka's numbers; as text Kafka's names."""
-
-    NO_TIMESTAMP_TYPE = -1
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
-
-    def __str__(self) -> str:
-        return self.name.title().replace("_", "")
-
-
-class Origin(NamedTuple):
-    """What records share with their batch: whose time their timestamps are, and under which epoch
-    a leader took them, which is -1 if nobody knows."""
-
-    timestamp_type: TimestampType = TimestampType.NO_TIMESTAMP_TYPE
-    leader_epoch: int = NO_EPOCH
-
-
-UNKNOWN: Final = Origin()
 
 
 class PolledRecord(Protocol):
@@ -102,6 +83,11 @@ class PartitionRecords(NamedTuple):
     next_offset: int
     high_watermark: int
     origin: Origin = UNKNOWN
+
+    @property
+    def first_offset(self) -> int:
+        """That of the first record."""
+        return self.records[0].offset
 
     @property
     def timestamp_type(self) -> TimestampType:
@@ -165,6 +151,8 @@ class Fetched:
         self._stamped = -1
         self._data = data
         self._at = 0
+        self._opened_at = 0
+        """Where the batches began of which there are records."""
         self._end = self._whole_end(data)
 
     def _whole_end(self, data: Buffer) -> int:
@@ -216,6 +204,77 @@ class Fetched:
             topic, partition, records, self.position, self.high_watermark, origin
         )
 
+    def take_columns(self, count_max: int, *, check_crc: bool) -> PartitionColumns | None:
+        """The batches that are left until there are so many records, as columns; None when nothing
+        is."""
+        if self._next < len(self._records):  # somebody took records one by one before
+            self.position, self._at = self._records[self._next].offset, self._opened_at
+            self._records, self._next = _NO_RECORDS, 0
+        builder = ColumnBuilder()
+        origin = self._origin
+        while builder.count < count_max and self._at < self._end:
+            if builder.count and not self._has_origin(origin):
+                break
+            wanted = min(count_max - builder.count, self.size_bytes)
+            if not self._add_columns(builder, wanted, check_crc=check_crc):
+                break
+            origin = self._origin
+        if not builder.count:
+            return None
+        buffers = builder.take()
+        return PartitionColumns(*self.where, buffers, self.position, self.high_watermark, origin)
+
+    def _has_origin(self, origin: Origin) -> bool:
+        """Whether the next batch is of that origin."""
+        header = read_header(self._data, self._at)
+        is_stamped = bool(header.attributes & LOG_APPEND_TIME)
+        epoch = header.partition_leader_epoch
+        return (TimestampType(is_stamped), epoch) == origin
+
+    def _add_columns(self, builder: ColumnBuilder, wanted: int, *, check_crc: bool) -> bool:
+        """Adds the next batches, or a single one that takes a closer look; False, and nothing has
+        changed, where there is no room for it, or it is damaged and not the first."""
+        unusual = CONTROL if self._aborted is None else CONTROL | TRANSACTIONAL
+        opened = builder.add_usual(self._data, self._at, wanted, self.position, check_crc, unusual)
+        if opened is None:
+            try:
+                opened = self._add_unusual(builder, check_crc=check_crc)
+            except CorruptRecord as error:
+                if builder.count:
+                    return False
+                raise self._told(error) from error
+            if opened is None:
+                return False
+        _, self._at, next_offset, epoch, attributes = opened
+        self._went_on(epoch, attributes)
+        self._next_offset = self.position = max(self.position, next_offset)
+        return True
+
+    def _add_unusual(self, builder: ColumnBuilder, *, check_crc: bool) -> OpenedColumns | None:
+        """The next batch alone, without records if they are not for us; None if it does not fit."""
+        batch = next(walk(self._data, self._at))
+        header, before = batch.header, builder.count
+        if header.next_offset > self.position:
+            if check_crc:
+                batch.check_crc()
+            if not self._is_hidden(batch) and not batch.add_to(builder, self.position):
+                return None
+        return OpenedColumns(
+            builder.count - before,
+            batch.end,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.attributes,
+        )
+
+    def _went_on(self, epoch: int, attributes: int) -> None:
+        """Batches of that epoch and with these attributes were opened."""
+        self.leader_epoch = epoch
+        stamped = attributes & LOG_APPEND_TIME
+        if stamped != self._stamped or epoch != self._origin.leader_epoch:
+            self._stamped = stamped
+            self._origin = Origin(TimestampType(bool(stamped)), epoch)
+
     def _open_next(self, wanted: int, *, check_crc: bool, keep: bool) -> bool:
         """Opens the next batches, until there are so many records for us or a closer look has to be
         taken at one. With `keep` false, what was found so far is given out before an error is
@@ -230,16 +289,13 @@ class Fetched:
                     if keep:
                         raise self._told(error) from error
                     return False
+            self._opened_at = self._at
             records, self._at, self._next_offset, self.leader_epoch, attributes = opened
             if records and records[0].offset < self.position:
                 records = [each for each in records if each.offset >= self.position]
             if records:
                 self._records, self._next = records, 0
-                stamped = attributes & LOG_APPEND_TIME
-                if stamped != self._stamped or self.leader_epoch != self._origin.leader_epoch:
-                    self._stamped = stamped
-                    kind = TimestampType(bool(stamped))
-                    self._origin = Origin(kind, self.leader_epoch)
+                self._went_on(self.leader_epoch, attributes)
                 return True
             self.position = max(self.position, self._next_offset)
         return False

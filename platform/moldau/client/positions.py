@@ -15,12 +15,15 @@ does not have yet or any more is asked of the leader before it counts as out of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from moldau.client.assigned import Assigned
 from moldau.client.fetched import Fetched, PartitionRecords
+from moldau.client.fetched_origin import Part
+from moldau.client.part_columns import PartitionColumns
 from moldau.client.position import Asked, Position, State
 from moldau.client.reset import Reset
 from moldau.errors import BadData, MoldauError
@@ -51,6 +54,16 @@ class Bounds:
     memory_bytes: int
     replica_s: float = 300.0
     check_crcs: bool = True
+
+
+P = TypeVar("P", bound=Part, covariant=True)
+S = TypeVar("S", bound=Part)
+
+
+class Take(Protocol[P]):
+    """A way to open what was fetched."""
+
+    def __call__(self, count_max: int, *, check_crc: bool) -> P | None: ...
 
 
 class Positions(Assigned):
@@ -432,10 +445,20 @@ class Positions(Assigned):
         error of a partition that has one when there is nothing else to give, or when the take
         before met it and gave what others had: one that always has more keeps no error from being
         heard."""
+        found: list[PartitionRecords] = []
+        self._take(count_max, partial(self._take_from, found))
+        return found
+
+    def take_columns(self, count_max: int) -> list[PartitionColumns]:
+        """The same as columns, of whole batches: the last one may bring more than that."""
+        found: list[PartitionColumns] = []
+        self._take(count_max, partial(self._take_columns_from, found))
+        return found
+
+    def _take(self, count_max: int, take_from: Callable[[Position, int], int]) -> None:
         if self._has_met_failed:
             self._raise_error()
-        found: list[PartitionRecords] = []
-        served = []
+        served, is_any = [], False
         for where, each in self._all.items():
             if count_max <= 0:
                 break
@@ -443,39 +466,62 @@ class Positions(Assigned):
                 self._has_met_failed = True
             if not each.buffered or each.is_in_doubt or not self._may_give(each):
                 continue
-            count_max -= self._take_from(each, count_max, found)
+            count_max -= (count := take_from(each, count_max))
+            is_any |= bool(count)
             served.append(where)
         for where in served:  # the next take begins with another partition
             self._all[where] = self._all.pop(where)
-        if not found:
+        if not is_any:
             self._raise_error()
-        return found
 
-    def _take_from(self, position: Position, count_max: int, found: list[PartitionRecords]) -> int:
+    def _take_from(self, found: list[PartitionRecords], position: Position, count_max: int) -> int:
         count = 0
         while position.buffered and count < count_max:
-            fetched = position.buffered[0]
-            try:
-                part = fetched.take(count_max - count, check_crc=self._bounds.check_crcs)
-            except BadData as error:
-                position.position = fetched.position
-                position.fail(error)
-                self._has_met_failed = True
-                break
-            position.position = max(position.position, fetched.position)
-            if fetched.leader_epoch != NO_EPOCH:
-                position.epoch = fetched.leader_epoch
-            if part is None:
-                position.buffered.popleft()
-                position.buffered_bytes -= fetched.size_bytes
-                topic = position.where.topic
-                self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
-            else:
-                if position.life.former is not None:
-                    position.life.on_taken(part.records[0].offset)
+            take = position.buffered[0].take
+            part = self._opened(position, take, count_max - count)
+            if part is not None:
                 found.append(part)
                 count += len(part.records)
+            elif position.state is State.FAILED:
+                break
         return count
+
+    def _take_columns_from(
+        self, found: list[PartitionColumns], position: Position, count_max: int
+    ) -> int:
+        count = 0
+        while position.buffered and count < count_max:
+            take = position.buffered[0].take_columns
+            part = self._opened(position, take, count_max - count)
+            if part is not None:
+                found.append(part)
+                count += len(part)
+            elif position.state is State.FAILED:
+                break
+        return count
+
+    def _opened(self, position: Position, take: Take[S], count_max: int) -> S | None:
+        """Of the first fetch that lies here, which is taken away when nothing is left of it."""
+        fetched = position.buffered[0]
+        part = None
+        try:
+            part = take(count_max, check_crc=self._bounds.check_crcs)
+        except BadData as error:
+            position.position = fetched.position
+            position.fail(error)
+            self._has_met_failed = True
+            return None
+        position.position = max(position.position, fetched.position)
+        if fetched.leader_epoch != NO_EPOCH:
+            position.epoch = fetched.leader_epoch
+        if part is None:
+            position.buffered.popleft()
+            position.buffered_bytes -= fetched.size_bytes
+            topic = position.where.topic
+            self.emptied[topic] = self.emptied.get(topic, 0) + fetched.size_bytes
+        elif position.life.former is not None:
+            position.life.on_taken(part.first_offset)
+        return part
 
     def _raise_error(self) -> None:
         self._has_met_failed = False

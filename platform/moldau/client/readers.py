@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from moldau.client.fetched import PartitionRecords
+from moldau.client.fetched_origin import Part
 from moldau.link.metadata import TopicPartition
 
 
@@ -107,7 +107,7 @@ class Readers:
         if task is not None and task in self._readings:
             self._readings[task].in_hand.clear()
 
-    def is_given(self, task: Task | None, parts: Iterable[PartitionRecords]) -> None:
+    def is_given(self, task: Task | None, parts: Iterable[Part]) -> None:
         """By a poll, in which another one may have had his turn."""
         self.put_aside()
         self._last = None if task is None else ref(task)
@@ -117,7 +117,7 @@ class Readers:
         self._reading, in_hand = reading, reading.in_hand
         for part in parts:
             where = TopicPartition(part.topic, part.partition)
-            place = Place(part.records[0].offset, part.next_offset)
+            place = Place(part.first_offset, part.next_offset)
             in_hand[where] = in_hand[where].widened(place) if where in in_hand else place
 
     def put_aside(self) -> None:

@@ -37,7 +37,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary, ref
 
-from moldau.client.fetched import UNKNOWN, Origin, PartitionRecords, PolledRecord, TimestampType
+from moldau.client.fetched import PartitionRecords, PolledRecord
+from moldau.client.fetched_origin import UNKNOWN, Origin, TimestampType
 from moldau.client.readers import Place
 from moldau.link.metadata import TopicPartition
 from moldau.records import Headers
@@ -266,6 +267,16 @@ class RecordsOut:
                     break
                 found.append(part)
                 count_max -= len(part.records)
+            return found
+
+    def take_all(self) -> list[PartitionRecords]:
+        """All that lies here, decoded or not, first to last, for who reads it in another way."""
+        with self._lock:
+            self._put_back()
+            found = [*self._parts, *self._decoding, *self._undecoded]
+            self._parts.clear()
+            self._undecoded.clear()
+            self._decoding = []
             return found
 
     def take_part(self, count_max: int, chosen: Chosen = None) -> PartitionRecords | None:

@@ -4,7 +4,7 @@
 - find       `walk`, `find_last`, `whole_bytes`, `open_batch`, `read_header`
 - judge      `validate` (never makes a record), then `stamp` in place
 - open       `Batch.records`, `Batch.columns`, `decode_batch`, `iter_records`, `control_records`,
-             `decode_usual`
+             `decode_usual`, `ColumnBuilder`
 - clean      `retain`
 - place      `partition_for_key`, `coordinator_partition`
 
@@ -46,9 +46,29 @@ from moldau.records.control import (
     encode_control_batch,
 )
 from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer, read_header
-from moldau.records.kernel import KERNEL, Record, Slot, decode_usual, java_string_hash, murmur2
+from moldau.records.kernel import (
+    KERNEL,
+    ColumnBuilder,
+    Record,
+    Slot,
+    decode_usual,
+    java_string_hash,
+    murmur2,
+    span_list,
+)
 from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
-from moldau.records.record import Columns, Entry, Headers, HeadersGiven, Opened, Row, Spans
+from moldau.records.record import (
+    ColumnBuffers,
+    Columns,
+    Entry,
+    HeaderBuffers,
+    Headers,
+    HeadersGiven,
+    Opened,
+    OpenedColumns,
+    Row,
+    Spans,
+)
 from moldau.records.validation import (
     LOGGED,
     PRODUCED,
@@ -71,15 +91,19 @@ __all__ = [
     "BatchHeader",
     "Buffer",
     "Codec",
+    "ColumnBuffers",
+    "ColumnBuilder",
     "Columns",
     "ControlRecord",
     "ControlType",
     "Entry",
+    "HeaderBuffers",
     "Headers",
     "HeadersGiven",
     "InvalidRecord",
     "InvalidTimestamp",
     "Opened",
+    "OpenedColumns",
     "OversizedRecords",
     "Producer",
     "Record",
@@ -104,6 +128,7 @@ __all__ = [
     "partition_for_key",
     "read_header",
     "retain",
+    "span_list",
     "stamp",
     "stamp_producer",
     "to_positive",

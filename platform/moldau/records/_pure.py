@@ -12,14 +12,17 @@ once at its end.
 from __future__ import annotations
 
 import struct
+from array import array
 from contextlib import suppress
-from itertools import chain, islice, repeat
+from itertools import accumulate, chain, islice, pairwise, repeat
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from crc32c import crc32c
 
 from moldau.errors import CorruptRecord
+from moldau.records._hashing import java_string_hash as java_string_hash
+from moldau.records._hashing import murmur2 as murmur2
 from moldau.records._plain import (
     Record,
     decode_headers,
@@ -45,7 +48,18 @@ from moldau.records.header import (
     BatchHeader,
     Buffer,
 )
-from moldau.records.record import BATCH_BYTES_MAX, Columns, Entry, Headers, Opened, Row, Spans
+from moldau.records.record import (
+    BATCH_BYTES_MAX,
+    ColumnBuffers,
+    Columns,
+    Entry,
+    HeaderBuffers,
+    Headers,
+    Opened,
+    OpenedColumns,
+    Row,
+    Spans,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -62,14 +76,6 @@ _put_offset: Final = struct.Struct(">q").pack_into
 _put_epoch: Final = struct.Struct(">i").pack_into
 _TABLE: Final = 1 << 13
 _BLANK_HEADER: Final = bytes(HEADER_BYTES)
-
-
-_MURMUR_SEED: Final = 0x9747B28C
-_MURMUR_M: Final = 0x5BD1E995
-_MURMUR_R: Final = 24
-_UINT32: Final = 0xFFFFFFFF
-_iter_words: Final = struct.Struct("<I").iter_unpack
-_iter_units: Final = struct.Struct("<H").iter_unpack
 
 
 def varint(number: int) -> bytes:
@@ -208,6 +214,38 @@ def _contents(spans: Spans, start: int) -> Iterator[bytes | None]:
         yield bytes(content[low:high])
 
 
+def _rows_of(columns: ColumnBuffers, start: int) -> Iterator[Row]:
+    """From `start` on; every place is checked when it is used."""
+    count, headers = columns.length, columns.headers
+    stamps = memoryview(columns.timestamps).cast("B")
+    ends = None if headers is None else memoryview(headers.ends).cast("B")
+    if not (
+        count == columns.values.length == columns.keys.length
+        and len(stamps) >= count * 8
+        and (ends is None or len(ends) >= count * 4 + 4)
+    ):
+        raise ValueError("the columns are not of one length")
+    tails: Iterator[Headers] = repeat(_NO_HEADERS)
+    if headers is not None and ends is not None:
+        tails = _headers_in(headers, ends.cast("i")[start : count + 1].tolist())
+    numbers = stamps[: count * 8].cast("q")[start:].tolist()
+    keys, values = _contents(columns.keys, start), _contents(columns.values, start)
+    return zip(numbers, keys, values, tails, strict=False)
+
+
+def _headers_in(headers: HeaderBuffers, ends: list[int]) -> Iterator[Headers]:
+    names, contents = span_list(headers.names), span_list(headers.contents)
+    if len(names) != len(contents):
+        raise ValueError("the columns are not of one length")
+    for low, high in pairwise(ends):
+        if not 0 <= low <= high <= len(names):
+            raise ValueError("an end leads out of the headers")
+        if None in names[low:high]:
+            raise ValueError("a header has no name")
+        there = zip(names[low:high], contents[low:high], strict=True)
+        yield tuple(((name or b"").decode(), content) for name, content in there) or _NO_HEADERS
+
+
 class Appender:
     """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
 
@@ -293,6 +331,17 @@ class Appender:
             of_keys = _contents(keys, start)
         pairs = zip(of_values, of_keys, strict=False)
         self._write(((timestamp, key, value, _NO_HEADERS) for value, key in pairs), self._parts)
+        return self.count - count
+
+    def extend_buffers(self, columns: ColumnBuffers, start: int = 0) -> int:
+        """Append the records of `ColumnBuffers`, but for their offsets, from `start` on; how many
+        fitted."""
+        if self._parts is None:
+            raise ValueError("the records have been taken")
+        if start < 0:
+            raise ValueError("start must not be negative")
+        count = self.count
+        self._write(_rows_of(columns, start), self._parts)
         return self.count - count
 
     def extend(self, rows: Sequence[Row], start: int = 0) -> int:
@@ -526,6 +575,139 @@ def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) ->
     return Opened(records, position, last.next_offset, epoch, last.attributes)
 
 
+class ColumnBuilder:
+    """Lays records of batches into columns, up to 2 GiB of keys, values or headers."""
+
+    def __init__(self) -> None:
+        self._records: list[Any] = []
+        self._sizes = [0, 0, 0, 0]
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return len(self._records)
+
+    def add(
+        self,
+        buffer: Buffer,
+        header: BatchHeader,
+        first_offset: int = 0,
+        objects_max: int = OBJECTS_MAX,
+    ) -> bool:
+        """The records of an uncompressed section from `first_offset` on. False, and nothing is
+        added, where they do not fit beside what is there. Refuses what `decode` would refuse."""
+        records = decode(buffer, header, objects_max)
+        if header.base_offset < first_offset:
+            records = [each for each in records if each.offset >= first_offset]
+        if not records:
+            return True
+        added = map(sum, zip(*map(_sizes_of, records), strict=True))
+        sizes = [had + more for had, more in zip(self._sizes, added, strict=True)]
+        if max(*sizes, self.count + len(records)) > _INT32_MAX:
+            return False
+        self._records += records
+        self._sizes = sizes
+        return True
+
+    def add_usual(
+        self,
+        buffer: Buffer,
+        position: int,
+        wanted: int,
+        first_offset: int,
+        check_crc: bool,
+        unusual: int,
+    ) -> OpenedColumns | None:
+        """The records from `first_offset` on of the batches that follow one another from `position`
+        on: at least so many, unless a batch comes before that is of another leader's epoch, or has
+        other attributes, or does not fit, or takes a closer look: it has an attribute of `unusual`,
+        or is empty, cut short or damaged. None where that is the first."""
+        view, before, last = memoryview(buffer), self.count, None
+        while self.count - before < wanted:
+            header = _usual_header(view, position, last, unusual)
+            if header is None:
+                break
+            end = position + header.size_bytes
+            if check_crc and crc32c(view[position + ATTRIBUTES_AT : end]) != header.crc:
+                break
+            try:
+                section = decompress(codec_of(header.codec_id), view[position + HEADER_BYTES : end])
+                if not self.add(section, header, first_offset):
+                    break
+            except CorruptRecord:
+                break
+            last, position = header, end
+        if last is None:
+            return None
+        epoch, attributes = last.partition_leader_epoch, last.attributes
+        return OpenedColumns(self.count - before, position, last.next_offset, epoch, attributes)
+
+    def take(self) -> ColumnBuffers:
+        """What was laid out; the builder is empty then."""
+        records, self._records = self._records, []
+        self._sizes = [0, 0, 0, 0]
+        headers = None
+        if any(each.headers for each in records):
+            flat = [header for each in records for header in each.headers]
+            headers = HeaderBuffers(
+                _ends_of(len(each.headers) for each in records),
+                _spans_of([name.encode() for name, _ in flat]),
+                _spans_of([content for _, content in flat]),
+            )
+        return ColumnBuffers(
+            len(records),
+            bytearray(array("q", [each.offset for each in records]).tobytes()),
+            bytearray(array("q", [each.timestamp for each in records]).tobytes()),
+            _spans_of([each.key for each in records]),
+            _spans_of([each.value for each in records]),
+            headers,
+        )
+
+
+def _usual_header(
+    view: memoryview, position: int, last: BatchHeader | None, unusual: int
+) -> BatchHeader | None:
+    """That of the batch at `position`, unless it takes a closer look or does not follow `last`."""
+    if len(view) - position < HEADER_BYTES:
+        return None
+    header = BatchHeader._make(_unpack_header(view, position))
+    end = position + OVERHEAD_BYTES + header.batch_length
+    if header.magic != MAGIC or not position + HEADER_BYTES <= end <= len(view):
+        return None
+    if header.attributes & unusual or not 1 <= header.record_count <= OBJECTS_MAX:
+        return None
+    if last is not None and not _follows(header, last):
+        return None
+    return header if 0 <= header.base_offset < _INT64_MAX - _INT32_MAX else None
+
+
+def _sizes_of(record: Any) -> tuple[int, int, int, int]:
+    """Bytes of key, of value and of headers, and how many of these there are."""
+    size = sum(len(name.encode()) + len(content or b"") for name, content in record.headers)
+    return len(record.key or b""), len(record.value or b""), size, len(record.headers)
+
+
+def _ends_of(sizes: Iterable[int]) -> bytearray:
+    return bytearray(array("i", accumulate(sizes, initial=0)).tobytes())
+
+
+def _spans_of(values: list[bytes | None]) -> Spans:
+    validity = None
+    if None in values:
+        validity = bytearray(len(values) + 7 >> 3)
+        for index, value in enumerate(values):
+            if value is not None:
+                validity[index >> 3] |= 1 << (index & 7)
+    there = [value or b"" for value in values]
+    data = bytearray().join(there)
+    return Spans(data, _ends_of(map(len, there)), 4, validity, 0, len(values))
+
+
+def span_list(spans: Spans) -> list[bytes | None]:
+    """The values of `Spans` as bytes, None for nulls; every offset is checked when it is used."""
+    return list(_contents(spans, 0))
+
+
 def columns(buffer: Buffer, header: BatchHeader, objects_max: int = OBJECTS_MAX) -> Columns:
     """The same as parallel lists."""
     records = decode(buffer, header, objects_max)
@@ -615,31 +797,3 @@ def admit_usual(
     _put_offset(view, 0, base_offset)
     _put_epoch(view, LEADER_EPOCH_AT, leader_epoch)
     return base_offset + header.last_offset_delta, newest, header.producer_id
-
-
-def murmur2(key: bytes) -> int:
-    """Java clients' hash of a key, as the signed 32-bit number that Java has."""
-    if not isinstance(key, bytes):
-        raise TypeError(f"key must be bytes, not {type(key).__name__}")
-    size = len(key)
-    whole = size & ~3
-    hashed = _MURMUR_SEED ^ size
-    for (word,) in _iter_words(memoryview(key)[:whole]):
-        word = word * _MURMUR_M & _UINT32
-        hashed = (hashed * _MURMUR_M ^ (word ^ word >> _MURMUR_R) * _MURMUR_M) & _UINT32
-    if size & 3:
-        hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * _MURMUR_M & _UINT32
-    hashed = (hashed ^ hashed >> 13) * _MURMUR_M & _UINT32
-    hashed ^= hashed >> 15
-    return hashed - (1 << 32) if hashed >> 31 else hashed
-
-
-def java_string_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 units, a signed 32-bit number."""
-    if not isinstance(text, str):
-        raise TypeError(f"text must be str, not {type(text).__name__}")
-    units = text.encode("utf-16-le", "surrogatepass")
-    hashed = 0
-    for (unit,) in _iter_units(units):
-        hashed = (hashed * 31 + unit) & _UINT32
-    return hashed - (1 << 32) if hashed >> 31 else hashed

@@ -2,7 +2,16 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, final
 
 from moldau.records.header import BatchHeader, Buffer
-from moldau.records.record import Columns, Entry, Headers, Opened, Row, Spans
+from moldau.records.record import (
+    ColumnBuffers,
+    Columns,
+    Entry,
+    Headers,
+    Opened,
+    OpenedColumns,
+    Row,
+    Spans,
+)
 
 @final
 class Record:
@@ -58,9 +67,32 @@ class Appender:
     def extend_spans(
         self, timestamp: int, values: Spans, keys: Spans | None = None, start: int = 0
     ) -> int: ...
+    def extend_buffers(self, columns: ColumnBuffers, start: int = 0) -> int: ...
     def extend(self, rows: Sequence[Row], start: int = 0) -> int: ...
     def take(self) -> bytearray: ...
 
+class ColumnBuilder:
+    count: int
+    def __init__(self) -> None: ...
+    def add(
+        self,
+        buffer: Buffer,
+        header: BatchHeader,
+        first_offset: int = 0,
+        objects_max: int = ...,
+    ) -> bool: ...
+    def add_usual(
+        self,
+        buffer: Buffer,
+        position: int,
+        wanted: int,
+        first_offset: int,
+        check_crc: bool,
+        unusual: int,
+    ) -> OpenedColumns | None: ...
+    def take(self) -> ColumnBuffers: ...
+
+def span_list(spans: Spans) -> list[bytes | None]: ...
 def varint(number: int) -> bytes: ...
 def decode(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> list[Record]: ...
 def decode_usual(buffer: Buffer, position: int, wanted: int, check_crc: bool) -> Opened | None: ...

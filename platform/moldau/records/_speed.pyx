@@ -59,7 +59,15 @@ from moldau.records.diagnosis import (
     check_count,
     explain,
 )
-from moldau.records.record import Columns, Entry, Opened
+from moldau.records.record import (
+    ColumnBuffers,
+    Columns,
+    Entry,
+    HeaderBuffers,
+    Opened,
+    OpenedColumns,
+    Spans,
+)
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -499,6 +507,9 @@ def scan(buffer, header, int rules, int64_t objects_max=OBJECTS_MAX):
     if newest_delta < 0:
         return -1, -1, -1
     return oldest, newest, newest_delta
+
+
+include "_columns.pxi"
 
 
 # Judging ------------------------------------------------------------------------------------------

@@ -175,6 +175,56 @@ cdef class Content:
         return 0
 
 
+@cython.final
+cdef class Tails:
+    """Headers of many records in buffers, encoded one record at a time; every end is checked when
+    it is used, since the buffers come from outside."""
+
+    cdef Py_buffer ends
+    cdef bint has_ends
+    cdef Content names, contents
+
+    def __cinit__(self, headers):
+        self.names, self.contents = Content(headers.names), Content(headers.contents)
+        if self.names.count != self.contents.count:
+            raise ValueError("the columns are not of one length")
+        PyObject_GetBuffer(headers.ends, &self.ends, PyBUF_SIMPLE)
+        self.has_ends = True
+
+    def __dealloc__(self):
+        if self.has_ends:
+            PyBuffer_Release(&self.ends)
+
+    cdef bytes get(self, Py_ssize_t index):
+        """The headers of a record; None for no headers."""
+        cdef int32_t low, high
+        cdef Py_ssize_t at, size, total
+        cdef const char* start
+        cdef char* to
+        memcpy(&low, <const char*> self.ends.buf + index * 4, 4)
+        memcpy(&high, <const char*> self.ends.buf + index * 4 + 4, 4)
+        if low < 0 or high < low or high > self.names.count:
+            raise ValueError("an end leads out of the headers")
+        if low == high:
+            return None
+        total = varint_bytes(zigzag(high - low))
+        for at in range(low, high):
+            self.names.get(at, &start, &size)
+            if size < 0:
+                raise ValueError("a header has no name")
+            total += varint_bytes(zigzag(size)) + size
+            self.contents.get(at, &start, &size)
+            total += varint_bytes(zigzag(size)) + max(size, 0)
+        tail = PyBytes_FromStringAndSize(NULL, total)
+        to = put_varint(PyBytes_AS_STRING(tail), zigzag(high - low))
+        for at in range(low, high):
+            self.names.get(at, &start, &size)
+            to = put_bytes(to, start, size)
+            self.contents.get(at, &start, &size)
+            to = put_bytes(to, start, size)
+        return tail
+
+
 cdef class Appender:
     """Records written one behind another, behind room for a header, up to `size_bytes_max`."""
 
@@ -284,6 +334,37 @@ cdef class Appender:
                 stamp, key, key_size, value, size, None, of_values.count - index
             ):
                 break
+        return self.count - count
+
+    def extend_buffers(self, columns, Py_ssize_t start=0):
+        """Append the records of `ColumnBuffers`, but for their offsets, from `start` on; how many
+        fitted."""
+        if self.buffer is None:
+            raise ValueError("the records have been taken")
+        if start < 0:
+            raise ValueError("start must not be negative")
+        cdef Content of_values = Content(columns.values), of_keys = Content(columns.keys)
+        cdef Tails tails = None if columns.headers is None else Tails(columns.headers)
+        cdef Py_ssize_t index, count = self.count, stop = columns.length, key_size, size
+        cdef const char* key
+        cdef const char* value
+        cdef Py_buffer stamps
+        cdef int64_t stamp
+        if stop != of_values.count or stop != of_keys.count:
+            raise ValueError("the columns are not of one length")
+        PyObject_GetBuffer(columns.timestamps, &stamps, PyBUF_SIMPLE)
+        try:
+            if stamps.len < stop * 8 or (tails is not None and tails.ends.len < stop * 4 + 4):
+                raise ValueError("the columns are not of one length")
+            for index in range(start, stop):
+                memcpy(&stamp, <const char*> stamps.buf + index * 8, 8)
+                of_values.get(index, &value, &size)
+                of_keys.get(index, &key, &key_size)
+                tail = None if tails is None else tails.get(index)
+                if not self.put(stamp, key, key_size, value, size, tail, stop - index):
+                    break
+        finally:
+            PyBuffer_Release(&stamps)
         return self.count - count
 
     def extend(self, rows, Py_ssize_t start=0):

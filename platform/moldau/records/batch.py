@@ -91,6 +91,17 @@ class Batch:
         """All records as parallel lists; the checksum is not looked at."""
         return kernel.columns(self._section(limit), self.header, limit // OBJECT_BYTES)
 
+    def add_to(
+        self,
+        builder: kernel.ColumnBuilder,
+        first_offset: int = 0,
+        limit: int = DECOMPRESSED_BYTES_MAX,
+    ) -> bool:
+        """Adds the records from `first_offset` on to columns; False, and nothing is added, where
+        they do not fit. The checksum is not looked at."""
+        objects_max = limit // OBJECT_BYTES
+        return builder.add(self._section(limit), self.header, first_offset, objects_max)
+
     def entries(self, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Entry]:
         """Where each record stands in `section()`; the checksum is not looked at."""
         return kernel.entries(self._section(limit), self.header, limit // OBJECT_BYTES)

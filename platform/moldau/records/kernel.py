@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "KERNEL",
     "Appender",
+    "ColumnBuilder",
     "Record",
     "Slot",
     "admit_usual",
@@ -21,12 +22,14 @@ __all__ = [
     "java_string_hash",
     "murmur2",
     "scan",
+    "span_list",
     "varint",
 ]
 
 if TYPE_CHECKING:
     from moldau.records._speed import (
         Appender,
+        ColumnBuilder,
         Record,
         Slot,
         admit_usual,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         java_string_hash,
         murmur2,
         scan,
+        span_list,
         varint,
     )
 

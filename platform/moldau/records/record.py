@@ -35,6 +35,37 @@ class Spans(NamedTuple):
     length: int
 
 
+class HeaderBuffers(NamedTuple):
+    """The headers of many records: those of record i are the ones from `ends[i]` on, below
+    `ends[i + 1]` (32 bits, in the machine's order). Names are UTF-8."""
+
+    ends: Buffer
+    names: Spans
+    contents: Spans
+
+
+class ColumnBuffers(NamedTuple):
+    """Records as columns in buffers: offsets and timestamps as numbers of 64 bits in the machine's
+    order. No headers at all are None."""
+
+    length: int
+    offsets: Buffer
+    timestamps: Buffer
+    keys: Spans
+    values: Spans
+    headers: HeaderBuffers | None
+
+
+class OpenedColumns(NamedTuple):
+    """As `Opened`, with how many records were added to columns."""
+
+    added: int
+    position: int
+    next_offset: int
+    leader_epoch: int
+    attributes: int
+
+
 class Entry(NamedTuple):
     """Where a record stands in its section, for those who copy it and do not look inside."""
 

@@ -59,7 +59,7 @@ TWINS = (
         frozenset(
             {
                 *("aclose", "batches", "commit", "commit_soon", "poll", "start", "subscribe"),
-                "unsubscribe",
+                *("poll_batches", "unsubscribe"),
             }
         ),
     ),
