@@ -9,11 +9,14 @@ Invariant: records are handed over in the order of `take_turns`, where there is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from itertools import chain
 from typing import Final
 
 from moldau.client.batches import Batch
+from moldau.errors import MoldauError
 from moldau.records import Row
 
 _SHOWN: Final = 5
@@ -61,6 +64,19 @@ class HandedOver:
         facts: dict[str, object] = {"accepted": self.accepted, "records": self._count}
         left = self._left_in_turn()
         return {**facts, "at": left[0], "left": Indices(sorted(left))} if left else facts
+
+    @contextmanager
+    def told_in_errors(self) -> Iterator[None]:
+        """An error that ends the block says how many records are on their way all the same."""
+        try:
+            yield
+        except MoldauError as error:
+            found = copy(error)
+            found.context = {**error.context, **self.facts()}
+            raise found from error.__cause__ or error
+        except TypeError as error:
+            error.add_note(f"{self.accepted} of these records are on their way, not {self.left()}")
+            raise
 
     def _left_in_turn(self) -> list[int]:
         return self._in_turn()[self.accepted :]

@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from copy import copy
 from functools import partial
 from typing import Any, Final, Self, SupportsIndex, Unpack, cast
 
@@ -31,9 +30,10 @@ from moldau.client import common_settings as common_rows
 from moldau.client import producer_settings as own_rows
 from moldau.client import settings as rows
 from moldau.client.accumulator import Accumulator, Clocks, Options
-from moldau.client.arguments import flag, name_of
+from moldau.client.arguments import Partition, flag, name_of, partition_of
 from moldau.client.batches import Batch, PartitionQueue
 from moldau.client.columns import Columns, from_arrow, is_arrow
+from moldau.client.columns_in import Buffered, buffers_in
 from moldau.client.common_settings import Given
 from moldau.client.delivery import AwaitedBatch, Deliveries, Delivery
 from moldau.client.foreign import LOG
@@ -59,7 +59,6 @@ from moldau.client.sender import Sender, Turn
 from moldau.client.serdes import settings as serde_rows
 from moldau.client.world import Life, comes_with_start
 from moldau.config import Settings
-from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import seconds_at_most, told
 from moldau.link.cluster import Cluster
@@ -368,20 +367,34 @@ class Producer(ProducerTopics):
             columns = from_arrow(columns)
         columns.check()
         sent = HandedOver(len(columns.values))
-        try:
+        with sent.told_in_errors():
             if self._partitioner is not None or self._pipeline.interceptors:
                 await self._send_each(topic, columns, sent.parts)
             else:
                 if not self._pipeline.is_empty:
                     columns = await self._serialized(topic, columns)
                 await self._send_columns(topic, columns, sent)
-        except MoldauError as error:
-            found = copy(error)
-            found.context = {**error.context, **sent.facts()}
-            raise found from error.__cause__ or error
-        except TypeError as error:
-            error.add_note(f"{sent.accepted} of these records are on their way, not {sent.left()}")
-            raise
+        return Deliveries(sent.parts)
+
+    async def send_batch(self, partition: Partition, columns: object) -> Deliveries:
+        """Sends columns in buffers to one partition, with their timestamps and headers: what
+        `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
+        headers and timestamp (others that a polled table has are not looked at).
+
+        Keys and values go as they are, no serializer sees them. Errors are as `send_many` has them;
+        ValueError if the producer has interceptors, which look at records.
+        """
+        self._cluster.check_loop()
+        where = partition_of(partition)
+        if self._pipeline.interceptors:
+            raise ValueError("interceptors look at records, and send_batch has none: use send_many")
+        runs = list(map(Buffered, buffers_in(columns, self._clock.wall_ms())))
+        sent = HandedOver(sum(map(len, runs)))
+        with sent.told_in_errors():
+            topic = self._taken(*where) or await self._learn(*where)
+            queue = self._choose(topic, None, where.partition)
+            for run in runs:
+                await self._send_run(topic, queue, run, sent.parts)
         return Deliveries(sent.parts)
 
     async def _send_each(self, topic: str, columns: Columns, parts: Parts) -> None:

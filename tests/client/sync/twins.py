@@ -64,7 +64,7 @@ TWINS = (
         ),
     ),
     Twin(GroupMember, frozenset({"aclose", "start"})),
-    Twin(Producer, frozenset({"aclose", "send", "send_many", "start"})),
+    Twin(Producer, frozenset({"aclose", "send", "send_batch", "send_many", "start"})),
     Twin(SchemaRegistry, frozenset({"aclose", "asynchronous"})),
 )
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Unpack
 
-from moldau.client.arguments import flag
+from moldau.client.arguments import Partition, flag
 from moldau.client.delivery import Delivery as Place
 from moldau.client.options.producer import ProducerOptions
 from moldau.client.producer_record import ProducerInterceptor, SendOptions, record_of
@@ -174,6 +174,16 @@ class Producer(ProducerCalls):
             )
         )
         return Deliveries(sent, self)
+
+    def send_batch(self, partition: Partition, columns: object) -> Deliveries:
+        """Sends columns in buffers to one partition, with their timestamps and headers: what
+        `Consumer.poll_batches` gave, or an Arrow table with the columns value and maybe key,
+        headers and timestamp (others that a polled table has are not looked at).
+
+        Keys and values go as they are, no serializer sees them. Errors are as `send_many` has them;
+        ValueError if the producer has interceptors, which look at records.
+        """
+        return Deliveries(self._call(self._client.send_batch(partition, columns)), self)
 
 
 def _nothing(topic: str, value: Any, key: Any, headers: HeadersGiven) -> None:
