@@ -69,6 +69,36 @@ async def our_batches(port: int, topic: str, count: Count) -> None:
     await consumer.aclose()
 
 
+async def our_columns(port: int, topic: str, count: Count) -> None:
+    consumer = await _our_consumer(port, topic)
+    is_whole = False
+    while not is_whole:
+        for part in await consumer.poll_batches(_PATIENCE_S):
+            is_whole = count.add(len(part), len(part.values.data))
+    await consumer.aclose()
+
+
+async def our_lists(port: int, topic: str, count: Count) -> None:
+    consumer = await _our_consumer(port, topic)
+    is_whole = False
+    while not is_whole:
+        for part in await consumer.poll_batches(_PATIENCE_S):
+            values = part.values.tolist()
+            found = len(part.keys.tolist()), part.offsets.tolist(), part.timestamps.tolist()
+            is_whole = count.add(found[0], sum(map(len, values)))
+    await consumer.aclose()
+
+
+async def our_arrow(port: int, topic: str, count: Count) -> None:
+    consumer = await _our_consumer(port, topic)
+    is_whole = False
+    while not is_whole:
+        for part in await consumer.poll_batches(_PATIENCE_S):
+            batch = part.to_arrow()
+            is_whole = count.add(batch.num_rows, batch.column("value").nbytes)
+    await consumer.aclose()
+
+
 async def our_async_for(port: int, topic: str, count: Count) -> None:
     consumer = await _our_consumer(port, topic)
     async for record in consumer:
@@ -167,7 +197,10 @@ def kafka_python_for(port: int, topic: str, count: Count) -> None:
 Reader = Callable[[int, str, Count], Coroutine[Any, Any, None] | None]
 READERS: Final[Mapping[str, Reader]] = {
     "our_batches": our_batches,
+    "our_arrow": our_arrow,
     "our_async_for": our_async_for,
+    "our_columns": our_columns,
+    "our_lists": our_lists,
     "aiokafka_batches": aiokafka_batches,
     "aiokafka_async_for": aiokafka_async_for,
     "confluent_batches": confluent_batches,
