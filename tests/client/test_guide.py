@@ -15,7 +15,7 @@ ADDRESS = "localhost:9092"
 
 
 def test_the_guide_has_programs_that_name_the_address() -> None:
-    assert len(programs(GUIDE)) == 10
+    assert len(programs(GUIDE)) == 12
     assert all(ADDRESS in program for program in programs(GUIDE))
 
 
@@ -28,12 +28,14 @@ def test_the_guides_programs_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a program writes a file
     pytest.importorskip("pyarrow", reason="a program of the guide shows Arrow data")
-    forget_topics(kafka_broker.bootstrap_servers, ("orders", "bills"))
+    forget_topics(kafka_broker.bootstrap_servers, ("orders", "bills", "copies"))
     run_programs(GUIDE, {ADDRESS: kafka_broker.bootstrap_servers})
     told = capsys.readouterr().out
     assert "Sent(topic='orders'" in told
     assert "reads now ['orders-0', 'orders-1', 'orders-2', 'orders-3']" in told
     assert "gives up" in told
+    assert "records in columns" in told
+    assert "generation 1 says ahoj\nleader: True\nstops greeting" in told
     assert "billing Empty classic" in told
     assert "nightly has committed" in told
     assert "orders 0 1000000000" in told
