@@ -22,16 +22,16 @@ from moldau.connect.data import (
     TIMESTAMP,
 )
 from moldau.errors import ConfigError
-from tests.connectors.jdbc.tasks import (
+from tests.connectors.contexts import (
     TOPIC,
     Reporter,
     SinkContext,
     at,
     committed,
     record,
-    sink_task,
     struct,
 )
+from tests.connectors.jdbc.tasks import sink_task
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 
 __all__ = ["database", "mariadb_server", "postgresql_server"]

@@ -12,7 +12,8 @@ from moldau.connect.data import Logical, Type
 from moldau.connectors.jdbc.source_task import JdbcSourceTask
 from moldau.connectors.pace import Pace
 from moldau.errors import ConfigError
-from tests.connectors.jdbc.tasks import Offsets, SourceContext, drained, source_task, values
+from tests.connectors.contexts import Offsets, SourceContext
+from tests.connectors.jdbc.tasks import drained, source_task, values
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 
 __all__ = ["database", "mariadb_server", "postgresql_server"]
@@ -145,7 +146,7 @@ def test_a_changed_row_comes_again_in_timestamp_mode(database: TestDatabase) -> 
 
 def test_rows_younger_than_the_delay_wait(database: TestDatabase) -> None:
     database.run(CREATE)
-    database.insert("item", [item(1), item(2, "2999-01-01 00:00:00")])
+    database.insert("item", [item(1), item(2, "2037-01-01 00:00:00")])
     task = source_task(database, **TIMESTAMP, **{"timestamp.delay.interval.ms": "1000"})
 
     found = drained(task)

@@ -1,0 +1,151 @@
+"""Reading one file on and on: what is new in it, through rotation and truncation.
+
+A `Follower` keeps the file open, so that a file that was renamed away is read to its end before the
+new one begins. Which of these happened is seen by comparing identities (inodes) and sizes:
+
+identity changed            the file was rotated: the old one ends, the new one begins at 0
+identity the same, smaller  the file was truncated: it begins at 0 again
+after a restart             the rotated file is looked for beside the path, by its identity
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from moldau.connectors.file.formats import Compression, decompressed
+from moldau.connectors.file.lines import LineSplitter
+from moldau.connectors.file.storage import Storage
+
+_log = logging.getLogger(__name__)
+_CHUNK = 256 * 1024
+
+
+class Follower:
+    """The lines of one path, with the offset after each."""
+
+    def __init__(
+        self, storage: Storage, path: str, compression: Compression, stored: dict[str, Any] | None
+    ) -> None:
+        self._storage = storage
+        self.path = path
+        self._compression = compression
+        self._file: BinaryIO | None = None
+        self._identity: int | None = None
+        self._is_rotated = False
+        self._is_done = False
+        self._splitter = LineSplitter()
+        self._stored = stored
+
+    @property
+    def is_growing(self) -> bool:
+        """A compressed file is complete when it is there; only a plain one grows."""
+        return self._compression is Compression.NONE
+
+    @property
+    def is_first_line(self) -> bool:
+        """Whether the line that was given last is the first of its file."""
+        return self._splitter.start == 0
+
+    def offset(self, position: int) -> dict[str, Any]:
+        offset: dict[str, Any] = {"position": position}
+        if self._identity is not None:
+            offset["inode"] = self._identity
+        return offset
+
+    def lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """What is there now, until the end. Call it again later for what came after."""
+        while self._open():
+            assert self._file is not None
+            data = self._file.read(_CHUNK)
+            if data:
+                for line, position in self._splitter.feed(data):
+                    yield line, self.offset(position)
+                continue
+            if not self.is_growing or self._is_rotated or self._has_moved():
+                for line, position in self._splitter.rest():
+                    yield line, self.offset(position)
+                self._end()
+                if not self.is_growing:
+                    self._is_done = True
+                continue
+            return
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def reopen(self) -> None:
+        """After an error: go on behind the last line that was given."""
+        if self._file is not None:
+            self._stored = self.offset(self._splitter.position)
+            self.close()
+
+    def header(self) -> bytes:
+        """The first line of the file that is open, whatever was read of it already."""
+        with decompressed(self._storage.read(self._opened), self._compression) as file:
+            return file.readline().rstrip(b"\r\n")
+
+    def _open(self) -> bool:
+        """Whether there is a file to read from."""
+        if self._file is not None:
+            return True
+        if self._is_done:
+            return False
+        stored, self._stored = self._stored, None
+        position = int(stored["position"]) if stored else 0
+        identity = stored.get("inode") if stored else None
+        state = self._storage.state(self.path)
+        self._opened, self._is_rotated = self.path, False
+        if identity is not None and (state is None or state.identity != identity):
+            rotated = self._rotated(identity)
+            if rotated is None:
+                position = 0
+                _log.warning("%s was rotated, and the old file is gone: what was not read of it "
+                             "is lost", self.path)  # fmt: skip
+            else:
+                self._opened, self._is_rotated = rotated, True
+                state = self._storage.state(rotated)
+        if state is None:
+            return False
+        if self.is_growing and state.size < position:
+            _log.warning("%s is shorter than what was read of it: it is read anew", self.path)
+            position = 0
+        self._file = decompressed(self._storage.read(self._opened), self._compression)
+        self._identity = state.identity
+        self._splitter = LineSplitter(position)
+        _skip(self._file, position, can_seek=self.is_growing)
+        return True
+
+    def _rotated(self, identity: int) -> str | None:
+        for sibling in self._storage.find(f"{self.path}*"):
+            state = self._storage.state(sibling)
+            if state is not None and state.identity == identity:
+                return sibling
+        return None
+
+    def _has_moved(self) -> bool:
+        """At the end of the open file: whether the path leads to another file by now."""
+        state = self._storage.state(self.path)
+        if state is None:
+            return False
+        if state.identity != self._identity:
+            return True
+        return state.size < self._splitter.position
+
+    def _end(self) -> None:
+        self.close()
+        self._splitter = LineSplitter()
+
+
+def _skip(file: BinaryIO, position: int, *, can_seek: bool) -> None:
+    if can_seek:
+        file.seek(position)
+        return
+    while position > 0:
+        data = file.read(min(position, _CHUNK))
+        if not data:
+            return
+        position -= len(data)

@@ -1,0 +1,183 @@
+"""What is in a file: lines of text, JSON lines or CSV, in both directions; compression.
+
+Parquet has a module of its own (`parquet`), since it is not made of lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Any, BinaryIO
+
+import orjson
+
+from moldau.connect.api import ConnectError, DataError, Schema, Struct
+from moldau.connect.data import STRING
+
+Decode = Callable[[bytes], tuple[Schema | None, Any]]
+
+
+class Format(Enum):
+    """What a file holds."""
+
+    LINES = "lines"
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class Compression(Enum):
+    """How it is compressed; `auto` goes by the end of the name."""
+
+    AUTO = "auto"
+    NONE = "none"
+    GZ = "gz"
+    ZST = "zst"
+
+
+EXTENSIONS: Mapping[Format, str] = {
+    Format.LINES: "txt",
+    Format.JSONL: "jsonl",
+    Format.CSV: "csv",
+    Format.PARQUET: "parquet",
+}
+
+
+def compression_of(path: str, setting: Compression) -> Compression:
+    """The compression of a file: as set, or by the end of its name."""
+    if setting is not Compression.AUTO:
+        return setting
+    endings = {"gz": Compression.GZ, "zst": Compression.ZST, "zstd": Compression.ZST}
+    return endings.get(path.rpartition(".")[2].lower(), Compression.NONE)
+
+
+class _Gzip(gzip.GzipFile):
+    """Closes the file that it reads, too."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._file = file
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+
+def decompressed(file: BinaryIO, compression: Compression) -> BinaryIO:
+    """A file to read, without its compression."""
+    if compression is Compression.GZ:
+        return _Gzip(file)  # type: ignore[return-value]
+    if compression is Compression.ZST:
+        return _zstandard().ZstdDecompressor().stream_reader(file, read_across_frames=True)  # type: ignore[no-any-return]
+    return file
+
+
+def compressed(data: bytes, compression: Compression) -> bytes:
+    """The bytes of a compressed file; the same bytes for the same data."""
+    if compression is Compression.GZ:
+        return gzip.compress(data, mtime=0)
+    if compression is Compression.ZST:
+        packed: bytes = _zstandard().ZstdCompressor().compress(data)
+        return packed
+    return data
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise ConnectError("zst needs the package zstandard -> pip install zstandard") from error
+    return zstandard
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def decode_text(line: bytes) -> tuple[Schema | None, Any]:
+    return STRING, line.decode()
+
+
+def decode_json(line: bytes) -> tuple[Schema | None, Any]:
+    return None, orjson.loads(line)
+
+
+def csv_decoder(header: Sequence[str], delimiter: str) -> Decode:
+    """Records as objects of texts; a record with more or fewer fields than the header is bad."""
+
+    def decode(line: bytes) -> tuple[Schema | None, Any]:
+        fields = csv_fields(line, delimiter)
+        if len(fields) != len(header):
+            raise ValueError(f"{len(fields)} fields, but the header has {len(header)}")
+        return None, dict(zip(header, fields, strict=True))
+
+    return decode
+
+
+def csv_fields(line: bytes, delimiter: str) -> list[str]:
+    return next(csv.reader(io.StringIO(line.decode(), newline=""), delimiter=delimiter), [])
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def java_text(value: Any) -> str:
+    """A value as Java's toString shows it, which is what Kafka's file sink writes."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Struct):
+        shown = (f"{name}={java_text(each)}" for name, each in value.items() if each is not None)
+        return f"Struct{{{','.join(shown)}}}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{java_text(k)}={java_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(java_text, value)) + "]"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode(errors="replace")
+    return str(value)
+
+
+def to_plain(value: Any) -> Any:
+    """Structs as dicts, and what JSON does not know as text."""
+    return value.to_dict() if isinstance(value, Struct) else value
+
+
+def json_line(value: Any) -> bytes:
+    """One line of JSON; raises DataError for what JSON cannot hold."""
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
+    try:
+        return orjson.dumps(value, default=_jsonable, option=options)
+    except TypeError as error:
+        raise DataError(f"the value cannot be written as JSON: {error}") from error
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return dict(value.items())
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("latin-1")
+    raise TypeError(type(value).__name__)
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str) -> str:
+    """A header with all the fields that occur, and a line a row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | Decimal | date | time | datetime):
+        return java_text(value) if isinstance(value, bool) else value
+    return json_line(value).decode().rstrip("\n")

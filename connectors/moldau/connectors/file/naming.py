@@ -1,0 +1,79 @@
+"""Names of the sink's files: where a record belongs, and which offsets a file holds.
+
+`<directory>/<path>/<topic>-<partition>-<start>-<end>.<extension>`: the offsets, both inclusive, are
+those of the whole roll, so that a file's name says up to where everything was written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from moldau.connect.api import DataError, SinkRecord, Struct
+
+DRAFTS = ".moldau-drafts"
+_PLACEHOLDER = re.compile(r"\$\{(topic|partition|field:[^}]+|timestamp:[^}]+)\}")
+_UNSAFE = re.compile(r"[^\w.=+@-]")
+_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<start>\d+)-(?P<end>\d+)\.[\w.]+")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """The offsets of one roll of a partition, both inclusive."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def file_name(self, extension: str) -> str:
+        return f"{self.topic}-{self.partition}-{self.start:010d}-{self.end:010d}.{extension}"
+
+
+def range_of(path: str) -> Range | None:
+    """The range in a file's name; None for a file that is not of this sink."""
+    found = _NAME.fullmatch(path.rpartition("/")[2])
+    if found is None:
+        return None
+    return Range(found["topic"], int(found["partition"]), int(found["start"]), int(found["end"]))
+
+
+def check_template(template: str) -> str | None:
+    """What is wrong with a path template; None if nothing is."""
+    rest = _PLACEHOLDER.sub("", template)
+    if "${" in rest:
+        return "knows ${topic}, ${partition}, ${field:name} and ${timestamp:%Y-%m-%d}"
+    if template.startswith("/") or ".." in template.split("/"):
+        return "must lie below the directory"
+    return None
+
+
+def folder_of(template: str, record: SinkRecord) -> str:
+    """The folder of a record below the directory; raises DataError if it has no such field."""
+
+    def replaced(found: re.Match[str]) -> str:
+        word, _, argument = found[1].partition(":")
+        if word == "topic":
+            return _safe(record.topic)
+        if word == "partition":
+            return str(record.kafka_partition)
+        if word == "timestamp":
+            moment = datetime.fromtimestamp((record.timestamp or 0) / 1000, UTC)
+            return "/".join(_safe(part) for part in moment.strftime(argument).split("/"))
+        return _safe(str(_field(record.value, argument)))
+
+    return _PLACEHOLDER.sub(replaced, template)
+
+
+def _field(value: Any, name: str) -> Any:
+    if isinstance(value, Struct | dict) and name in value:
+        return value[name]
+    raise DataError(f"path.format: the value has no field {name}")
+
+
+def _safe(text: str) -> str:
+    """Text as one piece of a path; an empty one and the dots are no names."""
+    safe = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return safe if safe not in ("", ".", "..") else f"_{safe}"
