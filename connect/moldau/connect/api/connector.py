@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from moldau.client import TopicPartition
 from moldau.connect.api.plugin import Plugin
@@ -36,9 +36,13 @@ class ExactlyOnceSupport(StrEnum):
     UNSUPPORTED = "UNSUPPORTED"
 
 
-class Connector(Plugin, ABC):
-    """Order of calls: initialize, start, task_configs (again after each request), stop."""
+class Connector(Plugin):
+    """Order of calls: initialize, start, task_configs (again after each request), stop.
 
+    By default it makes one task of the class `task`, with the connector's own config.
+    """
+
+    task: ClassVar[type[Task]]
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:
@@ -52,13 +56,13 @@ class Connector(Plugin, ABC):
         """Release everything."""
         return
 
-    @abstractmethod
     def task_class(self) -> type[Task]:
         """The class of the tasks."""
+        return self.task
 
-    @abstractmethod
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """One config a task, at most `max_tasks` of them."""
+        return [dict(self.props)]
 
 
 class SourceConnector(Connector):

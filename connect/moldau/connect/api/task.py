@@ -110,9 +110,9 @@ class Task(ABC):
     def start(self, props: Mapping[str, str]) -> None:
         """Connect and get ready; called once, after the context was set."""
 
-    @abstractmethod
     def stop(self) -> None:
         """Release everything. Called once at the end, also after a failed start."""
+        return
 
     @classmethod
     def version(cls) -> str | None:

@@ -56,6 +56,7 @@ class InstalledPlugin:
     cls: type[Plugin]
     distribution: str
     distribution_version: str
+    entry: str = ""
 
     @property
     def name(self) -> str:
@@ -78,9 +79,15 @@ class InstalledPlugin:
     def names(self) -> set[str]:
         """Every name that finds it."""
         full = {*self.cls.java_names, python_name(self.cls)}
-        simple = {name.rsplit(".", 1)[-1] for name in full}
+        simple = {name.rsplit(".", 1)[-1] for name in full} | {self.entry}
         ending = self.kind.ending
-        return full | simple | {name.removesuffix(ending) for name in simple if name != ending}
+        return (
+            full | simple - {""} | {name.removesuffix(ending) for name in simple if name != ending}
+        )
+
+    def names_in_full(self) -> tuple[str, ...]:
+        """The names to show: those of Java, or that of the entry point."""
+        return self.cls.java_names or (self.entry,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,7 @@ class Catalogue:
         if not (isinstance(cls, type) and issubclass(cls, kind.base)):
             self._note(kind, entry, f"{entry.target} is no {kind.base.__name__}")
             return None
-        return InstalledPlugin(kind, cls, entry.distribution, entry.version)
+        return InstalledPlugin(kind, cls, entry.distribution, entry.version, entry.name)
 
     def _note(self, kind: PluginKind, entry: EntryPlugin, error: str) -> None:
         broken = BrokenPlugin(kind, entry.name, entry.distribution, error)
