@@ -54,7 +54,11 @@ venv: $(VENV)/.made ## make .venv with moldau and its tools
 peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.demo $(VENV)/.stream-peers ## install other clients and the fuzzer: for conformance, bench and fuzz
 
 .PHONY: demo
-demo: venv ## a broker starts, and a million records are sent and read
+demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots
+	@$(BIN)/python -m examples.shop
+
+.PHONY: demo-broker
+demo-broker: venv ## a broker starts, and a million records are sent and read
 	@$(BIN)/python -m examples.million_records
 
 .PHONY: story

@@ -43,6 +43,7 @@ DEEP_FILES: Final = (
     "tests/records/test_kafka_reads_ours.py",
     "tests/spark/",
     "tests/connectors/spark/",
+    "tests/examples/test_shop_demo.py",
 )
 """Beginnings of paths."""
 

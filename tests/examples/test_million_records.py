@@ -1,4 +1,4 @@
-"""`make demo`: a broker starts, records are sent and read, nothing is left behind."""
+"""`make demo-broker`: a broker starts, records are sent and read, nothing is left behind."""
 
 from __future__ import annotations
 

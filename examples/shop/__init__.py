@@ -1,0 +1,1 @@
+"""A shop: its database becomes topics, statistics, a lake and a page. What `make demo` shows."""

@@ -1,0 +1,247 @@
+"""`python -m examples.shop`: what `make demo` runs.
+
+PostgreSQL -> JDBC source -> topics -> Streams app -> topics -> Spark -> Parquet -> a report page.
+Each part is a process of its own. All of it is in a temporary directory, and gone afterwards; the
+page stays. The exit code is 1 if the page's totals are not those of the database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from examples.shop import connectors, lake
+from examples.shop.checking import differences, of_lake, revenue_in_topic
+from examples.shop.database import MINUTE_MS, NAMES, Shop, Totals, postgresql
+from examples.shop.processes import Command, Failed, running, wait_until
+from examples.shop.report import Lag, page
+from examples.shop.topology import APP, CUSTOMERS, ORDERS, REVENUE, SALES
+from moldau.client.offsets import LATEST
+from moldau.client.sync import Admin, KafkaError, NewTopic
+
+ROOT = Path(__file__).parents[2]
+START_S = 40.0
+LAG_EVERY_S = 0.5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m examples.shop", description=__doc__)
+    parser.add_argument("--minutes", type=int, default=30, metavar="N", help="minutes of shop time")
+    parser.add_argument("--orders", type=int, default=100, metavar="N", help="orders a minute")
+    parser.add_argument("--limit", type=float, default=90.0, metavar="S", help="seconds at most")
+    parser.add_argument("--page", type=Path, default=ROOT / "build" / "shop" / "report.html")
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console()
+    try:
+        with tempfile.TemporaryDirectory(prefix="moldau-shop-") as folder:
+            demo = Demo(console, Path(folder), given.limit)
+            return demo.run(given.minutes, given.orders, given.page)
+    except Failed as error:
+        console.print(f"the demo failed: {error}", style="red", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("ended: everything was stopped, the data removed")
+        return 130
+
+
+class Demo:
+    """One run."""
+
+    def __init__(self, console: Console, folder: Path, limit_s: float) -> None:
+        self._console = console
+        self._folder = folder
+        self._began = time.monotonic()
+        self._until = self._began + limit_s
+        self._lake = folder / "lake"
+        self._lags: list[Lag] = []
+        self._commands: list[Command] = []
+
+    def run(self, minutes: int, orders: int, target: Path) -> int:
+        """The exit code."""
+        with ExitStack() as stack:
+            address = stack.enter_context(postgresql(self._folder))
+            # Times must be recent: a broker deletes records that are a week old.
+            now_ms = time.time_ns() // 1_000_000
+            shop = Shop(address, now_ms // MINUTE_MS * MINUTE_MS - minutes * MINUTE_MS)
+            stack.callback(shop.close)
+            shop.open()
+            self._say("PostgreSQL", f"{len(NAMES)} customers")
+            bootstrap = self._start_broker(stack)
+            admin = stack.enter_context(Admin(bootstrap_servers=bootstrap))
+            for name in (CUSTOMERS, ORDERS, SALES, REVENUE):
+                admin.create_topic(NewTopic(name, 2, replication_factor=1))
+            rest = self._start_connect(stack, bootstrap)
+            lake_config = connectors.sink(self._lake, self._folder / "checkpoints")
+            self._post(rest, connectors.SINK, lake_config)  # first: Spark takes longest to start
+            self._start_streams(stack, bootstrap)
+            self._post(rest, connectors.SOURCE, connectors.source(address))
+            self._follow(shop, admin, minutes, orders)
+            database = shop.totals()
+            problems = self._check(database, bootstrap)
+        seconds = time.monotonic() - self._began
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(page(database, self._lags, seconds, problems), encoding="utf-8")
+        return self._tell(database, problems, target, seconds)
+
+    # The parts
+
+    def _start_broker(self, stack: ExitStack) -> str:
+        words = ("broker", "start", "--data", str(self._folder / "broker"), "--listen")
+        command = self._command(stack, "broker", *words, "127.0.0.1:0")
+        bootstrap = command.wait_for_line("bootstrap", START_S)
+        self._say("broker", bootstrap)
+        return bootstrap
+
+    def _start_connect(self, stack: ExitStack, bootstrap: str) -> str:
+        settings = {
+            "group.id": "shop-connect",
+            "config.storage.topic": "shop-connect-configs",
+            "offset.storage.topic": "shop-connect-offsets",
+            "status.storage.topic": "shop-connect-status",
+            "config.storage.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "offset.flush.interval.ms": "1000",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "header.converter": "org.apache.kafka.connect.storage.StringConverter",
+        }
+        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        where = ("--bootstrap", bootstrap, "--listen", "127.0.0.1:0")
+        command = self._command(stack, "connect", "connect", "start", *where, *words)
+        rest = command.wait_for_line("rest", START_S)
+        self._say("connect", rest)
+        return rest
+
+    def _start_streams(self, stack: ExitStack, bootstrap: str) -> None:
+        words = ("streams", "run", "examples.shop.topology:app", "--bootstrap", bootstrap)
+        state = ("--state", str(self._folder / "stores"), "--set", "commit.interval.ms=500")
+        self._command(stack, "streams", *words, *state)
+        self._say("streams", "examples.shop.topology:app")
+
+    def _command(self, stack: ExitStack, name: str, *words: str) -> Command:
+        command = stack.enter_context(running(name, words, self._folder, ROOT))
+        self._commands.append(command)
+        return command
+
+    def _post(self, rest: str, name: str, config: dict[str, str]) -> None:
+        """As a user would with curl; the worker may still be joining its group."""
+
+        def is_posted() -> bool:
+            answer = httpx.post(
+                f"{rest}/connectors", json={"name": name, "config": config}, timeout=30
+            )
+            if answer.status_code >= 500 or answer.status_code == 409:
+                return False
+            if answer.status_code != 201:
+                raise Failed(f"Connect refused {name}: {answer.text[:500]}")
+            return True
+
+        wait_until(is_posted, f"Connect to take {name}", START_S)
+        self._say("connector", name)
+
+    # The run
+
+    def _follow(self, shop: Shop, admin: Admin, minutes: int, orders: int) -> None:
+        """Sells a minute a second, with bars for what has come how far."""
+        noise = random.Random(minutes)
+        counts = [orders // 2 + noise.randrange(orders) for _ in range(minutes)]
+        total = sum(counts)
+        columns = (
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console) as bars:
+            names = ("sold: PostgreSQL", "source: topic shop-orders", "joined: topic shop-sales",
+                     "written: Parquet")  # fmt: skip
+            tasks = [bars.add_task(name, total=total) for name in names]
+            wait_until(lambda: _records(admin, CUSTOMERS) == len(NAMES), "customers", START_S)
+            self._settle(admin)
+            sold_at = time.monotonic()
+            sold = 0
+            while True:
+                due = int(time.monotonic() - sold_at) + 1
+                while sold < min(due, minutes):
+                    shop.sell(sold, counts[sold])
+                    sold += 1
+                done = (shop.sold, _records(admin, ORDERS), _records(admin, SALES),
+                        lake.count(self._lake))  # fmt: skip
+                for task, count in zip(tasks, done, strict=True):
+                    bars.update(task, completed=count)
+                self._look(admin)
+                if sold == minutes and min(done) >= total:
+                    break
+                if time.monotonic() > self._until:
+                    said = "\n".join(f"{each.name}:\n{each.tail()}" for each in self._commands)
+                    raise Failed(f"not all {total} orders are in the lake in time: {done}\n{said}")
+                time.sleep(LAG_EVERY_S)
+        self._settle(admin)
+
+    def _settle(self, admin: Admin) -> None:
+        """Until the Streams app has read and committed everything that there is."""
+        wait_until(lambda: _lag(admin, APP) == 0, "the Streams app", START_S)
+
+    def _look(self, admin: Admin) -> None:
+        for command in self._commands:
+            command.check()
+        second = time.monotonic() - self._began
+        streams, sink = _lag(admin, APP), _lag(admin, f"connect-{connectors.SINK}")
+        behind = _records(admin, SALES) if sink is None else sink
+        self._lags.append(Lag(second, streams or 0, behind))
+
+    def _check(self, database: Totals, bootstrap: str) -> list[str]:
+        return differences(database, of_lake(lake.read(self._lake)), revenue_in_topic(bootstrap))
+
+    def _tell(self, database: Totals, problems: Sequence[str], target: Path, seconds: float) -> int:
+        self._console.print(
+            f"\n{database.orders:,} orders, EUR {database.cents / 100:,.2f} in {seconds:.0f} s"
+        )
+        if problems:
+            self._console.print("the pipeline and the database differ:", style="red")
+            for each in problems[:20]:
+                self._console.print(f"  {each}", markup=False)
+        else:
+            self._console.print("database, topics and lake agree on every total")
+        self._console.print(f"the report: {target}", soft_wrap=True, markup=False)
+        return 1 if problems else 0
+
+    def _say(self, what: str, more: str) -> None:
+        self._console.print(f"{what:<12} {more}", markup=False, highlight=False)
+
+
+def _records(admin: Admin, topic: str) -> int:
+    """How many records were ever written to the topic."""
+    ends = admin.list_offsets(dict.fromkeys(admin.partitions(topic), LATEST))
+    return sum(each.offset for each in ends.values())
+
+
+def _lag(admin: Admin, group: str) -> int | None:
+    """None before the group has committed anything."""
+    try:
+        progress = admin.group_progress(group)
+    except KafkaError:
+        return None
+    if not progress.partitions:
+        return None
+    return sum(
+        (each.end or 0) - (0 if each.committed is None else each.committed.offset)
+        for each in progress.partitions
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""What is in the lake: Parquet files, as far as Spark has committed them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def committed(lake: Path) -> list[Path]:
+    """The files that Spark's log names; others belong to a batch that has not ended."""
+    log = lake / "_spark_metadata"
+    if not log.is_dir():
+        return []
+    names = [each for each in log.iterdir() if not each.name.startswith(".")]
+    found: dict[str, None] = {}
+    for each in sorted(names):
+        for line in each.read_text(encoding="utf-8").splitlines()[1:]:
+            found[json.loads(line)["path"]] = None
+    return [Path(unquote(urlsplit(path).path)) for path in found]
+
+
+def count(lake: Path) -> int:
+    """How many sales are in the lake; read off the files' footers."""
+    return sum(pq.read_metadata(each).num_rows for each in committed(lake))
+
+
+def read(lake: Path) -> Any:
+    """All sales, as an Arrow table."""
+    tables = [pq.ParquetFile(each).read() for each in committed(lake)]
+    return pa.concat_tables(tables) if tables else pa.table({})

@@ -1,0 +1,177 @@
+"""The report: one HTML file with its plots in it, no script and nothing to load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+from examples.shop.database import Totals
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 240, 64, 26
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2433; --soft: #66708a; --line: #d9dee8;
+  --bar: #2f6fdb; --other: #d9822b; --card: #ffffff; --page: #f4f6fa; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9f0; --soft: #9aa3b8; --line: #3a4358;
+  --bar: #6ea0f5; --other: #f0a85e; --card: #1c2230; --page: #12161f; } }
+body { margin: 0; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 920px; margin: 0 auto; padding: 32px 16px 64px; }
+h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 12px; }
+p { color: var(--soft); margin: 0 0 24px; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  padding: 20px; margin-bottom: 20px; }
+.numbers { display: flex; flex-wrap: wrap; gap: 12px; margin-bottom: 20px; }
+.numbers div { flex: 1 1 150px; background: var(--card); border: 1px solid var(--line);
+  border-radius: 10px; padding: 14px 18px; color: var(--soft); }
+.numbers b { display: block; font-size: 22px; color: var(--ink); }
+svg { width: 100%; height: auto; display: block; }
+text { fill: var(--soft); font-size: 12px; } .name { fill: var(--ink); }
+.grid { stroke: var(--line); } .bar { fill: var(--bar); }
+.one { stroke: var(--bar); } .two { stroke: var(--other); }
+.one, .two { fill: none; stroke-width: 2; }
+.key-one { fill: var(--bar); } .key-two { fill: var(--other); }
+"""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far the two readers were behind at a moment of the run."""
+
+    second: float
+    streams: int
+    lake: int
+
+
+def page(totals: Totals, lags: Sequence[Lag], seconds: float, problems: Sequence[str]) -> str:
+    """The whole file."""
+    verdict = (
+        "The lake, the topics and the database agree on every total."
+        if not problems
+        else "The totals differ: " + "; ".join(problems)
+    )
+    numbers = {
+        "orders": f"{totals.orders:,}",
+        "revenue": _euro(totals.cents),
+        "minutes": str(len(totals.by_minute)),
+        "seconds from order to page": f"{seconds:.0f}",
+    }
+    cards = "".join(f"<div><b>{each}</b>{escape(name)}</div>" for name, each in numbers.items())
+    minutes = [
+        (datetime.fromtimestamp(start / 1000, UTC).strftime("%H:%M"), cents)
+        for start, cents in sorted(totals.by_minute.items())
+    ]
+    best = sorted(totals.by_customer.items(), key=lambda each: -each[1])[:10]
+    plots = (
+        ("Revenue per minute", columns(minutes)),
+        ("Top customers", bars(best)),
+        ("Lag while it ran, in records", lines(lags)),
+    )
+    sections = "".join(f"<section><h2>{escape(name)}</h2>{svg}</section>" for name, svg in plots)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>The shop</title><style>{_STYLE}</style></head><body><main>"
+        f"<h1>The shop</h1><p>{escape(verdict)}</p>"
+        f'<div class="numbers">{cards}</div>{sections}</main></body></html>\n'
+    )
+
+
+def columns(values: Sequence[tuple[str, int]]) -> str:
+    """A column for each minute."""
+    if not values:
+        return _nothing()
+    top = max(cents for _, cents in values) or 1
+    step = (_WIDTH - _LEFT) / len(values)
+    every = max(1, len(values) // 10)
+    parts = _grid(top, _euro)
+    for index, (name, cents) in enumerate(values):
+        height = cents / top * (_HEIGHT - _BOTTOM - 10)
+        x, y = _LEFT + index * step, _HEIGHT - _BOTTOM - height
+        parts.append(
+            f'<rect class="bar" x="{x + step * 0.12:.1f}" y="{y:.1f}" width="{step * 0.76:.1f}" '
+            f'height="{height:.1f}" rx="2"><title>{name} {_euro(cents)}</title></rect>'
+        )
+        if index % every == 0:
+            middle = x + step / 2
+            parts.append(_text(middle, _HEIGHT - 8, name, "middle"))
+    return _svg(parts, _HEIGHT)
+
+
+def bars(values: Sequence[tuple[str, int]]) -> str:
+    """A bar for each customer."""
+    if not values:
+        return _nothing()
+    top = max(cents for _, cents in values) or 1
+    parts = []
+    for index, (name, cents) in enumerate(values):
+        y = index * 26
+        width = cents / top * (_WIDTH - 260)
+        parts.append(_text(0, y + 17, name, "start", "name"))
+        parts.append(
+            f'<rect class="bar" x="140" y="{y + 4}" width="{width:.1f}" height="18" rx="3"/>'
+        )
+        parts.append(_text(148 + width, y + 17, _euro(cents), "start"))
+    return _svg(parts, 26 * len(values))
+
+
+def lines(lags: Sequence[Lag]) -> str:
+    """Two lines over the seconds of the run."""
+    if not lags:
+        return _nothing()
+    top = max(1, *(max(each.streams, each.lake) for each in lags))
+    end = max(1.0, lags[-1].second)
+    parts = _grid(top, str)
+    x: float
+    for style, read in (("one", _of_streams), ("two", _of_lake)):
+        points = " ".join(
+            f"{_LEFT + each.second / end * (_WIDTH - _LEFT):.1f},"
+            f"{_HEIGHT - _BOTTOM - read(each) / top * (_HEIGHT - _BOTTOM - 10):.1f}"
+            for each in lags
+        )
+        parts.append(f'<polyline class="{style}" points="{points}"/>')
+    for x, style, name in ((_LEFT + 8, "one", "Streams app"), (_LEFT + 130, "two", "Spark sink")):
+        parts.append(f'<rect class="key-{style}" x="{x}" y="4" width="12" height="12" rx="2"/>')
+        parts.append(_text(x + 18, 14, name, "start", "name"))
+    for share in (0.0, 0.5, 1.0):
+        anchor = "end" if share == 1 else "middle" if share else "start"
+        x = _LEFT + share * (_WIDTH - _LEFT)
+        parts.append(_text(x, _HEIGHT - 8, f"{share * end:.0f} s", anchor))
+    return _svg(parts, _HEIGHT)
+
+
+def _of_streams(lag: Lag) -> int:
+    return lag.streams
+
+
+def _of_lake(lag: Lag) -> int:
+    return lag.lake
+
+
+def _grid(top: int, show: object) -> list[str]:
+    """Four lines across, with what they stand for."""
+    assert callable(show)
+    parts = []
+    for part in range(5):
+        y = _HEIGHT - _BOTTOM - part / 4 * (_HEIGHT - _BOTTOM - 10)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(_text(_LEFT - 8, y + 4, str(show(top * part // 4)), "end"))
+    return parts
+
+
+def _text(x: float, y: float, words: str, anchor: str, style: str = "") -> str:
+    kind = f' class="{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(words)}</text>'
+
+
+def _svg(parts: Sequence[str], height: int) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _nothing() -> str:
+    return "<p>no data</p>"
+
+
+def _euro(cents: int) -> str:
+    return f"EUR {cents / 100:,.0f}"

@@ -1,0 +1,107 @@
+"""The parts of the shop: its topology, its report, and what it says when totals differ."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from examples.shop import lake  # noqa: E402
+from examples.shop.checking import differences, of_lake  # noqa: E402
+from examples.shop.connectors import sink, source  # noqa: E402
+from examples.shop.database import MINUTE_MS, Totals  # noqa: E402
+from examples.shop.report import Lag, bars, columns, lines, page  # noqa: E402
+from examples.shop.topology import CUSTOMERS, ORDERS, REVENUE, SALES, app  # noqa: E402
+from moldau.connectors.spark.config import SparkSinkConfig  # noqa: E402
+
+START = 1_000 * MINUTE_MS
+TOTALS = Totals(2, 300, {START: 300}, {"Ada": 100, "Ben & Co": 200})
+
+
+def test_orders_meet_their_customers_and_minutes_add_up() -> None:
+    driver = app.test()
+    driver.pipe(CUSTOMERS, {"id": 1, "name": "Ada", "country": "AT"}, timestamp=START)
+    for number, at in ((1, START), (2, START + 5), (3, START + MINUTE_MS)):
+        order = {"id": number, "customer_id": 1, "cents": 100, "at": at}
+        driver.pipe(ORDERS, order, timestamp=at)
+    stranger = {"id": 4, "customer_id": 9, "cents": 1, "at": START + MINUTE_MS}
+    driver.pipe(ORDERS, stranger, timestamp=START + MINUTE_MS)
+
+    sales = [each.value for each in driver.read(SALES)]
+    revenue = {each.value.start: each.value.cents for each in driver.read(REVENUE)}
+
+    assert [(each.id, each.customer) for each in sales] == [
+        (1, "Ada"),
+        (2, "Ada"),
+        (3, "Ada"),
+        (4, "unknown"),
+    ]
+    assert revenue == {START: 200, START + MINUTE_MS: 101}
+
+
+def test_totals_that_agree_have_no_differences() -> None:
+    at = datetime.fromtimestamp(START / 1000, UTC)
+    sales = pa.Table.from_pylist(
+        [{"customer": "Ada", "cents": 100, "at": at}, {"customer": "Ben & Co", "cents": 200,
+                                                       "at": at}]
+    )  # fmt: skip
+
+    assert differences(TOTALS, of_lake(sales), {START: 300}) == []
+
+
+def test_what_differs_is_named() -> None:
+    wrong = Totals(3, 400, {START: 400}, {"Ada": 200, "Ben & Co": 200})
+
+    found = differences(TOTALS, wrong, {})
+
+    assert "orders: 3 in the lake, 2 in the database" in found
+    assert "lake, customer Ada: 200 instead of 100" in found
+    assert f"topic shop-revenue, minute {START}: None instead of 300" in found
+    assert len(found) == 5
+
+
+def test_the_page_is_whole_and_names_are_text() -> None:
+    text = page(TOTALS, [Lag(0.0, 5, 9), Lag(1.0, 0, 0)], 12.3, [])
+
+    assert "agree on every total" in text
+    assert "Ben &amp; Co" in text
+    assert "EUR 3" in text
+    assert "http" not in text.replace("https://www.w3.org", "")
+    assert "The totals differ: orders" in page(TOTALS, [], 1, ["orders"])
+
+
+@pytest.mark.parametrize("count", [1, 7, 90])
+def test_plots_are_good_markup_inside_their_frame(count: int) -> None:
+    values = [(f"{index:02}:00", index * 100) for index in range(count)]
+    lags = [Lag(float(index), index, count - index) for index in range(count)]
+
+    for svg in (columns(values), bars(values), lines(lags)):
+        root = ElementTree.fromstring(svg)  # noqa: S314 - our own markup
+        width, height = (float(each) for each in root.attrib["viewBox"].split()[2:])
+        for each in root.iter("rect"):
+            assert 0 <= float(each.attrib["x"]) <= width
+            assert float(each.attrib["y"]) + float(each.attrib["height"]) <= height + 0.1
+
+
+def test_only_files_that_spark_has_committed_are_read(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for name in ("good 1.parquet", "torn.parquet"):
+        pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+    where = (tmp_path / "good 1.parquet").as_uri()
+    (log / "0").write_text(f'v1\n{{"path":"{where}","size":1,"action":"add"}}')
+    (log / ".0.crc").write_text("x")
+
+    assert lake.count(tmp_path) == 2
+    assert lake.read(tmp_path).column("id").to_pylist() == [1, 2]
+    assert lake.count(tmp_path / "nothing") == 0
+
+
+def test_its_connectors_are_configured_well(tmp_path: Path) -> None:
+    SparkSinkConfig.of(sink(tmp_path, tmp_path))
+    assert source("postgresql://x")["table.whitelist"] == "customers,orders"
