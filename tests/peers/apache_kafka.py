@@ -98,7 +98,7 @@ def fetch(version: str = VERSION) -> ApacheKafka:
         if not any(libs.glob("kafka-clients-*.jar")):
             raise PeerMissing(f"{LIBS_VARIABLE} names a folder without Kafka's jars: {named}")
         return ApacheKafka(version, libs, java)
-    libs = _cache_folder() / version / "libs"
+    libs = cache_folder() / version / "libs"
     if not libs.is_dir():
         _fetch_into(libs, version)
     return ApacheKafka(version, libs, java)
@@ -121,7 +121,7 @@ def _program(name: str) -> str:
     return found
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "moldau" / "apache-kafka"
 

@@ -1,0 +1,104 @@
+"""Spark's own `format("kafka")` and ours on the same topics; one JSON object of findings.
+
+    python -m tests.conformance.programs.stock_spark BOOTSTRAP TOPIC FOLDER JARS
+
+It is a process of its own: the jars have to be there when Java starts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from moldau.spark.session import new_session
+
+ROWS = 200
+
+
+def main(bootstrap: str, topic: str, folder: str, jars: str) -> None:
+    session = new_session(
+        "stock-kafka",
+        master="local[2]",
+        conf={
+            "spark.jars": jars,
+            "spark.driver.memory": "1g",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.shuffle.partitions": "2",
+        },
+    )
+    try:
+        print("FOUND " + json.dumps(findings(Formats(session, bootstrap, topic, Path(folder)))))
+    finally:
+        session.stop()
+
+
+class Formats:
+    """Reads and writes of one topic by either format."""
+
+    def __init__(self, session: Any, bootstrap: str, topic: str, folder: Path) -> None:
+        self.session = session
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.folder = folder
+
+    def options(self, **more: str) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.topic, **more}
+
+    def batch(self, kind: str, **more: str) -> Any:
+        given = self.options(includeHeaders="true", **more)
+        return self.session.read.format(kind).options(**given).load()
+
+    def write(self, kind: str, first: int) -> None:
+        rows = self.session.range(first, first + ROWS).selectExpr(
+            "CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value",
+            "array(named_struct('key', 'h', 'value', CAST(CAST(id AS STRING) AS BINARY))) "
+            "AS headers", "CAST(id % 2 AS INT) AS partition",
+        )  # fmt: skip
+        given = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.topic}
+        rows.write.format(kind).options(**given).mode("append").save()
+
+    def stream(self, kind: str, **more: str) -> list[int]:
+        """Two runs of one query to Parquet; how many rows there are after each."""
+        target = self.folder / kind
+        given = self.options(startingOffsets="earliest", maxOffsetsPerTrigger="150", **more)
+        counts = []
+        for _ in range(2):
+            query = (
+                self.session.readStream.format(kind).options(**given).load()
+                .writeStream.format("parquet").option("path", str(target / "rows"))
+                .option("checkpointLocation", str(target / "checkpoint"))
+                .trigger(availableNow=True).start()
+            )  # fmt: skip
+            query.awaitTermination()
+            counts.append(self.session.read.parquet(str(target / "rows")).count())
+            self.write(kind, 1_000)
+        return counts
+
+
+def findings(formats: Formats) -> dict[str, Any]:
+    """Each under a name that the test knows."""
+    formats.write("kafka", 0)
+    formats.write("moldau", ROWS)
+    stock, ours = formats.batch("kafka"), formats.batch("moldau")
+    found: dict[str, Any] = {
+        "schemas": [stock.schema.simpleString(), ours.schema.simpleString()],
+        "rows": [stock.count(), ours.count()],
+        "only_stock": stock.exceptAll(ours).count(),
+        "only_ours": ours.exceptAll(stock).count(),
+    }
+    ends = json.dumps({formats.topic: {"0": 40, "1": -1}})
+    starts = json.dumps({formats.topic: {"0": 10, "1": 190}})
+    found["ranges"] = [
+        formats.batch(kind, startingOffsets=starts, endingOffsets=ends, minPartitions="5").count()
+        for kind in ("kafka", "moldau")
+    ]
+    found["streams"] = [formats.stream("kafka"), formats.stream("moldau")]
+    return found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
