@@ -17,7 +17,9 @@ from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.shell import Herder
 from moldau.connect.rest.application import Api, make_application
 from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.rest.levels import Levels
 from moldau.connect.rest.openapi import document_route
+from moldau.connect.rest.overview import Overview
 from moldau.connect.rest.server import RestServer
 from moldau.connect.storage.file import FileLog
 from moldau.connect.storage.log import KeyedLog, MemoryLog
@@ -88,7 +90,12 @@ class ConnectWorker:
         forwarding = Forwarding()
         self.herder.send_tasks = forwarding.send_tasks
         api = Api(self.operations, lambda: self._cluster_id, version, forwarding)
-        await self._rest.start(make_application(api, [document_route(api, version)]))
+        more = [
+            document_route(api, version),
+            *Overview(self.operations, forwarding).routes(),
+            *Levels(api).routes(),
+        ]
+        await self._rest.start(make_application(api, more))
 
     async def _find_cluster(self) -> None:
         settings = client_settings(self.settings, "admin.")

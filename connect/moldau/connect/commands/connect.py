@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from moldau.cli.command import Context
-from moldau.connect.commands import worker
+from moldau.connect.commands import change, check, dead_letters, status, tap, worker
 
 
 class ConnectCommand:
@@ -15,7 +15,8 @@ class ConnectCommand:
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-        worker.configure(actions)
+        for each in (worker, status, change, check, tap, dead_letters):
+            each.configure(actions)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         return int(arguments.act(arguments, context))

@@ -6,7 +6,6 @@ standard error. The first SIGTERM, SIGINT or SIGHUP stops connectors in order, t
 
 from __future__ import annotations
 
-import json
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -73,6 +72,7 @@ def run_distributed(arguments: Namespace, context: Context) -> int:
 
 
 def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int:
+    from moldau.connect.commands.files import load_connectors
     from moldau.connect.server import Place
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
@@ -82,13 +82,13 @@ def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int
     listen = _listen(arguments.listen, settings, is_distributed=is_distributed)
     state = None if is_distributed else absolute(arguments.state)
     place = Place(listen, state)
-    connectors = {} if is_distributed else _connectors(arguments.files, files)
+    connectors = {} if is_distributed else load_connectors(arguments.files)
 
     async def main(runtime: Runtime) -> None:
         from moldau.connect.server import ConnectWorker
         from moldau.runtime.signals import until_signal
 
-        loggers = _loggers(runtime, arguments, context)
+        loggers = make_loggers(runtime, arguments, context)
         worker = ConnectWorker(runtime, settings, place, loggers)
         await until_signal(_serve(worker, connectors, context))
 
@@ -135,7 +135,8 @@ def _announce(worker: ConnectWorker, connectors: dict[str, Any], context: Contex
         context.out.flush()
 
 
-def _loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Loggers:
+def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Loggers:
+    """Lines of ours and of other libraries, to standard error."""
     import logging
 
     from moldau.logging import Loggers, parse_level
@@ -180,46 +181,14 @@ def _listen(
         if not is_distributed:
             return None
         text = DEFAULT_LISTEN
+    return parse_address(text)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of the REST API."""
     if text.lower().startswith("https:"):
         raise UsageError("the REST API speaks http only: put a proxy with TLS before it")
     host, _, port = text.removeprefix("http://").removeprefix("HTTP://").rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise UsageError(f"the REST API's address is HOST:PORT, not {text}")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - as Kafka Connect reads it
-
-
-def _connectors(paths: list[str], files: Files) -> dict[str, dict[str, str | None]]:
-    found: dict[str, dict[str, str | None]] = {}
-    for path in paths:
-        name, config = parse_connector(path, files.read_text(absolute(path)))
-        if name in found:
-            raise UsageError(f"{path}: another file has a connector {name} already")
-        found[name] = config
-    return found
-
-
-def parse_connector(path: str, text: str) -> tuple[str, dict[str, str | None]]:
-    """A connector's name and config from JSON (whole or flat) or properties."""
-    from moldau.config.properties import parse_properties
-    from moldau.connect.herder.refusals import BadRequest
-    from moldau.connect.rest.bodies import config_of, create_request
-
-    if not text.lstrip().startswith("{"):
-        config: dict[str, str | None] = {
-            each.key: each.value for each in parse_properties(text, path)
-        }
-        if not config.get("name"):
-            raise UsageError(f"{path}: name is missing: name the connector")
-        return str(config["name"]), config
-    try:
-        body = json.loads(text)
-        if isinstance(body, dict) and isinstance(body.get("config"), dict):
-            name, config, _ = create_request(body)
-        else:
-            flat = config_of(body)
-            name, config, _ = create_request({"name": flat.get("name"), "config": flat})
-    except ValueError as error:
-        raise UsageError(f"{path}: no JSON: {error}") from None
-    except BadRequest as error:
-        raise UsageError(f"{path}: {error}") from None
-    return name, config

@@ -40,6 +40,7 @@ from moldau.logging import Logger
 from moldau.runtime import Runtime
 
 REJOIN_S: Final = 1.0
+ROUND_S: Final = 10.0
 OWN_DELAY_MS: Final = 3_000
 """For how long what a vanished worker ran waits for it, if the setting does not say."""
 
@@ -76,6 +77,7 @@ class GroupMembership(Membership):
         self.on_change: Callable[[], None] = lambda: None
         self.stops: Stops | None = None
         self._joined = asyncio.Event()
+        self._settled = asyncio.Event()
         names = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
         self._member = GroupMember(
             {**client_settings(settings), **{name: settings[name] for name in names}},
@@ -112,6 +114,10 @@ class GroupMembership(Membership):
                 self._log.error("out of the group of workers, joining again", error=str(error))
             await asyncio.sleep(REJOIN_S)
             await self._member.rejoin("the membership had ended")
+
+    async def settled(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), ROUND_S)
 
     def on_configs_changed(self) -> None:
         """The leader begins a round when there is something to share out, or to take back."""
@@ -210,6 +216,7 @@ class GroupMembership(Membership):
             tasks=len(self._mine.tasks),
         )
         self._joined.set()
+        self._settled.set()
         self.on_change()
         if share.revoked != EMPTY:
             self._rejoin_later(0, "what was given up can go to others", share.revoked)
@@ -220,12 +227,14 @@ class GroupMembership(Membership):
 
     async def on_revoked(self) -> None:
         """A round begins: nobody leads until it is over. Only eager workers stop everything."""
+        self._settled.clear()
         self._leader_url, self._is_leader = None, False
         if self._names == ["default"]:
             await self.on_lost()
 
     async def on_lost(self) -> None:
         """Out of the group: others run it all."""
+        self._settled.clear()
         self._leader_url, self._is_leader = None, False
         gone, self._mine = self._mine, EMPTY
         self.on_change()

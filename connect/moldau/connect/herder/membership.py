@@ -31,6 +31,10 @@ class Membership(ABC):
     async def start(self) -> None:
         """Take part."""
 
+    async def settled(self) -> None:
+        """Returns when the group is in no round, or when that takes too long."""
+        return
+
     @abstractmethod
     def on_configs_changed(self) -> None:
         """Connectors or tasks came or went."""

@@ -143,14 +143,14 @@ class Operations:
         target: TargetState | None = None,
     ) -> bool:
         """Whether the connector is new."""
-        self._check_leader()
+        await self.check_leader()
         image = self.herder.configs.image
         if not may_replace and image.get(name) is not None:
             raise Conflict(f"Connector {name} already exists")
         infos = await self.validate(config)
         if infos.error_count:
             raise BadRequest(invalid_text(infos))
-        self._check_leader()
+        await self.check_leader()
         is_new = image.get(name) is None
         if is_new and not may_replace and target is None:
             target = TargetState.STARTED
@@ -179,7 +179,7 @@ class Operations:
 
     async def take_tasks(self, name: str, configs: list[dict[str, str | None]]) -> None:
         """From the worker that runs the connector."""
-        self._check_leader()
+        await self.check_leader()
         self.entry(name)
         kept = [{key: value for key, value in each.items() if value is not None}
                 for each in configs]  # fmt: skip
@@ -187,20 +187,22 @@ class Operations:
 
     async def delete(self, name: str) -> None:
         """With its tasks; stored offsets of a source stay, as Kafka Connect has it."""
-        self._check_leader()
+        await self.check_leader()
         self.entry(name)
         await self.herder.configs.delete_connector(name)
 
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop; done when it is written down."""
-        self._check_leader()
+        await self.check_leader()
         if self.entry(name).target is not target:
             await self.herder.configs.put_target(name, target)
 
-    def _check_leader(self) -> None:
+    async def check_leader(self) -> None:
+        """Returns at the leader. A round of the group is waited for, if it is short."""
         membership = self.herder.membership
         if not self.herder.is_ready:
             raise Rebalancing("the worker is starting: try again in a moment")
+        await membership.settled()
         if not membership.is_leader:
             url = membership.leader_url
             if url is None:
@@ -214,7 +216,7 @@ class Operations:
 
     async def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> Json:
         """ConnectorStateInfo with what is RESTARTING (KIP-745)."""
-        self._check_leader()
+        await self.check_leader()
         self.entry(name)
         status = self.status(name)
         await self.herder.request_restarts(RestartRequest(name, include_tasks, only_failed))

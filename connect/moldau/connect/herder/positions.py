@@ -73,7 +73,7 @@ class Positions:
         return await self._change(name, None, "reset")
 
     async def _change(self, name: str, pairs: list[Pair] | None, done: str) -> str:
-        self._operations._check_leader()
+        await self._operations.check_leader()
         config = self._operations.entry(name).config or {}
         self._check_stopped(name)
         if issubclass(connector_class(config), SinkConnector):

@@ -140,6 +140,11 @@ class Herder:
         """Whether this worker runs it."""
         return task in self._running
 
+    @property
+    def connector_count(self) -> int:
+        """The connectors that this worker runs."""
+        return sum(not isinstance(what, TaskId) for what in self._running)
+
     def running_tasks(self) -> list[TaskId]:
         """The tasks that this worker runs."""
         return [what for what in self._running if isinstance(what, TaskId)]

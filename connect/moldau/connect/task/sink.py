@@ -402,11 +402,16 @@ class SinkRunner(TaskRunner):
     def metrics(self) -> dict[str, float]:
         if not getattr(self, "_is_subscribed", False):
             return {}
-        lags = [self.consumer.lag(where.topic, where.partition) for where in self.assigned]
+        mine = set() if self._has_left else self.assigned  # at the end the consumer is closed
+        lags = [self.consumer.lag(where.topic, where.partition) for where in mine]
         known = [float(lag) for lag in lags if lag is not None]
         return {
-            **{f"sink-record-{name}": float(count) for name, count in self._counts.items()},
-            "partition-count": float(len(self.assigned)),
+            "sink-record-read-total": float(self._counts["read"]),
+            "sink-record-send-total": float(self._counts["send"]),
+            "put-batch-total": float(self._counts["put_batches"]),
+            "offset-commit-completion-total": float(self._counts["commits"]),
+            "offset-commit-failure-total": float(self._counts["commit_failures"]),
+            "partition-count": float(len(mine)),
             "sink-record-lag": sum(known),
             "sink-record-lag-max": max(known, default=0.0),
             **self._parts.error_metrics(),

@@ -240,8 +240,11 @@ class SourceRunner(TaskRunner):
     def metrics(self) -> dict[str, float]:
         counts = self._parts.tolerance.counts if hasattr(self, "_parts") else None
         return {
-            **{f"source-record-{name}": float(count) for name, count in self._counts.items()},
-            "active-count": float(self._submitted.count),
+            "source-record-poll-total": float(self._counts["polled"]),
+            "source-record-write-total": float(self._counts["written"]),
+            "source-record-active-count": float(self._submitted.count),
+            "source-offset-commit-completion-total": float(self._counts["commits"]),
+            "source-offset-commit-failure-total": float(self._counts["commit_failures"]),
             **({} if counts is None else self._parts.error_metrics()),
         }
 

@@ -27,6 +27,8 @@ from moldau.runtime import Runtime
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
+QUIET_S: Final = 5.0
+MOVED: Final = ("source-record-write-total", "sink-record-send-total")
 
 
 class Listener(Protocol):
@@ -54,6 +56,8 @@ class _Task:
     state: State = State.UNASSIGNED
     is_stopping: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
+    told_at: float = 0.0
+    rate: float | None = None
 
 
 class Worker:
@@ -184,11 +188,19 @@ class Worker:
                 if not run.is_stopping or run.state is State.FAILED:
                     self._listener.on_task_state(task, run.state, message.get("trace"))
             case "metrics":
-                run.metrics = message["values"]
+                self._on_metrics(run, message["values"])
             case "topics":
                 self._listener.on_topics(task, message["topics"])
             case "ask":
                 self._runtime.spawn(self._answer(task, run, message), name=f"answer {task}")
+
+    def _on_metrics(self, run: _Task, metrics: dict[str, float]) -> None:
+        now = self._runtime.clock.monotonic()
+        before, passed_s = run.metrics, now - run.told_at
+        if before and passed_s > 0:
+            moved = sum(metrics.get(name, 0.0) - before.get(name, 0.0) for name in MOVED)
+            run.rate = max(0.0, moved / passed_s)
+        run.metrics, run.told_at = metrics, now
 
     async def _answer(self, task: TaskId, run: _Task, message: Message) -> None:
         answer: Message = {"type": "answer", "id": message["id"]}
@@ -240,6 +252,14 @@ class Worker:
         """What the task told last."""
         run = self._tasks.get(task)
         return {} if run is None else run.metrics
+
+    def rate(self, task: TaskId) -> float | None:
+        """Records a second, lately; None before the task told twice."""
+        run = self._tasks.get(task)
+        if run is None or run.rate is None:
+            return None
+        is_old = self._runtime.clock.monotonic() - run.told_at > QUIET_S
+        return 0.0 if is_old else run.rate
 
     def pid(self, task: TaskId) -> int | None:
         """The process of the task, if it has one of its own."""

@@ -1,0 +1,130 @@
+"""Actions that change connectors: create, pause, resume, stop, restart, delete, offsets."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import Any
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.output import write_json, write_table
+from moldau.connect.commands.api import Rest, add_json, add_url
+
+Act = Callable[[Namespace, Context], int]
+
+
+def configure(actions: Any) -> None:
+    """Adds all of them."""
+    create = _action(actions, "create", "create connectors from files", create_connectors)
+    create.add_argument("files", nargs="+", metavar="FILE", help="JSON or properties")
+    create.add_argument("--update", action="store_true", help="change those that exist")
+    for name, help_text in (
+        ("pause", "let a connector rest; its tasks keep what they have open"),
+        ("resume", "go on after pause or stop"),
+        ("stop", "end a connector's tasks; its offsets can be changed then"),
+    ):
+        act = _action(actions, name, help_text, _target(name))
+        act.add_argument("names", nargs="+", metavar="NAME")
+    restart = _action(actions, "restart", "restart a connector and its tasks", restart_connectors)
+    restart.add_argument("names", nargs="+", metavar="NAME")
+    restart.add_argument("--only-failed", action="store_true", help="leave what runs alone")
+    restart.add_argument("--no-tasks", action="store_true", help="the connector alone")
+    delete = _action(actions, "delete", "delete connectors", delete_connectors)
+    delete.add_argument("names", nargs="+", metavar="NAME")
+    offsets = _action(actions, "offsets", "show, set or reset stored offsets", change_offsets)
+    offsets.add_argument("name", metavar="NAME")
+    offsets.add_argument("--set", metavar="JSON", help='{"offsets": [{"partition", "offset"}]}')
+    offsets.add_argument("--reset", action="store_true", help="forget all of them")
+
+
+def _action(actions: Any, name: str, help_text: str, act: Act) -> ArgumentParser:
+    parser: ArgumentParser = actions.add_parser(name, help=help_text)
+    add_url(parser)
+    add_json(parser)
+    parser.set_defaults(act=act)
+    return parser
+
+
+def _done(arguments: Namespace, context: Context, what: str, names: list[str]) -> int:
+    if arguments.json:
+        write_json(context.out, {what: names})
+    else:
+        for name in names:
+            context.out.write(f"{name}: {what}\n")
+    return Exit.DONE
+
+
+def create_connectors(arguments: Namespace, context: Context) -> int:
+    from moldau.connect.commands.files import load_connectors
+
+    connectors = load_connectors(arguments.files)
+    done = []
+    with Rest(arguments, context) as rest:
+        for name, config in connectors.items():
+            if arguments.update:
+                rest.ask("PUT", rest.connector(name, "/config"), config)
+            else:
+                rest.ask("POST", "/connectors", {"name": name, "config": config})
+            done.append(name)
+    return _done(arguments, context, "updated" if arguments.update else "created", done)
+
+
+_DONE = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
+
+
+def _target(action: str) -> Act:
+    def act(arguments: Namespace, context: Context) -> int:
+        with Rest(arguments, context) as rest:
+            for name in arguments.names:
+                rest.ask("PUT", rest.connector(name, f"/{action}"))
+        return _done(arguments, context, _DONE[action], arguments.names)
+
+    return act
+
+
+def restart_connectors(arguments: Namespace, context: Context) -> int:
+    query = {
+        "includeTasks": str(not arguments.no_tasks).lower(),
+        "onlyFailed": str(arguments.only_failed).lower(),
+    }
+    with Rest(arguments, context) as rest:
+        for name in arguments.names:
+            rest.ask("POST", rest.connector(name, "/restart"), **query)
+    return _done(arguments, context, "restarting", arguments.names)
+
+
+def delete_connectors(arguments: Namespace, context: Context) -> int:
+    with Rest(arguments, context) as rest:
+        for name in arguments.names:
+            rest.ask("DELETE", rest.connector(name))
+    return _done(arguments, context, "deleted", arguments.names)
+
+
+def change_offsets(arguments: Namespace, context: Context) -> int:
+    if arguments.set and arguments.reset:
+        raise UsageError("--set and --reset exclude each other")
+    with Rest(arguments, context) as rest:
+        path = rest.connector(arguments.name, "/offsets")
+        if arguments.reset:
+            answer = rest.ask("DELETE", path)
+        elif arguments.set:
+            answer = rest.ask("PATCH", path, _body(arguments.set))
+        else:
+            answer = rest.ask("GET", path)
+    if arguments.json:
+        write_json(context.out, answer)
+    elif "message" in answer:
+        context.out.write(f"{answer['message']}\n")
+    else:
+        rows = [(json.dumps(each["partition"]), json.dumps(each["offset"]))
+                for each in answer["offsets"]]  # fmt: skip
+        write_table(context.out, ("PARTITION", "OFFSET"), rows)
+    return Exit.DONE
+
+
+def _body(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--set: no JSON: {error}") from None

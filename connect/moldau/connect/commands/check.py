@@ -1,0 +1,98 @@
+"""`lint`, `dry-run` and `plan`: what is wrong with a config, and what it would do, before it runs.
+
+lint     the config alone: every key, every plugin; nothing is connected to
+dry-run  the same, and the connectors ask their servers
+plan     what would run: tasks, topics, group, guarantee
+
+They need no worker: the plugins of this Python are asked.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from moldau.cli.command import Context, Exit
+from moldau.cli.output import write_json, write_lines
+from moldau.connect.commands.api import add_json
+from moldau.connect.commands.files import Config, load_connectors
+from moldau.errors import MoldauError
+
+
+def configure(actions: Any) -> None:
+    """Adds all three."""
+    for name, help_text, act in (
+        ("lint", "check configs without connecting to anything", lint),
+        ("dry-run", "check configs, and that what they connect to answers", dry_run),
+        ("plan", "tell what configs would run: tasks, topics, guarantee", plan),
+    ):
+        parser: ArgumentParser = actions.add_parser(name, help=help_text)
+        parser.add_argument("files", nargs="+", metavar="FILE", help="JSON or properties")
+        add_json(parser)
+        parser.set_defaults(act=act)
+
+
+def lint(arguments: Namespace, context: Context) -> int:
+    return _check(arguments, context, asks=False)
+
+
+def dry_run(arguments: Namespace, context: Context) -> int:
+    return _check(arguments, context, asks=True)
+
+
+def _check(arguments: Namespace, context: Context, *, asks: bool) -> int:
+    """FAILED where a config has an error; warnings are told and pass."""
+    found = {
+        name: problems_of(config, asks=asks)
+        for name, config in load_connectors(arguments.files).items()
+    }
+    if arguments.json:
+        write_json(context.out, found)
+    else:
+        for name, (errors, warnings) in ((name, (each["errors"], each["warnings"]))
+                                         for name, each in found.items()):  # fmt: skip
+            lines = [f"{name}: error: {error}" for error in errors]
+            lines += [f"{name}: warning: {warning}" for warning in warnings]
+            write_lines(context.out, lines or [f"{name}: ok"])
+    return Exit.FAILED if any(each["errors"] for each in found.values()) else Exit.DONE
+
+
+def problems_of(config: Config, *, asks: bool) -> dict[str, list[str]]:
+    """Errors and warnings of one config."""
+    from moldau.connect.plugins import validate
+    from moldau.connect.worker.plugins import catalogue
+
+    try:
+        infos = validate(catalogue(), config, ask_connector=asks)
+    except MoldauError as error:
+        return {"errors": [str(error)], "warnings": []}
+    return {
+        "errors": list(dict.fromkeys(str(problem) for problem in infos.errors)),
+        "warnings": list(dict.fromkeys(str(problem) for problem in infos.warnings)),
+    }
+
+
+def plan(arguments: Namespace, context: Context) -> int:
+    """FAILED where a config cannot run."""
+    from moldau.connect.commands.forecast import forecast
+
+    found: dict[str, dict[str, Any]] = {}
+    for name, config in load_connectors(arguments.files).items():
+        errors = problems_of(config, asks=True)["errors"]
+        if errors:
+            found[name] = {"errors": errors}
+            continue
+        kept = {key: value for key, value in config.items() if value is not None}
+        found[name] = forecast(name, kept)
+    if arguments.json:
+        write_json(context.out, found)
+    else:
+        for name, each in found.items():
+            write_lines(context.out, [name, *(f"  {key}: {told(value)}" for key, value in
+                                              each.items())])  # fmt: skip
+    return Exit.FAILED if any("errors" in each for each in found.values()) else Exit.DONE
+
+
+def told(value: Any) -> str:
+    """In one line."""
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,158 @@
+"""`moldau connect dlq`: what is in a sink's dead letter queue, and back into its topics with it.
+
+`replay` reads the queue as a consumer group of its own, so that a record is replayed once, however
+often the command runs, unless `--where` picks some. Its headers about errors are taken off.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.output import write_json, write_table
+from moldau.connect.commands.api import Rest, add_json, add_url
+
+if TYPE_CHECKING:
+    from moldau.client import ConsumerRecord
+    from moldau.client.sync import Consumer
+
+HEADER: Final = ("OFFSET", "TOPIC", "PARTITION", "AT", "STAGE", "ERROR")
+QUIET_S: Final = 3.0
+NAME: Final = "errors.deadletterqueue.topic.name"
+
+
+def configure(actions: Any) -> None:
+    """Adds it."""
+    parser: ArgumentParser = actions.add_parser("dlq", help="list or replay dead letters of a sink")
+    parser.add_argument("what", choices=("list", "replay"))
+    parser.add_argument("name", metavar="NAME", help="the connector")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP")
+    parser.add_argument("--where", metavar="TEXT", help="only records whose error contains this")
+    parser.add_argument("--to", metavar="TOPIC", help="replay into this topic")
+    add_url(parser)
+    add_json(parser)
+    parser.set_defaults(act=act)
+
+
+def act(arguments: Namespace, context: Context) -> int:
+    with Rest(arguments, context) as rest:
+        config = rest.ask("GET", rest.connector(arguments.name, "/config"))
+    queue = config.get(NAME, "").strip()
+    if not queue:
+        raise UsageError(f"{arguments.name} has no dead letter queue: {NAME} is not set")
+    bootstrap = arguments.bootstrap or context.environment.get("MOLDAU_BOOTSTRAP")
+    where = (bootstrap or "localhost:9092", queue)
+    if arguments.what == "list":
+        return _list(where, arguments, context)
+    return _replay(where, config, arguments, context)
+
+
+def facts_of(record: ConsumerRecord) -> dict[str, str]:
+    """What the headers say of the error."""
+    from moldau.connect.task.dead_letter import PREFIX
+
+    return {
+        name.removeprefix(PREFIX): value.decode("utf-8", "replace")
+        for name, value in record.headers
+        if name.startswith(PREFIX) and value is not None
+    }
+
+
+def _all_of(consumer: Consumer, queue: str) -> Iterator[ConsumerRecord]:
+    """To the end as it is now."""
+    ends = consumer.end_offsets(consumer.partitions(queue))
+    while any(end > (consumer.position(*where) or 0) for where, end in ends.items()):
+        for part in consumer.poll(QUIET_S):
+            yield from _records(part)
+
+
+def _records(part: Any) -> Iterator[ConsumerRecord]:
+    from moldau.client import ConsumerRecord
+
+    for raw in part.records:
+        yield ConsumerRecord(
+            part.topic, part.partition, raw.offset, raw.timestamp, raw.key, raw.value, raw.headers
+        )
+
+
+def _is_wanted(arguments: Namespace) -> Callable[[dict[str, str]], bool]:
+    text = arguments.where
+    return lambda facts: text is None or text in facts.get("exception.message", "")
+
+
+def _list(where: tuple[str, str], arguments: Namespace, context: Context) -> int:
+    from moldau.client.sync import Consumer
+
+    bootstrap, queue = where
+    found = []
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions(queue))
+        for record in _all_of(consumer, queue):
+            facts = facts_of(record)
+            if _is_wanted(arguments)(facts):
+                found.append((record.offset, facts))
+    if arguments.json:
+        write_json(context.out, [{"offset": offset, **facts} for offset, facts in found])
+        return Exit.DONE
+    names = ("topic", "partition", "offset", "stage", "exception.message")
+    rows = [(str(offset), *(facts.get(name, "-") for name in names)) for offset, facts in found]
+    write_table(context.out, HEADER, rows)
+    return Exit.DONE
+
+
+def _replay(
+    where: tuple[str, str], config: dict[str, str], arguments: Namespace, context: Context
+) -> int:
+    from moldau.client.sync import Consumer, Producer
+
+    bootstrap, queue = where
+    counts = {"replayed": 0, "passed over": 0}
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"connect-dlq-replay-{arguments.name}",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+    }
+    with Producer(bootstrap_servers=bootstrap) as producer, Consumer(settings) as consumer:
+        consumer.assign(consumer.partitions(queue))
+        for record in _all_of(consumer, queue):
+            facts = facts_of(record)
+            if not _is_wanted(arguments)(facts):
+                counts["passed over"] += 1
+                continue
+            topic = _target(facts, config, arguments)
+            headers = [each for each in record.headers if not _is_about_error(each[0])]
+            producer.send(topic, record.value, key=record.key, headers=headers)
+            counts["replayed"] += 1
+        producer.flush()
+        if arguments.where is None:
+            consumer.commit()
+    if arguments.json:
+        write_json(context.out, counts)
+    else:
+        context.out.write(", ".join(f"{count} {what}" for what, count in counts.items()) + "\n")
+    return Exit.DONE
+
+
+def _is_about_error(name: str) -> bool:
+    from moldau.connect.task.dead_letter import PREFIX
+
+    return name.startswith(PREFIX)
+
+
+def _target(facts: dict[str, str], config: dict[str, str], arguments: Namespace) -> str:
+    from moldau.connect.task.settings import listed
+
+    if arguments.to:
+        return str(arguments.to)
+    if "topic" in facts:
+        return facts["topic"]
+    topics = listed(config, "topics")
+    if len(topics) == 1:
+        return topics[0]
+    raise UsageError(
+        "the records do not say which topic they came from "
+        "(errors.deadletterqueue.context.headers.enable is off): name one with --to"
+    )

@@ -1,0 +1,84 @@
+"""`moldau dev`: a broker and a Connect worker in one process, for trying things out.
+
+The broker comes through the plugins of `moldau.embedded_brokers`, as in tests. With `--dir` its
+data stay; without, they go when it ends.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+BROKER: Final = 9092
+REST: Final = 8083
+
+
+class DevCommand:
+    """Nothing is imported before it is to start."""
+
+    summary = "Run a broker and a Connect worker together, for trying things out."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        parser.add_argument("--dir", metavar="DIR", help="keep the broker's data here")
+        parser.add_argument("--port", type=int, default=BROKER, help=f"broker; default: {BROKER}")
+        parser.add_argument(
+            "--listen",
+            default=f"127.0.0.1:{REST}",
+            metavar="HOST:PORT",
+            help=f"the worker's REST API; default: 127.0.0.1:{REST}",
+        )
+        parser.add_argument("--log-level", default="warn", help="default: warn")
+        parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+        parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.connect.commands.worker import parse_address
+        from moldau.runtime.real import run
+
+        listen = parse_address(arguments.listen)
+
+        async def main(runtime: Runtime) -> None:
+            from moldau.runtime.signals import until_signal
+
+            await until_signal(_serve(runtime, listen, arguments, context))
+
+        run(main, node="dev")
+        return Exit.DONE
+
+
+async def _serve(
+    runtime: Runtime, listen: tuple[str, int], arguments: Namespace, context: Context
+) -> None:
+    from moldau.connect.commands.worker import absolute, make_loggers
+    from moldau.connect.herder.shell import forever
+    from moldau.connect.server import ConnectWorker, Place
+    from moldau.testing import EmbeddedBroker
+
+    directory = None if arguments.dir is None else absolute(arguments.dir)
+    async with EmbeddedBroker(directory=directory, port=arguments.port) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        loggers = make_loggers(runtime, arguments, context)
+        worker = ConnectWorker(runtime, settings, Place(listen), loggers)
+        try:
+            await worker.start()
+            with suppress(BrokenPipeError):
+                context.out.write(
+                    "moldau dev is up\n"
+                    f"  bootstrap  {broker.bootstrap_servers}\n"
+                    f"  rest       http://{worker.herder.worker_id}\n"
+                    "Try: moldau connect status\n"
+                    "Ctrl-C stops it.\n"
+                )
+                context.out.flush()
+            await forever()
+        finally:
+            await worker.aclose()
+
+
+command = DevCommand()

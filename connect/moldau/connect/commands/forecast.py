@@ -1,0 +1,68 @@
+"""What a connector would do: it is started for that, asked, and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moldau.connect.api import (
+    Connector,
+    ConnectorContext,
+    OffsetStorageReader,
+    SinkConnector,
+)
+from moldau.connect.errors import ConnectError
+from moldau.connect.herder.operations import masked
+from moldau.connect.task.offsets import AskedOffsets
+from moldau.connect.task.settings import listed, whole
+from moldau.connect.worker.guarantee import guarantee_of
+from moldau.connect.worker.plugins import connector_class, resolved
+
+
+class _Context(ConnectorContext):
+    """Nothing runs, so nothing is stored."""
+
+    def request_task_reconfiguration(self) -> None:
+        return
+
+    def raise_error(self, error: Exception) -> None:
+        raise ConnectError(str(error)) from error
+
+    @property
+    def offset_storage_reader(self) -> OffsetStorageReader:
+        return AskedOffsets(lambda partitions: [None] * len(partitions))
+
+
+def forecast(name: str, config: Mapping[str, str]) -> dict[str, Any]:
+    """By what a person wants to know."""
+    kind = connector_class(config)
+    connector = kind()
+    connector.initialize(_Context())
+    found: dict[str, Any] = {"connector": f"{kind.__module__}.{kind.__qualname__}"}
+    props, _ = resolved(config, {})
+    try:
+        connector.start(props)
+        tasks = connector.task_configs(whole(config, "tasks.max", 1))
+    finally:
+        connector.stop()
+    found["tasks"] = [_task(number, task, config) for number, task in enumerate(tasks)]
+    found.update(_flow(name, connector, config))
+    found["guarantee"] = guarantee_of(config)
+    return found
+
+
+def _task(number: int, task: Mapping[str, str], config: Mapping[str, str]) -> str:
+    own = {key: value for key, value in masked(task, config).items() if config.get(key) != value}
+    return f"{number} " + ", ".join(f"{key}={value}" for key, value in own.items())
+
+
+def _flow(name: str, connector: Connector, config: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if isinstance(connector, SinkConnector):
+        found["reads"] = listed(config, "topics") or f"/{config.get('topics.regex', '')}/"
+        found["group"] = config.get("consumer.override.group.id", f"connect-{name}")
+        found["dead letters"] = config.get("errors.deadletterqueue.topic.name") or "none"
+    transforms = listed(config, "transforms")
+    if transforms:
+        found["transforms"] = transforms
+    return found

@@ -1,0 +1,98 @@
+"""`moldau connect tap`: the records of a connector as they pass, one JSON line each.
+
+It reads the connector's topics beside it, with converters and transforms of its own, so nothing
+changes for the connector. `--after NAME` shows records behind that transform (of a sink).
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.connect.commands.api import Rest, add_url
+
+
+def configure(actions: Any) -> None:
+    """Adds it."""
+    parser: ArgumentParser = actions.add_parser(
+        "tap",
+        help="watch the records of a connector",
+        description="Reads the topics of a connector beside it and prints each record as the "
+        "connector sees it, as a line of JSON. Ctrl-C ends it.",
+    )
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP")
+    parser.add_argument("--after", metavar="TRANSFORM", help="behind this transform; else all")
+    parser.add_argument("--before-transforms", action="store_true", help="as consumed")
+    parser.add_argument("--from-beginning", action="store_true", help="old records too")
+    parser.add_argument("--max", type=int, metavar="N", help="end after so many")
+    add_url(parser)
+    parser.set_defaults(act=tap)
+
+
+def tap(arguments: Namespace, context: Context) -> int:
+    """Until Ctrl-C, or enough."""
+    with Rest(arguments, context) as rest:
+        info = rest.ask("GET", rest.connector(arguments.name))
+        topics = _topics(rest, info)
+    config = _tapped(info["config"], arguments, is_sink=info["type"] == "sink")
+    bootstrap = arguments.bootstrap or context.environment.get("MOLDAU_BOOTSTRAP")
+    _watch(config, topics, bootstrap or "localhost:9092", arguments, context)
+    return Exit.DONE
+
+
+def _topics(rest: Rest, info: Mapping[str, Any]) -> list[str]:
+    from moldau.connect.task.settings import listed
+
+    topics = listed(info["config"], "topics") if info["type"] == "sink" else []
+    if not topics:
+        name = info["name"]
+        topics = rest.ask("GET", rest.connector(name, "/topics"))[name]["topics"]
+    if not topics:
+        raise UsageError(f"{info['name']} has used no topic yet: there is nothing to watch")
+    return list(topics)
+
+
+def _tapped(config: Mapping[str, str], arguments: Namespace, *, is_sink: bool) -> dict[str, str]:
+    """The config with the transforms that are to be seen. A source's were applied already."""
+    from moldau.connect.task.settings import listed
+
+    names = listed(config, "transforms")
+    if arguments.after is not None:
+        if not is_sink or arguments.after not in names:
+            known = ", ".join(names) or "none"
+            raise UsageError(f"--after: the transforms of this sink are: {known}")
+        names = names[: names.index(arguments.after) + 1]
+    if arguments.before_transforms or not is_sink:
+        names = []
+    return {**config, "transforms": ",".join(names)}
+
+
+def _watch(
+    config: Mapping[str, str],
+    topics: list[str],
+    bootstrap: str,
+    arguments: Namespace,
+    context: Context,
+) -> None:
+    from moldau.client.sync import Consumer
+    from moldau.connect.task.watching import line_of, watching_chain
+
+    chain = watching_chain(config)
+    reset = "earliest" if arguments.from_beginning else "latest"
+    left = arguments.max
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset=reset) as consumer:
+        consumer.assign(consumer.partitions(*topics))
+        while left is None or left > 0:
+            for part in consumer.poll(1.0):
+                for raw in part.records:
+                    context.out.write(line_of(chain, part.topic, part.partition, raw) + "\n")
+                    if left is not None:
+                        left -= 1
+                        if left <= 0:
+                            break
+                if left is not None and left <= 0:
+                    break
+            context.out.flush()

@@ -1,0 +1,111 @@
+"""`/v1`: what Kafka Connect's API has no place for, and `/metrics`.
+
+GET /v1/connectors   every connector with lag, rate, restarts and last error in one line
+GET /v1/tasks        the same of what runs on this very worker
+GET /metrics         for Prometheus, by Kafka Connect's names
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from moldau.connect.herder.operations import Operations, type_of
+from moldau.connect.herder.refusals import NotFound
+from moldau.connect.rest.exposition import render
+from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.storage.keys import TaskId
+from moldau.connect.worker.guarantee import guarantee_of
+
+Json = dict[str, Any]
+_UNSEEN: Json = {}
+
+
+class Overview:
+    """Of all workers, as one of them knows it."""
+
+    def __init__(self, operations: Operations, forwarding: Forwarding) -> None:
+        self._operations = operations
+        self._herder = operations.herder
+        self._forwarding = forwarding
+
+    def here(self) -> Json:
+        """What runs on this worker, by task or connector."""
+        herder = self._herder
+        found: Json = {}
+        for what, history in herder.histories.items():
+            entry: Json = {"restarts": history.total}
+            if history.due_ms is not None:
+                entry["restart_in_ms"] = max(0, history.due_ms - herder.now_ms())
+            if isinstance(what, TaskId):
+                metrics = herder.worker.metrics(what)
+                entry["metrics"] = metrics
+                entry["rate"] = herder.worker.rate(what)
+                entry["lag"] = metrics.get("sink-record-lag")
+                entry["pid"] = herder.worker.pid(what)
+            found[f"{what.connector}/{what.task}" if isinstance(what, TaskId) else what] = entry
+        return found
+
+    async def everywhere(self) -> Json:
+        """The same of all workers that have written a status."""
+        statuses = self._herder.statuses.image
+        workers = {each.worker_id for each in statuses.connectors.values()}
+        workers |= {each.worker_id for each in statuses.tasks.values()}
+        found: Json = {}
+        for worker in sorted(workers - {self._herder.worker_id}):
+            found.update(await self._forwarding.read(f"http://{worker}/v1/tasks"))
+        found.update(self.here())
+        return found
+
+    async def connectors(self) -> Json:
+        """By name."""
+        details = await self.everywhere()
+        found: Json = {}
+        for name in self._operations.names():
+            config = self._herder.configs.image.get(name)
+            props = {} if config is None or config.config is None else config.config
+            try:
+                status = self._operations.status(name)
+            except NotFound:
+                status = {"connector": {"state": "UNASSIGNED", "worker_id": ""}, "tasks": []}
+            found[name] = {
+                "type": type_of(props),
+                **_part(status["connector"], details.get(name, _UNSEEN)),
+                "guarantee": guarantee_of(props),
+                "tasks": [
+                    {"id": task["id"], **_part(task, details.get(f"{name}/{task['id']}", _UNSEEN))}
+                    for task in status["tasks"]
+                ],
+            }
+        return found
+
+    def routes(self) -> list[Route]:
+        from moldau.connect.rest.application import answer
+
+        async def connectors(request: Request) -> Response:
+            return answer(await self.connectors())
+
+        async def tasks(request: Request) -> Response:
+            return answer(self.here())
+
+        async def metrics(request: Request) -> Response:
+            return PlainTextResponse(render(self._operations))
+
+        return [
+            Route("/v1/connectors", connectors, methods=["GET"]),
+            Route("/v1/tasks", tasks, methods=["GET"]),
+            Route("/metrics", metrics, methods=["GET"]),
+        ]
+
+
+def _part(status: Json, detail: Json) -> Json:
+    found: Json = {"state": status["state"], "worker_id": status["worker_id"]}
+    if status.get("trace"):
+        found["error"] = status["trace"].split("\n", 1)[0]
+    for key in ("lag", "rate", "restarts", "restart_in_ms", "pid"):
+        if detail.get(key) is not None:
+            found[key] = detail[key]
+    return found

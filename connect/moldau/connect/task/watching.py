@@ -1,0 +1,73 @@
+"""A connector's converters and transforms for somebody who only watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from moldau.client import TimestampType
+from moldau.connect.api import SinkRecord, Struct
+from moldau.connect.errors import ConnectError
+from moldau.connect.plugins import transformation_stages
+from moldau.connect.task.chain import Chain
+from moldau.connect.task.parts import converters
+from moldau.connect.task.settings import ErrorSettings
+from moldau.connect.task.tolerance import Tolerance, told
+from moldau.connect.worker.plugins import catalogue, resolved
+
+
+class _NoWaiting:
+    def now_ms(self) -> int:
+        return 0
+
+    def wait_ms(self, ms: int) -> bool:
+        return False
+
+
+def watching_chain(config: Mapping[str, str]) -> Chain:
+    """Errors come out at once."""
+    props, _ = resolved(config, {})
+    plugins = catalogue()
+    tolerance = Tolerance(ErrorSettings(), _NoWaiting(), [])
+    return Chain(converters(plugins, props, {}), transformation_stages(plugins, props), tolerance)
+
+
+def line_of(chain: Chain, topic: str, partition: int, raw: Any) -> str:
+    """A record as JSON; one that cannot be converted tells why."""
+    where = {"topic": topic, "partition": partition, "offset": raw.offset}
+    try:
+        record = chain.sink_record(topic, partition, raw, TimestampType.NO_TIMESTAMP_TYPE)
+    except ConnectError as error:
+        return _dump({**where, "error": told(error)})
+    if record is None:
+        return _dump({**where, "dropped": True})
+    return _dump({**where, **_content(record)})
+
+
+def _content(record: SinkRecord) -> dict[str, Any]:
+    found: dict[str, Any] = {"timestamp": record.timestamp}
+    if record.topic != record.original_topic:
+        found["routed_to"] = record.topic
+    found["key"], found["value"] = plain(record.key), plain(record.value)
+    if record.headers:
+        found["headers"] = {header.key: plain(header.value) for header in record.headers}
+    return found
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold."""
+    if isinstance(value, Struct):
+        return {field.name: plain(value.get(field.name)) for field in value.schema.fields}
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    return value
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return orjson.dumps(value, default=str).decode()

@@ -1,0 +1,302 @@
+"""The REST API of a real worker: Kafka Connect's bodies and codes, and commands that use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.processes import Worker, wait_until
+from tests.connect.third_party import install
+from tests.connect.worker.test_end_to_end import Scene, content, lines, numbers
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("packages")
+
+
+@pytest.fixture(scope="module")
+def worker(moldau_broker: SyncEmbeddedBroker, packages: Path) -> Iterator[Worker]:
+    scene = Scene(moldau_broker, "rest-tests", install(packages))
+    with scene.worker(task_isolation="thread") as running:
+        yield running
+
+
+@pytest.fixture
+def name(moldau_topic: str) -> str:
+    return moldau_topic
+
+
+def refused(answer: tuple[int, Any], status: int, words: str) -> None:
+    assert answer[0] == status, answer
+    assert answer[1]["error_code"] == status
+    assert words in answer[1]["message"]
+
+
+def test_the_worker_tells_what_it_is(worker: Worker) -> None:
+    status, body = worker.ask("GET", "/")
+    assert status == 200
+    assert set(body) == {"version", "commit", "kafka_cluster_id"}
+    assert body["kafka_cluster_id"]
+    assert worker.ask("GET", "/health")[1]["status"] == "healthy"
+
+
+def test_a_connector_lives_through_all_of_its_states(worker: Worker, name: str) -> None:
+    config = numbers(name, 3)
+
+    status, body = worker.ask("POST", "/connectors", {"name": name, "config": config})
+    assert status == 201
+    assert body["name"] == name
+    assert body["config"] == {**config, "name": name}
+    assert body["type"] == "source"
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    one = f"/connectors/{name}"
+    refused(worker.ask("POST", "/connectors", {"name": name, "config": config}), 409, "exists")
+    assert worker.ask("GET", f"{one}/tasks")[1][0]["id"] == {"connector": name, "task": 0}
+    _, state = worker.ask("GET", f"{one}/status")
+    assert state["connector"]["version"] == "1.2"
+    assert state["type"] == "source"
+
+    assert worker.ask("PUT", f"{one}/pause")[0] == 202
+    worker.wait_for(name, "PAUSED", "PAUSED")
+    assert worker.ask("PUT", f"{one}/resume")[0] == 202
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    assert worker.ask("POST", f"{one}/restart") == (204, None)
+    status, body = worker.ask("POST", f"{one}/restart?includeTasks=true")
+    assert status == 202
+    assert body["tasks"][0]["state"] == "RESTARTING"
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    assert worker.ask("POST", f"{one}/tasks/0/restart") == (204, None)
+    refused(worker.ask("POST", f"{one}/tasks/7/restart"), 404, "Unknown task")
+    assert worker.ask("PUT", f"{one}/stop") == (204, None)
+    worker.wait_for(name, "STOPPED")
+    assert worker.ask("DELETE", one) == (204, None)
+    refused(worker.ask("GET", one), 404, "not found")
+    wait_until(lambda: worker.ask("GET", f"{one}/status")[0] == 404, "its status is gone")
+
+
+def test_more_tasks_and_other_settings_reach_what_runs(worker: Worker, name: str) -> None:
+    one = f"/connectors/{name}/config"
+    assert worker.ask("PUT", one, numbers(name, 1))[0] == 201
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    assert worker.ask("PATCH", one, {"tasks.max": "3", "pause.ms": None})[0] == 200
+
+    worker.wait_for(name, "RUNNING", "RUNNING", "RUNNING", "RUNNING")
+    assert worker.ask("PUT", one, {**numbers(name, 1), "tasks.max": "1"})[0] == 200
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    refused(worker.ask("PUT", one, {**numbers(name, 1), "name": "x"}), 400, "doesn't match")
+
+
+def test_offsets_of_a_source_are_shown_changed_and_reset(worker: Worker, name: str) -> None:
+    worker.create(name, numbers(name, 5))
+    one = f"/connectors/{name}/offsets"
+    stored = {"offsets": [{"partition": {"task": "0"}, "offset": {"next": 5}}]}
+    wait_until(lambda: worker.ask("GET", one) == (200, stored), "all offsets are stored")
+    refused(worker.ask("DELETE", one), 400, "STOPPED")
+    assert worker.ask("GET", f"/connectors/{name}/topics")[1] == {name: {"topics": [name]}}
+
+    worker.ask("PUT", f"/connectors/{name}/stop")
+    worker.wait_for(name, "STOPPED")
+    changed = {"offsets": [{"partition": {"task": "0"}, "offset": {"next": 3}}]}
+    status, body = worker.ask("PATCH", one, changed)
+    assert status == 200
+    assert body["message"].startswith("The Connect framework-managed offsets")
+    assert worker.ask("GET", one)[1] == changed
+    refused(worker.ask("PATCH", one, {"offsets": []}), 400, "need to be provided")
+    refused(worker.ask("PATCH", one), 400, "need to be provided")
+    assert worker.ask("DELETE", one)[0] == 200
+    assert worker.ask("GET", one)[1] == {"offsets": []}
+
+
+def test_offsets_of_a_sink_are_those_of_its_group(
+    worker: Worker, name: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    worker.create(f"{name}-source", numbers(name, 5))
+    worker.create(name, lines(name, out))
+    wait_until(lambda: len(content(out)) == 5, "all lines are there")
+    one = f"/connectors/{name}/offsets"
+    where = {"kafka_topic": name, "kafka_partition": 0}
+    stored = {"offsets": [{"partition": where, "offset": {"kafka_offset": 5}}]}
+    wait_until(lambda: worker.ask("GET", one)[1] == stored, "offsets are committed")
+    worker.ask("PUT", f"/connectors/{name}/stop")
+    worker.wait_for(name, "STOPPED")
+
+    back = {"offsets": [{"partition": where, "offset": {"kafka_offset": 3}}]}
+    assert worker.ask("PATCH", one, back)[0] == 200
+    worker.ask("PUT", f"/connectors/{name}/resume")
+
+    wait_until(lambda: content(out)[5:] == ["0:3", "0:4"], "the last two came again")
+
+
+def test_bad_records_go_to_the_dead_letter_queue_and_back(
+    worker: Worker, moldau_broker: SyncEmbeddedBroker, name: str, tmp_path: Path
+) -> None:
+    out, queue = tmp_path / "out", f"{name}-dlq"
+    more = {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": queue,
+        "errors.deadletterqueue.context.headers.enable": "true",
+        "refuse": "0:2",
+    }
+    worker.create(f"{name}-source", numbers(name, 5))
+    worker.create(name, {**lines(name, out), **more})
+    wait_until(lambda: len(content(out)) == 4, "all others are there")
+    assert "0:2" not in content(out)
+    words = ("--url", worker.url, "--bootstrap", moldau_broker.bootstrap_servers)
+
+    done = connect("dlq", "list", name, "--json", *words)
+    (letter,) = json.loads(done.stdout)
+    assert letter["topic"] == name
+    assert letter["stage"] == "TASK_PUT"
+    assert letter["exception.message"] == "refused: 0:2"
+
+    worker.ask("PATCH", f"/connectors/{name}/config", {"refuse": None})
+    assert connect("dlq", "replay", name, *words).stdout.startswith("1 replayed")
+    wait_until(lambda: "0:2" in content(out), "it came back")
+    assert connect("dlq", "replay", name, *words).stdout.startswith("0 replayed")
+    tapped = connect("tap", name, "--from-beginning", "--max", "1", *words).stdout
+    assert json.loads(tapped)["value"] == "0:0"
+
+
+def test_configs_that_cannot_run_are_refused_with_key_and_reason(worker: Worker, name: str) -> None:
+    def post(config: Any) -> tuple[int, Any]:
+        return worker.ask("POST", "/connectors", {"name": name, "config": config})
+
+    refused(post({**numbers(name, 1), "count": "many"}), 400, "count")
+    refused(post({"connector.class": "Numbers"}), 400, "topic")
+    refused(post({**numbers(name, 1), "tasks.max": "0"}), 400, "tasks.max")
+    refused(post({"connector.class": "Nobody"}), 400, "Nobody")
+    refused(post({}), 400, "connector.class")
+    refused(post({"connector.class": {"a": 1}}), 400, "connector.class")
+    refused(worker.ask("POST", "/connectors", {"config": numbers(name, 1)}), 400, "name")
+    refused(worker.ask("POST", "/connectors", []), 400, "name")
+    found = worker.client.post("/connectors", content=b"{")
+    assert found.status_code == 400
+    refused(worker.ask("GET", "/nowhere"), 404, "404")
+    refused(worker.ask("PUT", "/connectors"), 405, "405")
+    assert worker.ask("GET", f"/connectors/{name}")[0] == 404
+
+
+def test_internal_requests_of_strangers_are_refused(worker: Worker, name: str) -> None:
+    worker.create(name, numbers(name, 1))
+
+    refused(worker.ask("POST", f"/connectors/{name}/tasks", [{}]), 400, "signature")
+
+
+def test_plugins_are_listed_and_configs_validated(worker: Worker, name: str) -> None:
+    _, plugins = worker.ask("GET", "/connector-plugins")
+    assert {"class": "org.example.NumbersConnector", "type": "source", "version": "1.2"} in plugins
+    _, everything = worker.ask("GET", "/connector-plugins?connectorsOnly=false")
+    assert len(everything) > len(plugins)
+    _, keys = worker.ask("GET", "/connector-plugins/Numbers/config")
+    assert [key["name"] for key in keys][:2] == ["topic", "count"]
+    path = "/connector-plugins/Numbers/config/validate"
+    status, infos = worker.ask("PUT", path, {"connector.class": "Numbers", "name": name})
+    assert status == 200
+    assert infos["error_count"] == 1
+    refused(worker.ask("PUT", path, {"connector.class": "Lines"}), 400, "does not match")
+
+
+def test_the_listing_can_be_expanded(worker: Worker, name: str) -> None:
+    worker.create(name, numbers(name, 1))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    _, found = worker.ask("GET", "/connectors?expand=status&expand=info&expand=nonsense")
+
+    assert set(found[name]) == {"status", "info"}
+    assert found[name]["status"]["connector"]["state"] == "RUNNING"
+    assert name in worker.ask("GET", "/connectors")[1]
+
+
+def test_a_connector_may_begin_stopped(worker: Worker, name: str) -> None:
+    body = {"name": name, "config": numbers(name, 1), "initial_state": "STOPPED"}
+
+    assert worker.ask("POST", "/connectors", body)[0] == 201
+
+    worker.wait_for(name, "STOPPED")
+    refused(worker.ask("POST", "/connectors", {**body, "initial_state": "x"}), 400, "RUNNING")
+
+
+def test_levels_of_loggers_are_read_and_set(worker: Worker) -> None:
+    path = "/admin/loggers/moldau.connect.herder"
+    assert worker.ask("PUT", path, {"level": "debug"})[1] == ["moldau.connect.herder"]
+    assert worker.ask("GET", path)[1]["level"] == "DEBUG"
+    assert worker.ask("PUT", f"{path}?scope=cluster", {"level": "INFO"})[0] == 204
+    wait_until(lambda: worker.ask("GET", path)[1]["level"] == "INFO", "it went through the topic")
+    refused(worker.ask("PUT", path, {"level": "LOUD"}), 404, "LOUD")
+    refused(worker.ask("GET", "/admin/loggers/nobody"), 404, "nobody")
+
+
+def test_the_api_describes_itself_and_is_measured(worker: Worker, name: str) -> None:
+    worker.create(name, numbers(name, 4))
+    _, document = worker.ask("GET", "/openapi.json")
+    assert "/connectors/{name}/offsets" in document["paths"]
+
+    def metrics() -> str:
+        return worker.client.get("/metrics").text
+
+    line = f'source_record_write_total{{connector="{name}",task="0"}} 4'
+    wait_until(lambda: line in metrics(), "all records are counted")
+
+
+def test_the_status_table_is_what_people_see(worker: Worker, name: str, tmp_path: Path) -> None:
+    crash = tmp_path / "crash"
+    crash.touch()
+    more = {"errors.restart.max": "1", "crash.file": str(crash)}
+    worker.create(name, {**numbers(name, 4), **more})
+    wait_until(lambda: worker.states(name)[1:] == ["FAILED"], "it failed")
+
+    done = connect("status", name, "--url", worker.url)
+
+    assert done.returncode == 1
+    row = next(line for line in done.stdout.splitlines() if line.startswith(name))
+    assert "FAILED" in row
+    assert "at-least-once" in row
+    assert row.endswith("-> remove it")
+    assert connect("list", "--url", worker.url).returncode == 0
+    assert connect("delete", name, "--url", worker.url).stdout == f"{name}: deleted\n"
+    gone = connect("pause", name, "--url", worker.url)
+    assert gone.returncode == 1
+    assert gone.stderr == f"moldau: Connector {name} not found\n"
+
+
+def test_configs_are_checked_without_a_worker(packages: Path, tmp_path: Path, name: str) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.properties"
+    good.write_text(json.dumps({"name": name, "config": {**numbers(name, 3), "tasks.max": "2"}}))
+    bad.write_text("name=bad\nconnector.class=Numbers\ncuont=3\n")
+    environment = {"PYTHONPATH": str(packages)}
+
+    done = connect("lint", str(good), str(bad), environment=environment)
+
+    assert done.returncode == 1
+    assert f"{name}: ok" in done.stdout
+    assert 'did you mean "count"' in done.stdout
+    plan = connect("plan", str(good), "--json", environment=environment)
+    assert len(json.loads(plan.stdout)[name]["tasks"]) == 2
+
+
+def connect(
+    *words: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`moldau connect`, to its end."""
+    import os
+
+    return subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", "from moldau.cli import main; exit(main())", "connect", *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
