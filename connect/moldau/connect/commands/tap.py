@@ -37,9 +37,10 @@ def tap(arguments: Namespace, context: Context) -> int:
     with Rest(arguments, context) as rest:
         info = rest.ask("GET", rest.connector(arguments.name))
         topics = _topics(rest, info)
+        worker = rest.ask("GET", "/v1/worker")["converters"]
     config = _tapped(info["config"], arguments, is_sink=info["type"] == "sink")
     bootstrap = arguments.bootstrap or context.environment.get("MOLDAU_BOOTSTRAP")
-    _watch(config, topics, bootstrap or "localhost:9092", arguments, context)
+    _watch((config, worker), (topics, bootstrap or "localhost:9092"), arguments, context)
     return Exit.DONE
 
 
@@ -71,16 +72,15 @@ def _tapped(config: Mapping[str, str], arguments: Namespace, *, is_sink: bool) -
 
 
 def _watch(
-    config: Mapping[str, str],
-    topics: list[str],
-    bootstrap: str,
+    configs: tuple[Mapping[str, str], Mapping[str, str]],
+    where: tuple[list[str], str],
     arguments: Namespace,
     context: Context,
 ) -> None:
     from moldau.client.sync import Consumer
     from moldau.connect.task.watching import line_of, watching_chain
 
-    chain = watching_chain(config)
+    chain, (topics, bootstrap) = watching_chain(*configs), where
     reset = "earliest" if arguments.from_beginning else "latest"
     left = arguments.max
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset=reset) as consumer:

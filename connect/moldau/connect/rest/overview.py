@@ -2,6 +2,7 @@
 
 GET /v1/connectors   every connector with lag, rate, restarts and last error in one line
 GET /v1/tasks        the same of what runs on this very worker
+GET /v1/worker       the worker's own converters, for `moldau connect tap`
 GET /metrics         for Prometheus, by Kafka Connect's names
 """
 
@@ -49,6 +50,15 @@ class Overview:
             found[f"{what.connector}/{what.task}" if isinstance(what, TaskId) else what] = entry
         return found
 
+    def converters(self) -> dict[str, str]:
+        """The worker's, but for what could be a secret."""
+        prefixes = ("key.converter", "value.converter", "header.converter")
+        return {
+            name: value
+            for name, value in self._herder.settings.items()
+            if name.startswith(prefixes) and "auth" not in name and "password" not in name
+        }
+
     async def everywhere(self) -> Json:
         """The same of all workers that have written a status."""
         statuses = self._herder.statuses.image
@@ -91,12 +101,16 @@ class Overview:
         async def tasks(request: Request) -> Response:
             return answer(self.here())
 
+        async def worker(request: Request) -> Response:
+            return answer({"converters": self.converters()})
+
         async def metrics(request: Request) -> Response:
             return PlainTextResponse(render(self._operations))
 
         return [
             Route("/v1/connectors", connectors, methods=["GET"]),
             Route("/v1/tasks", tasks, methods=["GET"]),
+            Route("/v1/worker", worker, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
         ]
 

@@ -26,12 +26,14 @@ class _NoWaiting:
         return False
 
 
-def watching_chain(config: Mapping[str, str]) -> Chain:
-    """Errors come out at once."""
+def watching_chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Chain:
+    """Errors come out at once. `worker`: its converters, for a connector without its own."""
     props, _ = resolved(config, {})
     plugins = catalogue()
     tolerance = Tolerance(ErrorSettings(), _NoWaiting(), [])
-    return Chain(converters(plugins, props, {}), transformation_stages(plugins, props), tolerance)
+    return Chain(
+        converters(plugins, props, worker), transformation_stages(plugins, props), tolerance
+    )
 
 
 def line_of(chain: Chain, topic: str, partition: int, raw: Any) -> str:
