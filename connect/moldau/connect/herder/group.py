@@ -117,7 +117,9 @@ class GroupMembership(Membership):
 
     async def settled(self) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), ROUND_S)
+            async with asyncio.timeout(ROUND_S):
+                while self._leader_url is None:  # another round may begin at once
+                    await self._settled.wait()
 
     def on_configs_changed(self) -> None:
         """The leader begins a round when there is something to share out, or to take back."""

@@ -18,14 +18,14 @@ from moldau.connect.herder.refusals import (
     NotLeader,
     Rebalancing,
 )
-from moldau.connect.herder.shell import Herder, secret_values
+from moldau.connect.herder.shell import Herder
 from moldau.connect.herder.signing import verify
 from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.task.diagnosis import HIDDEN
-from moldau.connect.worker.plugins import catalogue, connector_class
+from moldau.connect.worker.plugins import catalogue, connector_class, secret_values
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from moldau.connect.api import Connector
 from moldau.connect.errors import ConnectError
 from moldau.connect.herder import plan
 from moldau.connect.herder.membership import Membership
@@ -30,7 +29,7 @@ from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.plugins import connector_class
+from moldau.connect.worker.plugins import secret_values
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.shell import Worker
 from moldau.errors import MoldauError
@@ -458,13 +457,3 @@ async def _nobody(url: str, key: SessionKey, name: str, configs: list[dict[str, 
 async def forever() -> None:
     """Until it is cancelled."""
     await asyncio.get_running_loop().create_future()
-
-
-def secret_values(config: Mapping[str, str]) -> set[str]:
-    """The values of the connector's PASSWORD settings; by their names where it is not known."""
-    try:
-        kind: type[Connector] = connector_class(config)
-    except MoldauError:
-        return {value for name, value in config.items() if "password" in name.lower()}
-    names = {each.name for each in kind.config_model.settings() if each.kind.value == "PASSWORD"}
-    return {value for name, value in config.items() if name in names and "${" not in value}

@@ -17,7 +17,7 @@ from moldau.connect.task.chain import Chain, Converters, name_of
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import ErrorSettings, beneath
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
-from moldau.connect.worker.plugins import catalogue, connector_class, resolved
+from moldau.connect.worker.plugins import catalogue, connector_class, resolved, secret_values
 
 STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
@@ -89,7 +89,7 @@ def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
         converters(plugins, config, worker), transformation_stages(plugins, config), tolerance
     )
     connector = connector_class(spec.connector_config)()
-    secrets = secrets | more | of_worker
+    secrets = secrets | more | of_worker | secret_values(config)
     return Parts(connector, config, task_config, worker, secrets, tolerance, chain, reporters)
 
 

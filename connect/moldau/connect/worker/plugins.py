@@ -7,7 +7,7 @@ from functools import cache
 
 from moldau.connect.api import Connector
 from moldau.connect.plugins import Catalogue, PluginKind
-from moldau.errors import ConfigError
+from moldau.errors import ConfigError, MoldauError
 
 Resolved = tuple[dict[str, str], set[str]]
 
@@ -31,3 +31,13 @@ def connector_class(config: Mapping[str, str]) -> type[Connector]:
 def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:
     """A config with values in the place of references, and those values: they are secrets."""
     return dict(config), set()
+
+
+def secret_values(config: Mapping[str, str]) -> set[str]:
+    """The values of the connector's PASSWORD settings; by their names where it is not known."""
+    try:
+        kind: type[Connector] = connector_class(config)
+    except MoldauError:
+        return {value for name, value in config.items() if "password" in name.lower()}
+    names = {each.name for each in kind.config_model.settings() if each.kind.value == "PASSWORD"}
+    return {value for name, value in config.items() if name in names and "${" not in value}
