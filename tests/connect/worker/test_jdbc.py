@@ -1,0 +1,97 @@
+"""Confluent's JDBC configs as they are: rows of one database over a topic into another, whatever is
+killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.processes import wait_until
+from tests.connect.worker.test_end_to_end import Scene
+from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
+from tests.databases.fixtures import made
+
+__all__ = ["database", "mariadb_server", "postgresql_server"]
+
+pytestmark = pytest.mark.real
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+TABLE = "CREATE TABLE orders (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(20), price DOUBLE)"
+
+
+@pytest.fixture
+def origin(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
+    yield from made("sqlite", request, tmp_path)
+
+
+def rows(first: int, end: int) -> list[tuple[int, str, float]]:
+    return [(number, f"order {number}", number / 4) for number in range(first, end)]
+
+
+def source(name: str, url: str) -> dict[str, str]:
+    return {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "connection.url": url,
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "table.whitelist": "orders",
+        "topic.prefix": f"{name}-",
+        "poll.interval.ms": "100",
+        "batch.max.rows": "50",
+        "value.converter": JSON,
+    }
+
+
+def sink(name: str, url: str) -> dict[str, str]:
+    return {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "connection.url": url,
+        "topics": f"{name}-orders",
+        "table.name.format": "copies",
+        "insert.mode": "upsert",
+        "pk.mode": "record_value",
+        "pk.fields": "id",
+        "auto.create": "true",
+        "value.converter": JSON,
+    }
+
+
+def copied(target: TestDatabase, wanted: int) -> bool:
+    """Whether the table has so many rows; no, while there is no table."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return target.rows("SELECT count(*) FROM copies")[0][0] >= wanted
+    except SQLAlchemyError:
+        return False
+
+
+@pytest.mark.databases("sqlite", "postgresql")
+def test_rows_reach_the_other_database_though_tasks_and_worker_are_killed(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, origin: TestDatabase,
+    database: TestDatabase,
+) -> None:  # fmt: skip
+    scene = Scene(moldau_broker, moldau_topic, {})
+    origin.run(TABLE)
+    origin.insert("orders", rows(1, 101))
+    with scene.worker() as worker:
+        worker.create("from", source(scene.name, origin.url))
+        worker.create("to", sink(scene.name, database.url))
+        wait_until(lambda: copied(database, 100), "the first rows are there", 120)
+
+        for pid in worker.task_pids():
+            os.kill(pid, signal.SIGKILL)
+        origin.insert("orders", rows(101, 201))
+        wait_until(lambda: copied(database, 200), "killed tasks went on", 120)
+
+        worker.kill()
+    origin.insert("orders", rows(201, 301))
+    with scene.worker():
+        wait_until(lambda: copied(database, 300), "a killed worker went on", 120)
+
+    assert database.rows("SELECT * FROM copies ORDER BY id") == rows(1, 301)
