@@ -6,6 +6,7 @@ its records to a file, one a line.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -120,4 +121,5 @@ def install(directory: Path) -> Mapping[str, str]:
         "Metadata-Version: 2.1\nName: thirdparty-numbers\nVersion: 0.1\n"
     )
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
-    return {"PYTHONPATH": str(directory)}
+    path = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": str(directory) if path is None else f"{directory}{os.pathsep}{path}"}

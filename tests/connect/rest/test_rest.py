@@ -27,7 +27,16 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def worker(moldau_broker: SyncEmbeddedBroker, packages: Path) -> Iterator[Worker]:
     scene = Scene(moldau_broker, "rest-tests", install(packages))
-    with scene.worker(task_isolation="thread") as running:
+    secrets = packages / "secrets.properties"
+    secrets.write_text("of-numbers=hunter33\ncount=4\n")
+    java = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    settings = {
+        "task.isolation": "thread",
+        "config.providers": "file",
+        "config.providers.file.class": java,
+        "config.providers.file.param.allowed.paths": str(packages),
+    }
+    with scene.worker(**settings) as running:
         yield running
 
 
@@ -186,6 +195,32 @@ def test_configs_that_cannot_run_are_refused_with_key_and_reason(worker: Worker,
     refused(worker.ask("GET", "/nowhere"), 404, "404")
     refused(worker.ask("PUT", "/connectors"), 405, "405")
     assert worker.ask("GET", f"/connectors/{name}")[0] == 404
+
+
+def test_secrets_are_resolved_where_they_are_used_and_told_to_nobody(
+    worker: Worker, packages: Path, name: str
+) -> None:
+    path = packages / "secrets.properties"
+    config = numbers(name, 1, secret=f"${{file:{path}:of-numbers}}")
+    config["count"] = f"${{file:{path}:count}}"
+
+    worker.create(name, config)
+
+    stored = {"offsets": [{"partition": {"task": "0"}, "offset": {"next": 4}}]}
+    one = f"/connectors/{name}"
+    wait_until(lambda: worker.ask("GET", f"{one}/offsets")[1] == stored, "four records came")
+    assert worker.ask("GET", f"{one}/config")[1]["count"] == config["count"]
+    check = "/connector-plugins/Numbers/config/validate"
+    _, tasks = worker.ask("GET", f"{one}/tasks")
+    assert tasks[0]["config"]["count"] == config["count"]
+    for answer in (tasks, worker.ask("PUT", check, config)):
+        assert "hunter33" not in str(answer)
+    bad = {**config, "count": f"${{file:{path}:of-numbers}}"}
+    status, body = worker.ask("PUT", f"{one}/config", bad)
+    assert status == 400
+    assert "hunter33" not in body["message"]
+    elsewhere = {**config, "secret": "${file:/etc/passwd:root}"}
+    refused(worker.ask("PUT", f"{one}/config", elsewhere), 400, "secret")
 
 
 def test_internal_requests_of_strangers_are_refused(worker: Worker, name: str) -> None:

@@ -66,7 +66,7 @@ def copied(target: TestDatabase, wanted: int) -> bool:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        return target.rows("SELECT count(*) FROM copies")[0][0] >= wanted
+        return bool(target.rows("SELECT count(*) FROM copies")[0][0] >= wanted)
     except SQLAlchemyError:
         return False
 

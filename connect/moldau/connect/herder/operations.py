@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from moldau.connect.api import Connector, SinkConnector, SourceConnector
+from moldau.connect.config.infos import ConfigInfos
 from moldau.connect.herder.refusals import (
     BadRequest,
     Conflict,
@@ -24,8 +25,8 @@ from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
-from moldau.connect.task.diagnosis import HIDDEN
-from moldau.connect.worker.plugins import catalogue, connector_class, secret_values
+from moldau.connect.task.diagnosis import HIDDEN, without
+from moldau.connect.worker.plugins import catalogue, connector_class, resolved, secret_values
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]
@@ -124,12 +125,13 @@ class Operations:
 
     # Configs
 
-    async def validate(self, config: Mapping[str, str | None], *, is_offline: bool = False) -> Any:
+    async def validate(
+        self, config: Mapping[str, str | None], *, is_offline: bool = False
+    ) -> ConfigInfos:
         """ConfigInfos, made on a thread: connectors may ask their servers."""
-        merged = dict(config)
         try:
             return await self.herder.runtime.run_blocking(
-                lambda: validate(catalogue(), merged, ask_connector=not is_offline)
+                lambda: validated(config, self.herder.settings, asks=not is_offline)
             )
         except (PluginNotFound, ConfigError) as error:
             raise BadRequest(str(error)) from error
@@ -251,6 +253,20 @@ class Operations:
             raise NotFound(str(error)) from error
 
 
+def validated(
+    config: Mapping[str, str | None], worker: Mapping[str, str], *, asks: bool
+) -> ConfigInfos:
+    """ConfigInfos of a config with its references resolved; what they stand for is not in it."""
+    given = {name: value for name, value in config.items() if value is not None}
+    props, secrets = resolved(given, worker)
+    infos = validate(catalogue(), {**config, **props}, ask_connector=asks)
+    for info in infos.configs:
+        if given.get(info.name) != props.get(info.name):
+            info.value = given[info.name]
+        info.errors = [without(error, secrets) for error in info.errors]
+    return infos
+
+
 def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
     """Without the values of secrets. `owner` is the connector's config, if `config` is a task's."""
     hidden = secret_values(owner if owner is not None else config)
@@ -278,7 +294,7 @@ def type_of(config: Mapping[str, str]) -> str:
     return "sink" if issubclass(kind, SinkConnector) else "unknown"
 
 
-def invalid_text(infos: Any) -> str:
+def invalid_text(infos: ConfigInfos) -> str:
     """Why a config is refused, every key with its reason."""
     lines = [
         "Connector configuration is invalid and contains the following "

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from moldau.client import Sent
 
 IDLE_S: Final = 0.1
+RETRY_MS: Final = 1_000
 FLUSH_PART: Final = 0.5
 """How much of the time for a graceful stop the last flush may take."""
 
@@ -119,6 +120,7 @@ class SourceRunner(TaskRunner):
         except RetriableError as error:
             self.log.warn("the source is polled again", error=self._shown(error))
             self._parts.tolerance.counts.retries += 1
+            self.wait_ms(RETRY_MS)
             return None
         self._counts["polled"] += len(records or ())
         return records

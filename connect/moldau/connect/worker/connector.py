@@ -58,6 +58,7 @@ class ConnectorThread:
         self._timeout_s = timeout_s
         self._calls: Mailbox[Call | None] = Mailbox()
         self.connector: Connector | None = None
+        self.props: dict[str, str] = {}
         start_thread(self._serve, f"connector {name}")
 
     def _serve(self) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Final
 
 from moldau.connect.api import Connector
 from moldau.connect.plugins import Catalogue, PluginKind
+from moldau.connect.providers.resolution import Resolver
 from moldau.errors import ConfigError, MoldauError
+
+_REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
 
 Resolved = tuple[dict[str, str], set[str]]
 
@@ -29,8 +34,22 @@ def connector_class(config: Mapping[str, str]) -> type[Connector]:
 
 
 def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:
-    """A config with values in the place of references, and those values: they are secrets."""
-    return dict(config), set()
+    """A config with values in the place of references, and those values: they are secrets.
+
+    ConfigError names the settings whose references cannot be resolved, and no value.
+    """
+    if not any("${" in value for value in config.values()):
+        return dict(config), set()
+    resolver = Resolver.of(catalogue(), worker)
+    try:
+        props = resolver.resolve(config).props
+        references = {
+            found.group() for value in config.values() for found in _REFERENCE.finditer(value)
+        }
+        given = {text: resolver.resolve({"": text}).props[""] for text in references}
+    finally:
+        resolver.close()
+    return props, {value for text, value in given.items() if value and value != text}
 
 
 def secret_values(config: Mapping[str, str]) -> set[str]:

@@ -98,7 +98,7 @@ class Worker:
             props, _ = resolved(config, self._settings)
             connector = connector_class(config)()
             connector.initialize(context)
-            thread.connector = connector
+            thread.connector, thread.props = connector, props
             connector.start(props)
             return connector.version()
 
@@ -138,7 +138,10 @@ class Worker:
                 tasks=len(found),
                 tasks_max=tasks_max,
             )
-        return [_with_task_keys(each, running, config) for each in found]
+        return [
+            _with_task_keys(with_references(each, config, thread.props), running, config)
+            for each in found
+        ]
 
     # Tasks
 
@@ -270,6 +273,17 @@ class Worker:
         """Stop everything."""
         await asyncio.gather(*(self.stop_task(task) for task in list(self._tasks)))
         await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
+
+
+def with_references(
+    task: Mapping[str, str], config: Mapping[str, str], props: Mapping[str, str]
+) -> dict[str, str]:
+    """A task config as it may be stored: where it has a resolved value of the connector's config,
+    the reference stands again."""
+    return {
+        name: config[name] if name in config and value == props.get(name) else value
+        for name, value in task.items()
+    }
 
 
 def _with_task_keys(
