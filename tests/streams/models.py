@@ -117,3 +117,68 @@ class Joined:
                 self.emit(side, key, (value, None), time)
             else:
                 self.waiting.append((time, 1 if side == "left" else 0, key, value, side))
+
+
+class Sessions:
+    """Counts in sessions: all sessions of all keys in one list."""
+
+    def __init__(self, gap: int, grace: int) -> None:
+        self.gap = gap
+        self.open = gap + grace
+        self.clock = -1
+        self.end_put = -1
+        # (end, start, key) -> count
+        self.sessions: dict[tuple[int, int, Any], int] = {}
+        self.updates: Rows = []
+        self.closed: Rows = []
+        self.late: Rows = []
+        self.emitted_below = -1
+
+    def add(self, key: Any, value: Any, time: int) -> None:
+        if key is None:
+            return
+        self.clock = max(self.clock, time)
+        met = [
+            span
+            for span in sorted(self.sessions, key=lambda span: span[:2])
+            if span[2] == key
+            and span[0] >= time - self.gap
+            and span[1] <= time + self.gap
+            and span[0] > self.end_put - self.open
+        ]
+        end = max([time, *(span[0] for span in met)])
+        start = min([time, *(span[1] for span in met)])
+        if end < self.clock - self.open:
+            self.late.append((key, value, time))
+        else:
+            count = 1 + sum(self.sessions[span] for span in met)
+            if (start, end) != (time, time):
+                for span in met:
+                    del self.sessions[span]
+                    self.updates.append(((key, span[1], span[0]), None, span[0]))
+            self.sessions[end, start, key] = count
+            self.end_put = max(self.end_put, end)
+            self.updates.append(((key, start, end), count, end))
+        below = self.clock - self.open
+        for span in sorted(self.sessions):
+            if self.emitted_below <= span[0] < below:
+                self.closed.append(((span[2], span[1], span[0]), self.sessions[span], span[0]))
+        self.emitted_below = max(self.emitted_below, below)
+
+
+def sliding(
+    records: Iterable[tuple[Any, Any, int]], difference: int
+) -> dict[tuple[Any, int], list[Any]]:
+    """What each sliding window holds at last, where no record is late: by the definition."""
+    kept = [row for row in records if row[0] is not None and row[1] is not None]
+    found: dict[tuple[Any, int], list[Any]] = {}
+    for key, _, time in kept:
+        for start in (max(0, time - difference), time + 1):
+            held = [
+                value
+                for other, value, at in kept
+                if other == key and start <= at <= start + difference
+            ]
+            if held:
+                found[key, start] = held
+    return found

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from moldau.streams.dsl.app import Streams
 from moldau.streams.dsl.grouped import Grouped
+from moldau.streams.dsl.stores import StateStore
 from moldau.streams.dsl.stream import Stream
+from moldau.streams.dsl.suppression import until_close, until_time
 from moldau.streams.dsl.table import Table
+from moldau.streams.engine.operators.process import Context, Record
 from moldau.streams.plan.joins import within
 from moldau.streams.plan.policies import dead_letter, retry
 from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
@@ -15,8 +18,11 @@ from moldau.streams.windows import count_window, hopping, session, sliding, tumb
 
 __all__ = [
     "Codec",
+    "Context",
     "Grouped",
+    "Record",
     "RecordFailed",
+    "StateStore",
     "Stream",
     "Streams",
     "StreamsError",
@@ -31,5 +37,7 @@ __all__ = [
     "sliding",
     "tumbling",
     "unlimited",
+    "until_close",
+    "until_time",
     "within",
 ]

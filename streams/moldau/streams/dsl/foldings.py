@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from moldau.streams.dsl.inference import required_parameters
+from moldau.streams.dsl.inference import required_parameters, result_type
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.problems import TopologyError
 
@@ -66,13 +66,17 @@ def mean(of: Call | None) -> Folding:
     )
 
 
-def reduce(function: Callable[..., Any]) -> Folding:
+def reduce(function: Callable[..., Any], remove: Callable[..., Any] | None = None) -> Folding:
+    functions = [("fold", function)]
+    if remove is not None:
+        functions.append(("unfold", remove))
     return Folding(
         "reduce",
         add="{fold}({old}, {value})",
         first="{value}",
+        remove=None if remove is None else "{unfold}({old}, {value})",
         merge="{fold}({old}, {other})",
-        functions=(("fold", function),),
+        functions=tuple(functions),
     )
 
 
@@ -177,3 +181,15 @@ def _factory(initial: Any) -> Callable[[], Any]:
     if initial is None or isinstance(initial, str | bytes | int | float | bool):
         return lambda: initial
     return lambda: copy.deepcopy(initial)
+
+
+def aggregate_type(initial: Any, add: Callable[..., Any]) -> Any:
+    """What `add` says that it returns, else the type of the initial value."""
+    declared = result_type(Call(add), Any, Any)
+    if declared is not Any:
+        return declared
+    if isinstance(initial, type):
+        return initial
+    if callable(initial):
+        return result_type(Call(initial), Any, Any)
+    return Any if initial is None else type(initial)

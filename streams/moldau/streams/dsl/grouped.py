@@ -18,6 +18,7 @@ from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.compound import list_kind
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.spec import StoreKind
 from moldau.streams.windows import Windows
@@ -162,7 +163,7 @@ class Grouped(Node, Generic[K, V]):
 
         `initial` is a value, or a function that makes one. Sessions need merge(one, other).
         """
-        kind = _aggregate_type(initial, add)
+        kind = foldings.aggregate_type(initial, add)
         folding = foldings.aggregate(initial, add, None, merge)
         return self._folded(folding, kind, name, options)
 
@@ -183,7 +184,7 @@ class Grouped(Node, Generic[K, V]):
         types = (step.key_type, options.get("type", kind))
         if self._windowing is not None:
             operation, key = windowed_operation(
-                self._graph, claimed, folding, (self._windowing, *types), options
+                self._graph, claimed, folding, (self._windowing, *types, step.value_type), options
             )
         else:
             store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
@@ -194,16 +195,4 @@ class Grouped(Node, Generic[K, V]):
 
 
 def _list_of(kind: Any) -> Any:
-    return list[kind]
-
-
-def _aggregate_type(initial: Any, add: Callable[..., Any]) -> Any:
-    """What `add` says that it returns, else the type of the initial value."""
-    declared = result_type(Call(add), Any, Any)
-    if declared is not Any:
-        return declared
-    if isinstance(initial, type):
-        return initial
-    if callable(initial):
-        return result_type(Call(initial), Any, Any)
-    return Any if initial is None else type(initial)
+    return list_kind(kind)

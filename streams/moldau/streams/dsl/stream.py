@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, Unpack
 
 from moldau.streams.dsl import joins
-from moldau.streams.dsl.calls import call_of, pair_call_of
+from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of
 from moldau.streams.dsl.grouped import Grouped
 from moldau.streams.dsl.inference import element_type, pair_types, result_type
 from moldau.streams.dsl.joins import GlobalRows, Joiner
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, emit_of, store_of
+from moldau.streams.dsl.stores import StateStore
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
+from moldau.streams.engine.operators.process import Context
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.functions import Call
+from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.plan.joins import JoinKind, JoinWindows
 from moldau.streams.plan.policies import Policy
 from moldau.streams.plan.steps import Step
@@ -166,6 +169,33 @@ class Stream(Node, Generic[K, V]):
         return Stream(
             self._graph, self._added(name, op.SelectKey(call), key=kind, on_error=on_error)
         )
+
+    def process(
+        self,
+        make: Callable[[Context], Any],
+        *,
+        name: str | None = None,
+        stores: Sequence[StateStore] = (),
+        key: Any = NO_TYPE,
+        type: Any = Any,
+    ) -> Stream[Any, Any]:
+        """Pass records to an operator of your own: make(context) has process(record).
+
+        Say `key=` if it may change keys. Its stores are in the partition of the record's key.
+        """
+        if stores and not name:
+            raise TopologyError(
+                'process: it has stores, so give it a name: process(..., name="...")'
+            )
+        claimed = tuple(
+            replace(each.spec, name=self._graph.claim_store(each.spec.name, "process"))
+            for each in stores
+        )
+        parent = Node(self._graph, self._partitioned(name)) if stores and name else self
+        operation = op.Process(make, claimed)
+        label = name or f"process({name_of(make)})"
+        step = parent._added(label, operation, key=key, value=type)
+        return Stream(self._graph, step)
 
     def repartition(
         self,

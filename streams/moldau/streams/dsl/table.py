@@ -7,14 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from moldau.streams.dsl import joins
-from moldau.streams.dsl.calls import call_of
-from moldau.streams.dsl.inference import result_type
+from moldau.streams.dsl.calls import call_of, pair_call_of
+from moldau.streams.dsl.grouped_table import GroupedTable
+from moldau.streams.dsl.inference import pair_types, result_type
 from moldau.streams.dsl.joins import Joiner
 from moldau.streams.dsl.node import Node
+from moldau.streams.dsl.suppression import Suppression
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.joins import JoinKind
 from moldau.streams.plan.policies import Policy
 from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.compound import update_codec
+from moldau.streams.serdes.types import stored_codec
 
 if TYPE_CHECKING:
     from moldau.streams.dsl.stream import Stream
@@ -87,13 +91,47 @@ class Table(Node, Generic[K, V]):
         from moldau.streams.dsl.stream import Stream
 
         operation = self._step.operation
-        if not isinstance(operation, op.WindowAggregate | op.SessionAggregate):
+        if not isinstance(
+            operation, op.WindowAggregate | op.SessionAggregate | op.SlidingAggregate
+        ):
             raise TopologyError(f"late: {self._name} is no aggregation in windows that end")
         before = self._graph.steps[self._step.parents[0]]
         step = self._added(
             "late", op.Late(), key=before.key_type, value=before.value_type, is_table=False
         )
         return Stream(self._graph, step)
+
+    def group_by(
+        self,
+        function: Callable[[K, V], tuple[Any, Any]],
+        *,
+        key: Any = None,
+        type: Any = None,
+        on_error: ErrorPolicy = None,
+    ) -> GroupedTable:
+        """Group the rows anew: function(key, value) -> (key, value)."""
+        call = pair_call_of(function, "group_by")
+        step = self._step
+        kinds = pair_types(result_type(call, step.key_type, step.value_type))
+        kinds = (kinds[0] if key is None else key, kinds[1] if type is None else type)
+        added = self._added(
+            f"group_by({call})",
+            op.Regroup(call),
+            key=kinds[0],
+            value=update_codec(stored_codec(kinds[1])),
+            on_error=on_error,
+            is_table=False,
+        )
+        rekeyed = replace(added, is_rekeyed=True)
+        self._graph.steps[added.name] = rekeyed
+        return GroupedTable(self._graph, rekeyed, kinds[1])
+
+    def suppress(self, suppression: Suppression, *, name: str) -> Table[K, V]:
+        """Hold updates back: `until_close()` of windows, or `until_time(limit)`."""
+        graph, step = self._graph, self._step
+        claimed = graph.claim_store(name, "suppress")
+        operation = suppression.operation(graph, claimed, step)
+        return Table(graph, self._added(claimed, operation))
 
     def _typed(self, kind: Any) -> Table[K, Any]:
         """The same table; its values are seen as another type than they are stored in."""

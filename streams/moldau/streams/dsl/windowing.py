@@ -10,9 +10,21 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Folding
 from moldau.streams.plan.graph import Graph
 from moldau.streams.problems import TopologyError
-from moldau.streams.serdes.windowed import TimeWindowed
-from moldau.streams.state.spec import StoreKind
-from moldau.streams.windows import TimeWindows, UnlimitedWindows, Windows
+from moldau.streams.serdes.compound import counted_codec
+from moldau.streams.serdes.types import key_codec, stored_codec
+from moldau.streams.serdes.windowed import SessionWindowed, TimeWindowed
+from moldau.streams.state.spec import StoreKind, StoreSpec
+from moldau.streams.windows import (
+    CountWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
+
+# Windowing, and the types of keys, aggregates and records.
+HowAndTypes = tuple["Windowing", Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +40,11 @@ def windowed_operation(
     graph: Graph,
     name: str,
     folding: Folding,
-    how: tuple[Windowing, Any, Any],
+    how: HowAndTypes,
     options: TableOptions,
 ) -> tuple[op.Operation, Any]:
     """The operation, and the type of the keys of its table."""
-    windowing, key, value = how
+    windowing, key, value, _ = how
     if windowing.emit is not None:
         options = cast(TableOptions, {**options, "emit": windowing.emit})
     windows = windowing.windows
@@ -53,4 +65,61 @@ def windowed_operation(
             raise TopologyError(f'{name}: emit="close" never comes: an unlimited window has no end')
         store = store_of(name, StoreKind.WINDOW, (key, value), options)
         return op.WindowAggregate(store, folding, windows, emit), TimeWindowed(key, None)
-    raise TopologyError(f"{name}: no {folding.name} in windows of {windows}")
+    if isinstance(windows, SessionWindows):
+        if folding.merge is None:
+            raise TopologyError(
+                f"{name}: sessions merge, so aggregate needs merge=...: merge(one, other)"
+            )
+        retention = windows.gap_ms + windows.grace_ms
+        types = (key, value)
+        store = store_of(name, StoreKind.SESSION, types, options, retention_ms=retention)
+        sessions = op.SessionAggregate(store, folding, windows, emit, windowing.idle_ms)
+        return sessions, SessionWindowed(key)
+    if isinstance(windows, SlidingWindows):
+        return _sliding(graph, name, folding, how, options)
+    return _counted(graph, name, folding, how, options)
+
+
+def _sliding(
+    graph: Graph, name: str, folding: Folding, how: HowAndTypes, options: TableOptions
+) -> tuple[op.Operation, Any]:
+    windowing, key, value, record = how
+    windows = windowing.windows
+    assert isinstance(windows, SlidingWindows)
+    size = windows.difference_ms
+    store = store_of(
+        name,
+        StoreKind.WINDOW,
+        (key, value),
+        options,
+        retention_ms=size + 1 + windows.grace_ms,
+        window_ms=size,
+    )
+    # A late record may still open the window before it.
+    records = StoreSpec(
+        graph.claim_store(f"{name}-records", folding.name),
+        StoreKind.WINDOW,
+        key_codec(key),
+        stored_codec(record),
+        retention_ms=2 * (size + 1) + windows.grace_ms,
+        is_logged=store.is_logged,
+        has_duplicates=True,
+    )
+    emit = emit_of(graph, options, folding.name, has_windows=True)
+    found = op.SlidingAggregate(store, records, folding, windows, emit, windowing.idle_ms)
+    return found, TimeWindowed(key, size)
+
+
+def _counted(
+    graph: Graph, name: str, folding: Folding, how: HowAndTypes, options: TableOptions
+) -> tuple[op.Operation, Any]:
+    windowing, key, value, _ = how
+    windows = windowing.windows
+    assert isinstance(windows, CountWindows)
+    if windowing.idle_ms is not None:
+        raise TopologyError(f"{name}: idle=... is for windows of time, not for count windows")
+    codec = stored_codec(value)
+    store = store_of(name, StoreKind.KEY_VALUE, (key, counted_codec(codec)), options)
+    emit = emit_of(graph, options, folding.name, has_windows=True)
+    found = op.CountAggregate(store, codec, folding, windows, emit)
+    return found, TimeWindowed(key, windows.size)

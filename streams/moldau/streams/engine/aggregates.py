@@ -64,6 +64,8 @@ class WindowedTable(Part):
         self.result = result
         self.grace_ms = grace_ms
         self.late = 0
+        # How long after its start a window is over, grace aside.
+        self.size_ms = store.spec.window_ms
         self.emits_at_commit = False
         self.emits_at_close = False
         self.headers: dict[Any, Headers | None] = {}
@@ -78,13 +80,14 @@ class WindowedTable(Part):
     def window(self, start: int) -> OpenWindow:
         """Open a window."""
         window = self.store.window(start)
-        if self.emits_at_close:
-            self.clock.next_close = min(self.clock.next_close, window.end + self.grace_ms)
+        if self.emits_at_close and self.size_ms is not None:
+            due = start + self.size_ms + self.grace_ms
+            self.clock.next_close = min(self.clock.next_close, due)
         return window
 
     def start(self) -> None:
         """Take up the windows that an earlier task left: those that were over have been emitted."""
-        size = self.store.spec.window_ms
+        size = self.size_ms
         retention = self.store.spec.retention_ms
         if size is None or retention is None:
             return
@@ -99,7 +102,7 @@ class WindowedTable(Part):
 
     def close(self, headers: Headers | None = None) -> None:
         """Emit the final results of the windows that are over, by end, then by key."""
-        size = self.store.spec.window_ms
+        size = self.size_ms
         assert size is not None
         over = self.clock.time - self.grace_ms
         next_close = NEVER

@@ -70,6 +70,9 @@ class Network:
                 self.runs.update(dict.fromkeys(step.operation.topics, run))
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
+            for child in self._children[name]:
+                if isinstance(child.operation, op.Late):
+                    part.on_late = self._record_run(child)
 
     # What parts and templates ask for.
 
@@ -125,7 +128,7 @@ class Network:
             return entry
         found = self._entries.get(child.name)
         if found is None:
-            writer = self._writer(child.name)
+            writer = self._writer(f"into {child.name}")
             writer.operator = child.name
             scope = TABLE if parent.is_table else STREAM
             TEMPLATES[type(child.operation)](self, writer, child, scope)
@@ -137,11 +140,11 @@ class Network:
 
     def _writer(self, name: str) -> Writer:
         program = self.program
-        return Writer(f"<streams {program.app}/{program.index}#{self._serial} after {name}>")
+        return Writer(f"<streams {program.app}/{program.index}#{self._serial} {name}>")
 
     def _record_run(self, step: Step) -> Callable[..., None]:
         """What follows a step, for one record."""
-        writer = self._writer(step.name)
+        writer = self._writer(f"after {step.name}")
         writer.operator = step.name
         scope = TABLE if step.is_table else STREAM
         self.emit_children(writer, step, scope)
@@ -150,7 +153,7 @@ class Network:
     def _source_run(self, step: Step) -> Run:
         operation = step.operation
         assert isinstance(operation, op.Source | op.TableSource)
-        writer = self._writer(step.name)
+        writer = self._writer(f"from {step.name}")
         writer.operator = step.name
         writer.indented()
         if operation.timestamp is not None:

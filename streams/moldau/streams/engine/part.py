@@ -25,6 +25,10 @@ class Part:
     """The network sets `forward`, which takes what the step gives to the steps after it."""
 
     idle_ms: int | None = None
+    # The wall clock when the part starts.
+    now_ms = 0
+    # Takes records that come too late, where something follows that wants them.
+    on_late: ForwardRecord | None = None
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -33,6 +37,9 @@ class Part:
     def entry(self, parent: str) -> Callable[..., None]:
         """The function that takes what `parent` gives, for a step that is not written inline."""
         raise AssertionError(f"{type(self).__name__} takes nothing from {parent}")
+
+    def on_wall_clock(self, now_ms: int) -> None:
+        """Time has gone on."""
 
     def start(self) -> None:
         """Take up the state that was restored."""

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.folds import Folds
+from moldau.streams.engine.operators.counted import CountTable
+from moldau.streams.engine.operators.process import ProcessPart
+from moldau.streams.engine.operators.regrouped import RegroupPart, TableAggregatePart
+from moldau.streams.engine.operators.sessions import SessionTable
+from moldau.streams.engine.operators.sliding import SlidingTable
 from moldau.streams.engine.operators.stream_join import StreamJoinPart
+from moldau.streams.engine.operators.suppress import SuppressPart
 from moldau.streams.engine.operators.table_join import TableJoinPart
 from moldau.streams.engine.part import Getter, Part
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.functions import Folding
 from moldau.streams.plan.joins import StreamJoin, TableJoin
 from moldau.streams.plan.steps import Step
 from moldau.streams.serdes.windowed import FOREVER_MS
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.records import RecordStore
+from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.spec import StoreKind, StoreSpec
 from moldau.streams.state.windows import WindowStore
 from moldau.streams.windows import TimeWindows
 
-Store = KeyValueStore | WindowStore | RecordStore
+Store = KeyValueStore | WindowStore | RecordStore | SessionStore
 S = TypeVar("S")
 
 
@@ -48,18 +55,10 @@ def make_store(spec: StoreSpec, backing: Backing) -> Store:
     """The store that a spec describes."""
     if spec.kind is StoreKind.WINDOW:
         return (RecordStore if spec.has_duplicates else WindowStore)(spec, backing)
+    if spec.kind is StoreKind.SESSION:
+        return SessionStore(spec, backing)
     assert spec.kind is StoreKind.KEY_VALUE
     return KeyValueStore(spec, backing)
-
-
-def result_of(folding: Folding) -> Callable[[Any], Any] | None:
-    """The function from what a folding stores to what is seen."""
-    if folding.result is None:
-        return None
-    names = {name: name for name, _ in folding.functions}
-    text = folding.result.format_map(names | {"old": "old"})
-    made: Callable[[Any], Any] = eval(f"lambda old: {text}", dict(folding.functions))  # noqa: S307
-    return made
 
 
 def _aggregate(around: Surroundings, step: Step) -> Part:
@@ -67,7 +66,7 @@ def _aggregate(around: Surroundings, step: Step) -> Part:
     assert isinstance(operation, op.Aggregate)
     store = around.store(operation.store, KeyValueStore)
     at_commit = operation.emit is op.Emit.COMMIT
-    return KeyedTable(store, result_of(operation.folding), emits_at_commit=at_commit)
+    return KeyedTable(store, Folds(operation.folding).result, emits_at_commit=at_commit)
 
 
 def _to_table(around: Surroundings, step: Step) -> Part:
@@ -89,11 +88,56 @@ def _windowed(around: Surroundings, step: Step) -> Part:
     windows = operation.windows
     grace = windows.grace_ms if isinstance(windows, TimeWindows) else FOREVER_MS
     store = around.store(operation.store, WindowStore)
-    part = WindowedTable(store, around.clock(step), result_of(operation.folding), grace)
+    part = WindowedTable(store, around.clock(step), Folds(operation.folding).result, grace)
     part.emits_at_commit = operation.emit is op.Emit.COMMIT
     part.emits_at_close = operation.emit is op.Emit.CLOSE
     part.idle_ms = operation.idle_ms
     return part
+
+
+def _sessions(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, op.SessionAggregate)
+    return SessionTable(operation, around.clock(step), around.store(operation.store, SessionStore))
+
+
+def _sliding(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, op.SlidingAggregate)
+    windows = around.store(operation.store, WindowStore)
+    records = around.store(operation.records, RecordStore)
+    return SlidingTable(operation, around.clock(step), windows, records)
+
+
+def _counted(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, op.CountAggregate)
+    return CountTable(operation, around.store(operation.store, KeyValueStore))
+
+
+def _suppress(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, op.Suppress)
+    store = around.store(operation.store, KeyValueStore)
+    return SuppressPart(operation, around.clock(step), store, step.name)
+
+
+def _regroup(around: Surroundings, step: Step) -> Part:
+    assert isinstance(step.operation, op.Regroup)
+    return RegroupPart(step.operation)
+
+
+def _table_aggregate(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, op.TableAggregate)
+    return TableAggregatePart(operation, around.store(operation.store, KeyValueStore))
+
+
+def _process(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, op.Process)
+    stores = {spec.name: around.store(spec, KeyValueStore) for spec in operation.stores}
+    return ProcessPart(operation, around.clock(step), stores, step.name)
 
 
 def _stream_join(around: Surroundings, step: Step) -> Part:
@@ -122,6 +166,13 @@ _PARTS: dict[type[op.Operation], Callable[[Surroundings, Step], Part]] = {
     op.ToTable: _to_table,
     op.TableSource: _table_source,
     op.WindowAggregate: _windowed,
+    op.SessionAggregate: _sessions,
+    op.SlidingAggregate: _sliding,
+    op.CountAggregate: _counted,
+    op.Suppress: _suppress,
+    op.Regroup: _regroup,
+    op.TableAggregate: _table_aggregate,
+    op.Process: _process,
     StreamJoin: _stream_join,
     TableJoin: _table_join,
 }

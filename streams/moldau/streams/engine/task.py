@@ -115,7 +115,7 @@ class Task:
         return self._inputs[topic].count
 
     def process(self, now_ms: int, limit: int = 500) -> int:
-        self._start()
+        self._start(now_ms)
         if self._failures.is_waiting(now_ms):
             return 0
         done = 0
@@ -187,11 +187,12 @@ class Task:
         return stop - start
 
     def punctuate(self, now_ms: int) -> None:
-        self._start()
+        self._start(now_ms)
         last = self._last_input_ms
         if last is None:
             last = self._last_input_ms = now_ms
         for name, part in self.network.parts.items():
+            part.on_wall_clock(now_ms)
             if part.idle_ms is None:
                 continue
             base = self._idle_base.get(name)
@@ -204,7 +205,7 @@ class Task:
         return self.network.outlets.take()
 
     def flush(self) -> Mapping[str, Changes]:
-        self._start()
+        self._start(0)
         for step in self.program.steps:
             part = self.network.parts.get(step.name)
             if part is not None:
@@ -241,10 +242,11 @@ class Task:
             if clock is not None and isinstance(time, int):
                 clock.time = max(clock.time, time)
 
-    def _start(self) -> None:
+    def _start(self, now_ms: int) -> None:
         if not self._is_started:
             self._is_started = True
             for part in self.network.parts.values():
+                part.now_ms = now_ms
                 part.start()
 
     def _trim(self) -> None:

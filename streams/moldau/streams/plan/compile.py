@@ -29,6 +29,13 @@ _STATELESS = (
     op.Sink,
     op.Changes,
 )
+_COPYING = (
+    op.Aggregate
+    | op.WindowAggregate
+    | op.SessionAggregate
+    | op.SlidingAggregate
+    | op.CountAggregate
+)
 
 
 def compiled(graph: Graph) -> Plan:
@@ -92,9 +99,10 @@ def _check_topics(app: str, steps: Iterable[Step]) -> None:
 def _with_copies(step: Step, steps: list[Step]) -> Step:
     """Copy aggregates that user code may change in place if anything downstream keeps them."""
     operation = step.operation
-    if not isinstance(operation, op.Aggregate | op.WindowAggregate | op.SessionAggregate):
+    if not isinstance(operation, _COPYING):
         return step
-    if operation.store.value.is_immutable or operation.folding.name not in ("aggregate", "reduce"):
+    kept = operation.value if isinstance(operation, op.CountAggregate) else operation.store.value
+    if kept.is_immutable or operation.folding.name not in ("aggregate", "reduce"):
         return step
     reached = {step.name}
     for other in steps:

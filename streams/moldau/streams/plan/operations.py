@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.spec import StoreSpec
-from moldau.streams.windows import SessionWindows, TimeWindows, UnlimitedWindows
+from moldau.streams.windows import (
+    CountWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+)
 
 Timestamp = Callable[[Any, int], int]
 
@@ -217,3 +223,71 @@ class TableMapValues(Operation):
 
     call: Call
     kind: ClassVar[str] = "table map_values"
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingAggregate(Operation):
+    """Fold in sliding windows. `records` keeps what new windows are made of."""
+
+    store: StoreSpec
+    records: StoreSpec
+    folding: Folding
+    windows: SlidingWindows
+    emit: Emit
+    idle_ms: int | None = None
+    copies: bool = False
+    kind: ClassVar[str] = "sliding aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class CountAggregate(Operation):
+    """Fold in windows of so many records; `value` is the codec of one aggregate."""
+
+    store: StoreSpec
+    value: Codec
+    folding: Folding
+    windows: CountWindows
+    emit: Emit
+    copies: bool = False
+    kind: ClassVar[str] = "count aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Suppress(Operation):
+    """Hold a table's updates back: until `limit_ms` after a window's end, or after the update."""
+
+    store: StoreSpec
+    until_close: bool
+    limit_ms: int
+    records_max: int | None = None
+    bytes_max: int | None = None
+    emits_when_full: bool = False
+    idle_ms: int | None = None
+    kind: ClassVar[str] = "suppress"
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup(Operation):
+    """From a table to (new, old) updates under other keys: call(key, value) -> (key, value)."""
+
+    call: Call
+    kind: ClassVar[str] = "regroup"
+
+
+@dataclass(frozen=True, slots=True)
+class TableAggregate(Operation):
+    """Fold (new, old) updates into a table: take the old value out, put the new one in."""
+
+    store: StoreSpec
+    folding: Folding
+    emit: Emit
+    kind: ClassVar[str] = "table aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Process(Operation):
+    """A user's operator: `make(context)` has `process(record)`."""
+
+    make: Callable[[Any], Any]
+    stores: tuple[StoreSpec, ...]
+    kind: ClassVar[str] = "process"

@@ -67,6 +67,27 @@ def timed_codec(inner: Codec) -> Codec:
     return Codec(f"held {inner.name}", encode, decode)
 
 
+def counted_codec(inner: Codec) -> Codec:
+    """(count, ((start, aggregate), ...)): the records of a key so far, and its open windows."""
+
+    def encode(state: tuple[int, tuple[tuple[int, Any], ...]]) -> bytes:
+        parts: list[bytes | None] = []
+        for start, value in state[1]:
+            parts += [LONG.pack(start), None if value is None else inner.encode(value)]
+        return LONG.pack(state[0]) + joined(parts)
+
+    def decode(data: bytes) -> tuple[int, tuple[tuple[int, Any], ...]]:
+        parts = parted(data[8:])
+        windows = []
+        for start, value in zip(parts[::2], parts[1::2], strict=True):
+            assert start is not None
+            kept = None if value is None else inner.decode(value)
+            windows.append((LONG.unpack(start)[0], kept))
+        return LONG.unpack_from(data)[0], tuple(windows)
+
+    return Codec(f"counted {inner.name}", encode, decode)
+
+
 def waiting_key_codec(inner: Codec) -> Codec:
     """(time, side, key): in the order of their bytes they are in the order of time."""
 

@@ -21,6 +21,7 @@ from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_T
 from moldau.streams.state.backing import MemoryBacking
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.windows import WindowStore
 
 
@@ -204,13 +205,16 @@ class Driver:
         ]
 
     def store(self, name: str) -> dict[Any, Any]:
-        """The rows of a store: key -> value, or (key, start) -> value in windows."""
+        """The rows of a store: key -> value, in windows (key, start) -> value, and in sessions
+        (key, start, end) -> value."""
         for task in self._tasks:
             found = task.network.stores.get(name)
             if isinstance(found, KeyValueStore):
                 return {key: entry[0] for key, entry in found.items()}
             if isinstance(found, WindowStore):
                 return {(key, start): entry[0] for key, start, entry in found.items()}
+            if isinstance(found, SessionStore):
+                return {(key, span[1], span[0]): value for key, span, value in found.items()}
         known = ", ".join(sorted(self._backings)) or "none"
         raise StreamsError(f"store={name}: the app has no such store; it has {known}")
 

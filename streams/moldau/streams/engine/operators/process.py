@@ -1,0 +1,165 @@
+"""Operators that users write: a class with `process(record)`, stores and timers.
+
+An instance belongs to one task. It is made with a context, which gives it its stores, takes what it
+forwards and calls it at times: by stream time (as records move it) or by the wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.clock import NEVER, Clock
+from moldau.streams.engine.part import Part
+from moldau.streams.plan.operations import Process
+from moldau.streams.problems import StreamsError
+from moldau.streams.state.keyvalue import KeyValueStore
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as a user's operator sees it."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers = ()
+
+    def changed(self, **parts: Any) -> Record:
+        """A copy with other parts."""
+        return replace(self, **parts)
+
+
+class UserStore:
+    """A key-value store in the hands of a user's operator."""
+
+    def __init__(self, store: KeyValueStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        entry = self._store.get(key)
+        return default if entry is None else entry[0]
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key. Change a value by putting another, not in place."""
+        self._store.put(key, value, max(self._clock.time, 0))
+
+    def delete(self, key: Any) -> Any:
+        """Remove a key; returns what it had."""
+        entry = self._store.put(key, None, max(self._clock.time, 0))
+        return None if entry is None else entry[0]
+
+    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Rows with keys from `first` to `last`, both included, in the order of their bytes."""
+        for key, entry in list(self._store.items(first, last)):
+            yield key, entry[0]
+
+    def __contains__(self, key: Any) -> bool:
+        return self._store.get(key) is not None
+
+    def __getitem__(self, key: Any) -> Any:
+        entry = self._store.get(key)
+        if entry is None:
+            raise KeyError(key)
+        return entry[0]
+
+    __setitem__ = put
+
+
+@dataclass(slots=True)
+class Timer:
+    """A call that repeats. `cancel()` ends it."""
+
+    interval_ms: int
+    call: Callable[[int], object]
+    due: int
+
+    def cancel(self) -> None:
+        self.due = NEVER
+
+
+class Context:
+    """What a user's operator works with."""
+
+    def __init__(self, part: ProcessPart, stores: dict[str, UserStore], name: str) -> None:
+        self._part = part
+        self._stores = stores
+        self.name = name
+
+    @property
+    def stream_time(self) -> int:
+        """The highest time of a record so far, -1 before the first."""
+        return self._part.clock.time
+
+    def store(self, name: str) -> UserStore:
+        if name not in self._stores:
+            known = ", ".join(self._stores) or "none"
+            raise StreamsError(
+                f"operator={self.name}: it has no store {name!r}; it was given {known}: "
+                "name it in process(..., stores=[...])"
+            )
+        return self._stores[name]
+
+    def forward(self, record: Record) -> None:
+        """Pass a record on to what follows."""
+        self._part.forward(record.key, record.value, record.timestamp, record.headers)
+
+    def schedule(
+        self,
+        interval: Duration,
+        call: Callable[[int], object],
+        *,
+        by: Literal["stream", "wall"] = "stream",
+    ) -> Timer:
+        """Call `call(now_ms)` every `interval`, by stream time or by the wall clock."""
+        interval_ms = milliseconds(interval, f"{self.name} schedule")
+        if interval_ms <= 0:
+            raise StreamsError(f"operator={self.name}: schedule: {interval!r} must be above 0")
+        # By stream time the first call is at the first record, as in Kafka Streams.
+        due = 0 if by == "stream" else self._part.now_ms + interval_ms
+        timer = Timer(interval_ms, call, due)
+        self._part.timers(by).append(timer)
+        return timer
+
+
+class ProcessPart(Part):
+    def __init__(
+        self, operation: Process, clock: Clock, stores: dict[str, KeyValueStore], name: str
+    ) -> None:
+        super().__init__(clock)
+        self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
+        owned = {key: UserStore(store, clock) for key, store in stores.items()}
+        self._context = Context(self, owned, name)
+        self._make = operation.make
+        self._process: Callable[[Record], object] | None = None
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_record
+
+    def start(self) -> None:
+        self._process = self._make(self._context).process
+
+    def timers(self, by: str) -> list[Timer]:
+        return self._timers[by]
+
+    def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        assert self._process is not None
+        self.clock.time = max(self.clock.time, time)
+        self._process(Record(key, value, time, tuple(headers or ())))
+        if self._timers["stream"]:
+            self._call_due("stream", self.clock.time)
+
+    def on_wall_clock(self, now_ms: int) -> None:
+        self._call_due("wall", now_ms)
+
+    def _call_due(self, by: str, now: int) -> None:
+        """Each timer is called once, however far time has jumped, and goes on from there."""
+        for timer in list(self._timers[by]):
+            if timer.due <= now:
+                missed = (now - timer.due) // timer.interval_ms
+                timer.due += (missed + 1) * timer.interval_ms
+                timer.call(now)

@@ -1,0 +1,77 @@
+"""Aggregations of tables that are grouped by something else: old values are taken out again.
+
+Updates come as (new, old): out of the group that a row leaves, into the one that it enters, both in
+one where it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.engine.aggregates import KeyedTable
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.folds import Folds
+from moldau.streams.engine.part import Part
+from moldau.streams.plan.operations import Emit, Regroup, TableAggregate
+from moldau.streams.state.keyvalue import KeyValueStore
+
+
+class RegroupPart(Part):
+    """Sends each update of a row to its new group, and the old value to the group it was in."""
+
+    def __init__(self, operation: Regroup) -> None:
+        super().__init__()
+        self._call = operation.call.function
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_update
+
+    def _on_update(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        if key is None:
+            return
+        old_key, old_value = (None, None) if old is None else self._call(key, old)
+        new_key, new_value = (None, None) if new is None else self._call(key, new)
+        if old_key == new_key:
+            if new_key is not None:
+                self.forward(new_key, (new_value, old_value), time, headers)
+            return
+        if old_key is not None:
+            self.forward(old_key, (None, old_value), time, headers)
+        if new_key is not None:
+            self.forward(new_key, (new_value, None), time, headers)
+
+
+class TableAggregatePart(KeyedTable):
+    def __init__(self, operation: TableAggregate, store: KeyValueStore) -> None:
+        self._folds = Folds(operation.folding)
+        at_commit = operation.emit is Emit.COMMIT
+        super().__init__(store, self._folds.result, emits_at_commit=at_commit)
+        self._codec = None if store.spec.value.is_immutable else store.spec.value
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_update
+
+    def _on_update(
+        self, key: Any, update: tuple[Any, Any] | None, time: int, headers: Headers | None
+    ) -> None:
+        if key is None or update is None:
+            return
+        new_value, old_value = update
+        entry = self.store.get(key)
+        before = now = None if entry is None else entry[0]
+        if entry is not None:
+            time = max(time, entry[1])
+            if self._codec is not None:
+                now = self._codec.decode(self._codec.encode(now))
+        if old_value is not None and now is not None:
+            now = self._folds.remove(now, key, old_value)
+        if new_value is not None:
+            now = self._folds.add(now, key, new_value)
+        self.store.put(key, now, time)
+        if self.emits_at_commit:
+            if headers or self.headers:
+                self.headers[self.store.keys.name(key)] = headers
+        else:
+            seen = self._folds.seen
+            self.forward(key, seen(now), seen(before), time, headers)

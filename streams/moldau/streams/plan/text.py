@@ -1,0 +1,88 @@
+"""A plan as text: what is read and written, and each step with what it keeps."""
+
+from __future__ import annotations
+
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.compile import stores_of, topics_of
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.steps import Step
+from moldau.streams.serdes.types import type_name
+
+
+def topology_text(plan: Plan) -> str:
+    """The sub-topologies with their topics and stores, and the topics that the app makes."""
+    lines = [f"app {plan.app}"]
+    for program in plan.programs:
+        lines.append(f"  sub-topology {program.index}")
+        lines.append(f"    reads   {', '.join(program.inputs)}")
+        if program.outputs:
+            lines.append(f"    writes  {', '.join(program.outputs)}")
+        for store in program.stores:
+            topic = store.changelog(plan.app) or "not logged"
+            lines.append(f"    store   {store.name} ({store.kind.value}, {topic})")
+        for group in program.copartitioned:
+            lines.append(f"    equally partitioned: {', '.join(sorted(group))}")
+    for table in plan.global_tables:
+        lines.append(f"  global table {table.store.name} reads {table.topic}")
+    made = [topic.name for topic in plan.repartitions] + list(plan.changelogs())
+    if made:
+        lines.append("  topics of its own")
+        lines += [f"    {name}" for name in made]
+    return "\n".join(lines) + "\n"
+
+
+def explain_text(plan: Plan) -> str:
+    """Every step in order, indented under the one it follows."""
+    lines = [f"app {plan.app}: {len(plan.programs)} sub-topologies"]
+    for program in plan.programs:
+        lines.append(f"sub-topology {program.index}: a task for each partition")
+        told: set[str] = set()
+        for step in program.steps:
+            if not step.parents:
+                _explain(program, step, 1, lines, told)
+    return "\n".join(lines) + "\n"
+
+
+def _explain(program: Program, step: Step, depth: int, lines: list[str], told: set[str]) -> None:
+    indent = "  " * depth
+    if step.name in told:
+        lines.append(f"{indent}-> {step.name} (above)")
+        return
+    told.add(step.name)
+    lines.append(f"{indent}{step.name}: {describe(step)}")
+    for child in program.steps:
+        if step.name in child.parents:
+            _explain(program, child, depth + 1, lines, told)
+
+
+def describe(step: Step) -> str:
+    """One line: the kind of step, what it reads or writes, its types, stores and policy."""
+    operation = step.operation
+    parts = [operation.kind]
+    if topics := topics_of(step):
+        parts.append(f"of {', '.join(topics)}")
+    if isinstance(operation, op.Sink):
+        parts.append(f"to {operation.topic or 'a topic for each record'}")
+    windows = getattr(operation, "windows", None)
+    if windows is not None:
+        parts.append(f"in windows ({windows})")
+    emit = getattr(operation, "emit", None)
+    if isinstance(emit, op.Emit):
+        parts.append(f"emits {_EMITS[emit]}")
+    if step.lookups:
+        parts.append(f"looks up {', '.join(step.lookups)}")
+    text = " ".join(parts)
+    if not isinstance(operation, op.Sink):
+        text += f" -> ({type_name(step.key_type)}, {type_name(step.value_type)})"
+    if stores := stores_of(step):
+        text += f" [{', '.join(store.name for store in stores)}]"
+    if step.on_error is not None:
+        text += f" on error: {step.on_error}"
+    return text
+
+
+_EMITS = {
+    op.Emit.EVERY: "every update",
+    op.Emit.COMMIT: "the last update of each key at a commit",
+    op.Emit.CLOSE: "when a window is over",
+}

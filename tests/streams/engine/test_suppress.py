@@ -1,0 +1,98 @@
+"""Updates that are held back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.streams import (
+    RecordFailed,
+    Streams,
+    TopologyError,
+    tumbling,
+    until_close,
+    until_time,
+)
+from moldau.streams.testing.driver import Driver
+from tests.streams import models
+
+Rows = list[tuple[Any, Any, int]]
+
+
+def rows(driver: Driver) -> Rows:
+    return [(record.key, record.value, record.timestamp) for record in driver.read("out")]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), st.just(1), st.integers(0, 60)), max_size=30),
+    st.integers(1, 20),
+    st.integers(0, 20),
+    st.integers(0, 30),
+)
+def test_until_close_gives_each_windows_last_result_once(
+    given_records: Rows, size: int, grace: int, cut: int
+) -> None:
+    app = Streams("app", emit="every")
+    stream = app.stream("in", int, key=str)
+    table = stream.group_by_key().window(tumbling(size, grace=grace)).count(name="n")
+    table.suppress(until_close(), name="final").changes().to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", given_records[:cut])
+    driver.restart(from_changelog=True)
+    driver.pipe_all("in", given_records[cut:])
+
+    found = sorted(((row[0].key, row[0].start), row[1], row[2]) for row in rows(driver))
+    # Its clock is the time of the updates that reach it: a late record moves it no further.
+    _, closed, _ = models.windowed_counts(given_records, size, size, grace)
+    assert found == sorted(closed)
+
+
+def limited(**options: Any) -> Driver:
+    app = Streams("app", emit="every")
+    table = app.table("in", int, key=str)
+    table.suppress(until_time(10, **options), name="s").changes().to("out")
+    return app.test()
+
+
+def test_until_time_gives_the_last_update_at_the_time_of_the_first() -> None:
+    driver = limited()
+
+    driver.pipe_all("in", [("a", 1, 0), ("a", 2, 5), ("b", None, 6), ("c", 1, 9)])
+    assert rows(driver) == []
+    driver.pipe_all("in", [("c", 2, 10), ("c", 3, 16)])
+
+    assert rows(driver) == [("a", 2, 5), ("b", None, 6)]
+
+
+def test_a_full_buffer_gives_out_the_oldest() -> None:
+    driver = limited(max_records=1)
+
+    driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1)])
+
+    assert rows(driver) == [("a", 1, 0)]
+
+
+def test_a_buffer_full_of_bytes_gives_out_the_oldest() -> None:
+    driver = limited(max_bytes=40)
+
+    driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1), ("c", 3, 1)])
+
+    assert rows(driver)[0] == ("a", 1, 0)
+
+
+def test_a_full_buffer_may_fail() -> None:
+    driver = limited(max_records=1, when_full="fail")
+
+    with pytest.raises(RecordFailed, match=r"operator=s.*max_records"):
+        driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1)])
+
+
+def test_until_close_needs_windows() -> None:
+    app = Streams("app")
+
+    with pytest.raises(TopologyError, match="needs a table in windows"):
+        app.table("in", int).suppress(until_close(), name="s")
