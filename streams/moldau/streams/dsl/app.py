@@ -40,7 +40,9 @@ class Streams:
         on_error: Policy | str = "fail",
         emit: Literal["commit", "every"] = "commit",
     ) -> None:
-        if not name or not all(letter.isalnum() or letter in "._-" for letter in name):
+        if not name or not all(
+            letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name
+        ):
             raise TopologyError(
                 f'app name {name!r} must consist of letters, digits, ".", "_" and "-"'
             )

@@ -45,7 +45,7 @@ class Graph:
                 f"app={self.app} {operator}: it keeps state, and the state's topic needs a name "
                 f'that stays the same: {operator}(name="...")'
             )
-        if not all(letter.isalnum() or letter in "._-" for letter in name):
+        if not all((letter.isascii() and letter.isalnum()) or letter in "._-" for letter in name):
             raise TopologyError(
                 f"app={self.app} {operator}: name {name!r} must consist of letters, digits, "
                 '".", "_" and "-": it becomes part of a topic name'

@@ -202,6 +202,8 @@ def type_name(kind: Any) -> str:
         return kind.name
     if kind is Any:
         return "any"
+    if kind is Undeclared:
+        return "str or bytes"
     if isinstance(kind, TimeWindowed | SessionWindowed):
         return f"windowed {type_name(kind.key)}"
     if get_origin(kind) is not None:
