@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from moldau.streams.dsl.joins import GlobalRows
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
+from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
 from moldau.streams.plan.graph import Graph
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class SourceOptions(TypedDict, total=False):
+    """`timestamp(value, record_time)` chooses a record's time; `on_error` is the policy for records
+    that cannot be read."""
+
+    timestamp: op.Timestamp | None
+    on_error: Policy | str | None
 
 
 class Streams:
@@ -103,25 +112,28 @@ class Streams:
         *,
         key: Any = Undeclared,
         name: str | None = None,
-        timestamp: op.Timestamp | None = None,
-        on_error: Policy | str | None = None,
+        versioned: Duration | None = None,
+        **options: Unpack[SourceOptions],
     ) -> Table[Any, Any]:
         """Read a topic as a table: the last value of each key; null deletes.
 
         Its store is called `name`, or as the topic. The topic itself is what it is restored from.
+        `versioned` keeps the history of each key for so long: joins look up as of a time.
         """
         names = self._topics(topic)
         kind = Any if value is None else value
         keys, values = codec_for(key), codec_for(kind)
         store = StoreSpec(
             self._graph.claim_store(name or topic, "table"),
-            StoreKind.KEY_VALUE,
+            StoreKind.KEY_VALUE if versioned is None else StoreKind.VERSIONED,
             keys,
             values,
+            retention_ms=None if versioned is None else milliseconds(versioned, "table versioned"),
             source_topic=topic,
         )
-        source = op.TableSource(names, keys, values, store, timestamp)
-        return Table(self._graph, self._source(names, source, (key, kind), on_error))
+        source = op.TableSource(names, keys, values, store, options.get("timestamp"))
+        step = self._source(names, source, (key, kind), options.get("on_error"))
+        return Table(self._graph, step)
 
     def global_table(
         self, topic: str, value: Any = None, *, key: Any = Undeclared, name: str | None = None

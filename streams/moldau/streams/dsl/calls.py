@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.streams.dsl.inference import required_parameters
+from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.problems import TopologyError
 
@@ -30,3 +31,8 @@ def pair_call_of(function: Callable[..., Any], operator: str) -> Call:
     if not callable(function):
         raise TopologyError(f"{operator}: expected a function, got {function!r:.80}")
     return Call(function, takes_key=True)
+
+
+def stateless(what: str, call: Call, operation: op.Operation) -> op.Operation:
+    """The operation of a step, or one that awaits its function."""
+    return op.AsyncStep(call, what) if call.is_async else operation

@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack
 
 from moldau.streams.dsl import foldings
 from moldau.streams.dsl.calls import call_of
+from moldau.streams.dsl.cogrouped import Cogrouped
 from moldau.streams.dsl.inference import result_type
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, emit_of, store_of
@@ -56,6 +57,12 @@ class Grouped(Node, Generic[K, V]):
         if idle_ms is not None and idle_ms <= 0:
             raise TopologyError(f"window: idle={idle!r} must be above 0")
         return Grouped(self._graph, self._step, Windowing(windows, emit, idle_ms))
+
+    def cogroup(self, add: Callable[..., Any]) -> Cogrouped[K]:
+        """Begin an aggregate of several streams: add(so far, value), or (so far, key, value)."""
+        if self._windowing is not None:
+            raise TopologyError("cogroup: put the cogroup into windows, not its streams")
+        return Cogrouped([(self, add)])
 
     def count(self, *, name: str | None = None, **options: Unpack[TableOptions]) -> Table[K, int]:
         """How many records."""
@@ -187,6 +194,8 @@ class Grouped(Node, Generic[K, V]):
                 self._graph, claimed, folding, (self._windowing, *types, step.value_type), options
             )
         else:
+            if "versioned" in options:
+                raise TopologyError(f"{claimed}: versioned=... is for table() and to_table()")
             store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
             operation = op.Aggregate(store, folding, emit_of(self._graph, options, folding.name))
             key = types[0]

@@ -9,16 +9,24 @@ from typing import Any
 from moldau.streams.dsl.calls import call_of
 from moldau.streams.dsl.inference import required_parameters, result_type
 from moldau.streams.dsl.node import Node
-from moldau.streams.durations import Duration
+from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import joins
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.joins import JoinKind, JoinWindows, within
-from moldau.streams.plan.operations import Merge, Repartition
+from moldau.streams.plan.operations import (
+    Merge,
+    Operation,
+    Repartition,
+    TableFilter,
+    TableMapValues,
+    TableSource,
+    ToTable,
+)
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
-from moldau.streams.serdes.compound import list_codec, waiting_key_codec
+from moldau.streams.serdes.compound import held_codec, list_codec, waiting_key_codec
 from moldau.streams.serdes.types import BYTES, Undeclared, key_codec, stored_codec, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
@@ -85,7 +93,7 @@ def join_streams(
     if first.name == second.name:
         second = _twin(graph, first)
     key = unified_key((first, second), claimed)
-    first, second = (_settle_key(graph, step, key) for step in (first, second))
+    first, second = (settle_key(graph, step, key) for step in (first, second))
     call = join_call(function, "join")
     retention = windows.before_ms + windows.after_ms + windows.grace_ms
     sides = [
@@ -119,8 +127,22 @@ def join_streams(
     )
 
 
+def is_versioned(graph: Graph, step: Step) -> bool:
+    """Whether rows of a table can be found as of a time."""
+    while isinstance(step.operation, TableFilter | TableMapValues):
+        step = graph.steps[step.parents[0]]
+    return (
+        isinstance(step.operation, TableSource | ToTable)
+        and step.operation.store.kind is StoreKind.VERSIONED
+    )
+
+
 def join_table(
-    nodes: tuple[Node, Node], kind: JoinKind, function: Joiner | None, name: str | None
+    nodes: tuple[Node, Node],
+    kind: JoinKind,
+    function: Joiner | None,
+    name: str | None,
+    grace: Duration | None,
 ) -> Step:
     """Look up a table's row for each record of a stream."""
     left, table = nodes
@@ -131,18 +153,43 @@ def join_table(
         claimed = left._graph.claim_store(name, "join")
         step = left._partitioned(claimed, keeps_null_keys=kind is JoinKind.LEFT)
     key = unified_key((step, table._step), name or "join")
-    step = _settle_key(left._graph, step, key)
+    step = settle_key(left._graph, step, key)
     call = join_call(function, "join")
+    has_versions = is_versioned(left._graph, table._step)
+    operation: Operation = joins.TableLookup(kind, call, has_versions)
+    if grace is not None:
+        operation = _delayed(left._graph, (name, kind, call), step, grace)
+        if not has_versions:
+            raise TopologyError(f"{name}: grace=... needs a table with versioned=...")
     return left._graph.add(
         Step(
             name or f"join({table._name})",
             (step.name,),
-            joins.TableLookup(kind, call),
+            operation,
             key,
             joined_type(call, step.value_type, table._step.value_type, kind),
             lookups=(table._name,),
         )
     )
+
+
+def _delayed(
+    graph: Graph, what: tuple[str | None, JoinKind, Call], step: Step, grace: Duration
+) -> joins.DelayedLookup:
+    name, kind, call = what
+    grace_ms = milliseconds(grace, "join grace")
+    if grace_ms < 0:
+        raise TopologyError(f"{name}: grace={grace!r} must not be negative")
+    if not step.name.startswith(f"{name}-"):
+        graph.claim_store(name, "join")
+    key = key_codec(step.key_type)
+    store = StoreSpec(
+        graph.claim_store(f"{name}-held", "join"),
+        StoreKind.KEY_VALUE,
+        waiting_key_codec(key),
+        held_codec(stored_codec(step.value_type)),
+    )
+    return joins.DelayedLookup(kind, call, grace_ms, store, key)
 
 
 def join_global(
@@ -208,7 +255,7 @@ def same_app(nodes: tuple[Node, Node], operator: str) -> Graph:
     return left._graph
 
 
-def _settle_key(graph: Graph, step: Step, key: Any) -> Step:
+def settle_key(graph: Graph, step: Step, key: Any) -> Step:
     """A repartition whose key nobody declared writes it as the other side does."""
     if isinstance(step.operation, Repartition) and step.key_type is Any:
         step = replace(step, key_type=key)

@@ -15,13 +15,15 @@ from moldau.streams.state.spec import StoreKind, StoreSpec
 class TableOptions(TypedDict, total=False):
     """`emit`: "commit" (the last update of each key at a commit), "every", and for windows "close".
     `logged` False keeps no changelog: the state is lost with the machine. `retain` keeps windows
-    for queries. `config` has settings of the changelog topic. `type` is that of the values."""
+    for queries. `config` has settings of the changelog topic. `versioned` keeps the
+    history of each key for so long (to_table). `type` is that of the values."""
 
     emit: Literal["commit", "every", "close"]
     logged: bool
     retain: Duration
     config: dict[str, str]
     type: Any
+    versioned: Duration
 
 
 def store_of(
@@ -35,6 +37,11 @@ def store_of(
 ) -> StoreSpec:
     """The store of a table. Windows are retained at least as long as they accept records."""
     key, value = types
+    if "versioned" in options:
+        if kind is not StoreKind.KEY_VALUE:
+            raise TopologyError(f"{name}: versioned=... is for tables without windows")
+        kind = StoreKind.VERSIONED
+        retention_ms = milliseconds(options["versioned"], f"{name} versioned")
     if "retain" in options:
         retained = milliseconds(options["retain"], f"{name} retain")
         if retention_ms is None or retained < retention_ms:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, Unpack
 
 from moldau.streams.dsl import joins
-from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of
+from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of, stateless
 from moldau.streams.dsl.grouped import Grouped
 from moldau.streams.dsl.inference import element_type, pair_types, result_type
 from moldau.streams.dsl.joins import GlobalRows, Joiner
@@ -41,7 +41,7 @@ class Stream(Node, Generic[K, V]):
 
     def map(
         self,
-        function: Callable[[K, V], tuple[K2, V2]],
+        function: Callable[[K, V], tuple[K2, V2] | Awaitable[tuple[K2, V2]]],
         *,
         key: Any = None,
         type: Any = None,
@@ -54,7 +54,7 @@ class Stream(Node, Generic[K, V]):
             self._graph,
             self._added(
                 f"map({call})",
-                op.MapPairs(call),
+                stateless("map", call, op.MapPairs(call)),
                 key=kinds[0] if key is None else key,
                 value=kinds[1] if type is None else type,
                 on_error=on_error,
@@ -62,19 +62,29 @@ class Stream(Node, Generic[K, V]):
         )
 
     def map_values(
-        self, function: Mapper[V, V2, K], *, type: Any = None, on_error: ErrorPolicy = None
+        self,
+        function: Mapper[V, V2, K],
+        *,
+        type: Any = None,
+        on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
         """Make another value of each; the key stays."""
         call = call_of(function, "map_values")
         kind = self._result(call) if type is None else type
         name = f"map_values({call})"
         return Stream(
-            self._graph, self._added(name, op.MapValues(call), value=kind, on_error=on_error)
+            self._graph,
+            self._added(
+                name,
+                stateless("map_values", call, op.MapValues(call)),
+                value=kind,
+                on_error=on_error,
+            ),
         )
 
     def flat_map(
         self,
-        function: Mapper[V, Iterable[V2], K],
+        function: Mapper[V, Iterable[V2] | Awaitable[Iterable[V2]], K],
         *,
         type: Any = None,
         on_error: ErrorPolicy = None,
@@ -84,7 +94,10 @@ class Stream(Node, Generic[K, V]):
         kind = element_type(self._result(call)) if type is None else type
         name = f"flat_map({call})"
         return Stream(
-            self._graph, self._added(name, op.FlatMap(call), value=kind, on_error=on_error)
+            self._graph,
+            self._added(
+                name, stateless("flat_map", call, op.FlatMap(call)), value=kind, on_error=on_error
+            ),
         )
 
     def flat_map_pairs(
@@ -109,12 +122,32 @@ class Stream(Node, Generic[K, V]):
             ),
         )
 
+    def map_batch(
+        self,
+        function: Callable[[list[V]], Iterable[V2]],
+        *,
+        type: Any = None,
+        on_error: ErrorPolicy = None,
+    ) -> Stream[K, V2]:
+        """Make another value of each, a batch at a time: function(values) returns as many, as a
+        list or an array. The result must not depend on how records are cut into batches."""
+        if not callable(function):
+            raise TopologyError(f"map_batch: expected a function, got {function!r:.80}")
+        call = Call(function)
+        kind = element_type(self._result(call)) if type is None else type
+        name = f"map_batch({call})"
+        return Stream(
+            self._graph, self._added(name, op.MapBatch(function), value=kind, on_error=on_error)
+        )
+
     def filter(
         self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
     ) -> Stream[K, V]:
         """Keep the records for which the predicate holds."""
         call = call_of(predicate, "filter")
-        step = self._added(f"filter({call})", op.Filter(call), on_error=on_error)
+        step = self._added(
+            f"filter({call})", stateless("filter", call, op.Filter(call)), on_error=on_error
+        )
         return Stream(self._graph, step)
 
     def filter_not(
@@ -122,13 +155,15 @@ class Stream(Node, Generic[K, V]):
     ) -> Stream[K, V]:
         """Keep the records for which the predicate does not hold."""
         call = call_of(predicate, "filter_not")
-        operation = op.Filter(call, is_negated=True)
+        operation = stateless("filter_not", call, op.Filter(call, is_negated=True))
         return Stream(self._graph, self._added(f"filter_not({call})", operation, on_error=on_error))
 
     def peek(self, function: Mapper[V, object, K], *, on_error: ErrorPolicy = None) -> Stream[K, V]:
         """Call a function on each record, and pass the record on."""
         call = call_of(function, "peek")
-        step = self._added(f"peek({call})", op.Peek(call), on_error=on_error)
+        step = self._added(
+            f"peek({call})", stateless("peek", call, op.Peek(call)), on_error=on_error
+        )
         return Stream(self._graph, step)
 
     def branch(self, *predicates: Mapper[V, object, K]) -> list[Stream[K, V]]:
@@ -167,7 +202,10 @@ class Stream(Node, Generic[K, V]):
         kind = self._result(call) if type is None else type
         name = f"select_key({call})"
         return Stream(
-            self._graph, self._added(name, op.SelectKey(call), key=kind, on_error=on_error)
+            self._graph,
+            self._added(
+                name, stateless("select_key", call, op.SelectKey(call)), key=kind, on_error=on_error
+            ),
         )
 
     def process(
@@ -236,14 +274,16 @@ class Stream(Node, Generic[K, V]):
         *,
         within: JoinWindows | Duration | None = None,
         key: Callable[..., Any] | None = None,
+        grace: Duration | None = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
         """Join records with those of a stream that are close in time, or with rows of a table.
 
         `function(left, right)` or `function(key, left, right)` makes the result; a pair if not
-        given. `within` is for streams, `key` chooses the row of a global table.
+        given. `within` is for streams, `key` chooses the row of a global table. A versioned table
+        is looked up as of the record's time; `grace` waits for rows that come late.
         """
-        return self._joined(JoinKind.INNER, other, function, (within, key, name))
+        return self._joined(JoinKind.INNER, other, function, (within, key, grace, name))
 
     def left_join(
         self,
@@ -252,10 +292,11 @@ class Stream(Node, Generic[K, V]):
         *,
         within: JoinWindows | Duration | None = None,
         key: Callable[..., Any] | None = None,
+        grace: Duration | None = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
         """As `join`; a record that finds none comes out with None on the right."""
-        return self._joined(JoinKind.LEFT, other, function, (within, key, name))
+        return self._joined(JoinKind.LEFT, other, function, (within, key, grace, name))
 
     def outer_join(
         self,
@@ -266,16 +307,21 @@ class Stream(Node, Generic[K, V]):
         name: str | None = None,
     ) -> Stream[K, Any]:
         """As `join` of two streams; records of both sides that find none come out with None."""
-        return self._joined(JoinKind.OUTER, other, function, (within, None, name))
+        return self._joined(JoinKind.OUTER, other, function, (within, None, None, name))
 
     def _joined(
         self,
         kind: JoinKind,
         other: Stream[Any, Any] | Table[Any, Any] | GlobalRows,
         function: Joiner | None,
-        how: tuple[JoinWindows | Duration | None, Callable[..., Any] | None, str | None],
+        how: tuple[
+            JoinWindows | Duration | None,
+            Callable[..., Any] | None,
+            Duration | None,
+            str | None,
+        ],
     ) -> Stream[K, Any]:
-        span, key, name = how
+        span, key, grace, name = how
         operator = "join" if kind is JoinKind.INNER else f"{kind.value}_join"
         if isinstance(other, GlobalRows):
             return Stream(self._graph, joins.join_global(self, other, kind, function, key))
@@ -285,7 +331,9 @@ class Stream(Node, Generic[K, V]):
         if isinstance(other, Table):
             if span is not None:
                 raise TopologyError(f"{operator}: within=... is for two streams, not for a table")
-            return Stream(graph, joins.join_table((self, other), kind, function, name))
+            return Stream(graph, joins.join_table((self, other), kind, function, name, grace))
+        if grace is not None:
+            raise TopologyError(f"{operator}: for two streams write within=within(..., grace=...)")
         return Stream(graph, joins.join_streams((self, other), kind, function, span, name))
 
     def to(
@@ -315,7 +363,8 @@ class Stream(Node, Generic[K, V]):
         claimed = self._graph.claim_store(name, "to_table")
         parent = Node(self._graph, self._partitioned(claimed))
         step = parent._step
-        store = store_of(claimed, StoreKind.KEY_VALUE, (step.key_type, step.value_type), options)
+        types = (step.key_type, options.get("type", step.value_type))
+        store = store_of(claimed, StoreKind.KEY_VALUE, types, options)
         operation = op.ToTable(store, emit_of(self._graph, options, "to_table"))
         return Table(self._graph, parent._added(claimed, operation, is_table=True))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from moldau.streams.dsl import joins
 from moldau.streams.dsl.calls import call_of, pair_call_of
+from moldau.streams.dsl.foreign_keys import join_by_foreign_key
 from moldau.streams.dsl.grouped_table import GroupedTable
 from moldau.streams.dsl.inference import pair_types, result_type
 from moldau.streams.dsl.joins import Joiner
@@ -68,23 +69,47 @@ class Table(Node, Generic[K, V]):
             self._added(f"map_values({call})", operation, value=kind, on_error=on_error),
         )
 
-    def join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
-        """Join the rows of two tables by key. A result follows each update of either."""
-        return self._joined(JoinKind.INNER, other, function)
+    def join(
+        self,
+        other: Table[Any, Any],
+        function: Joiner | None = None,
+        *,
+        on: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
+        """Join the rows of two tables by key. A result follows each update of either.
 
-    def left_join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
+        `on` makes a foreign key of a row: the key of a row of the other table. That needs a name.
+        """
+        return self._joined(JoinKind.INNER, other, function, (on, name))
+
+    def left_join(
+        self,
+        other: Table[Any, Any],
+        function: Joiner | None = None,
+        *,
+        on: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Table[K, Any]:
         """As `join`; rows without one in the other table are joined with None."""
-        return self._joined(JoinKind.LEFT, other, function)
+        return self._joined(JoinKind.LEFT, other, function, (on, name))
 
     def outer_join(self, other: Table[Any, Any], function: Joiner | None = None) -> Table[K, Any]:
         """As `join`; rows of both tables without a partner are joined with None."""
-        return self._joined(JoinKind.OUTER, other, function)
+        return self._joined(JoinKind.OUTER, other, function, (None, None))
 
     def _joined(
-        self, kind: JoinKind, other: Table[Any, Any], function: Joiner | None
+        self,
+        kind: JoinKind,
+        other: Table[Any, Any],
+        function: Joiner | None,
+        how: tuple[Callable[..., Any] | None, str | None],
     ) -> Table[K, Any]:
+        on, name = how
         graph = joins.same_app((self, other), "join")
-        return Table(graph, joins.join_tables((self, other), kind, function))
+        if on is None:
+            return Table(graph, joins.join_tables((self, other), kind, function))
+        return Table(graph, join_by_foreign_key((self, other), kind, (on, function), name))
 
     def late(self) -> Stream[Any, Any]:
         """The records that came too late for a window, as they were."""

@@ -10,10 +10,11 @@ send and changes to log. A commit is, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.state.changes import Changes
 
 
@@ -61,4 +62,13 @@ class RunsPartition(Protocol):
 
     def buffered(self, topic: str) -> int:
         """How many records of `topic` wait: pause its fetching when there are too many."""
+        ...
+
+
+class MakesCalls(Protocol):
+    """A task whose program has async functions."""
+
+    def take_calls(self) -> Sequence[AsyncCall]:
+        """Coroutines of async functions: await them, in any order and as many at a time as you
+        like, and `finish` each. Until all are finished, `process` returns 0."""
         ...

@@ -43,13 +43,24 @@ class Failures:
         policy = self._policies.get(operator) or self._program.on_error
         if self._retries(policy, (topic, place.offset), now_ms):
             return False
+        self._give_up(policy, place, chunk, index, error)
+        return True
+
+    def settle(self, operator: str, topic: str, chunk: Chunk, index: int, error: Exception) -> None:
+        """Carry out the policy of a record that was tried as often as it may; raises to fail."""
+        place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)
+        policy = self._policies.get(operator) or self._program.on_error
+        self._give_up(policy, place, chunk, index, error)
+
+    def _give_up(
+        self, policy: Policy, place: RecordPlace, chunk: Chunk, index: int, error: Exception
+    ) -> None:
         if policy.then == "skip":
             self.skipped += 1
         elif policy.dead_letter is not None:
             self._bury(policy.dead_letter, place, chunk, index, error)
         else:
             raise RecordFailed(place, error) from error
-        return True
 
     def _retries(self, policy: Policy, record: tuple[str, int], now_ms: int) -> bool:
         if record != self._attempted:

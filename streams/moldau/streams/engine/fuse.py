@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.part import Getter
 from moldau.streams.engine.scope import Scope
 from moldau.streams.engine.sinks import Outlets
@@ -41,6 +42,8 @@ class Weaver(Protocol):
     def getter(self, step: str) -> Getter:
         """The function that finds a row of a table."""
         ...
+
+    def as_of_getter(self, step: str) -> AsOf: ...
 
     def global_getter(self, store: str) -> Getter: ...
 

@@ -6,27 +6,48 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.operators.foreign_key import ResolvePart
+from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.table_join import TableJoinPart
+from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
 from moldau.streams.engine.part import Getter, Part, Row
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.steps import Step
 
+_TABLES = KeyedTable | WindowedTable | TableJoinPart | ResolvePart | VersionedTable | SessionTable
+
+
+def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], AsOf]) -> AsOf:
+    """The function that finds the row of a versioned table that was valid at a time."""
+    part = parts.get(step.name)
+    if isinstance(part, VersionedTable):
+        return part.as_of
+    operation = step.operation
+    assert isinstance(operation, op.TableFilter | op.TableMapValues)
+    get = before(step.parents[0])
+
+    def found(key: Any, time: int) -> Row | None:
+        view = _filtered if isinstance(operation, op.TableFilter) else _mapped
+        return view(lambda wanted: get(wanted, time), operation)(key)
+
+    return found
+
 
 def table_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], Getter]) -> Getter:
     """The function that finds a row of the table that `step` makes."""
     part = parts.get(step.name)
-    if isinstance(part, KeyedTable | WindowedTable | TableJoinPart):
+    if isinstance(part, _TABLES):
         return part.get
     operation = step.operation
     if isinstance(operation, op.TableFilter):
         return _filtered(before(step.parents[0]), operation)
     if isinstance(operation, op.TableMapValues):
-        return _mapped(before(step.parents[0]), operation.call)
+        return _mapped(before(step.parents[0]), operation)
     raise AssertionError(f"{step.name} makes no table whose rows can be found")
 
 
-def _filtered(get: Getter, operation: op.TableFilter) -> Getter:
+def _filtered(get: Getter, operation: Any) -> Getter:
     def found(key: Any) -> Row | None:
         row = get(key)
         if row is None:
@@ -37,10 +58,10 @@ def _filtered(get: Getter, operation: op.TableFilter) -> Getter:
     return found
 
 
-def _mapped(get: Getter, call: Call) -> Getter:
+def _mapped(get: Getter, operation: Any) -> Getter:
     def found(key: Any) -> Row | None:
         row = get(key)
-        if row is None or (value := _called(call, key, row[0])) is None:
+        if row is None or (value := _called(operation.call, key, row[0])) is None:
             return None
         return value, row[1]
 

@@ -14,12 +14,17 @@ from moldau.streams.plan.steps import Step
 def table_lookup(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     operation = step.operation
     assert isinstance(operation, TableLookup)
-    get = writer.bind(weave.getter(step.lookups[0]), "get")
+    if operation.is_versioned:
+        get = writer.bind(weave.as_of_getter(step.lookups[0]), "as_of")
+        arguments = f"{scope.key}, {scope.time}"
+    else:
+        get = writer.bind(weave.getter(step.lookups[0]), "get")
+        arguments = scope.key
     is_inner = operation.join is JoinKind.INNER
     keyed = f"{scope.key} is not None and " if is_inner else ""
     with writer.block(f"if {keyed}{scope.value} is not None"):
         row = writer.variable("row")
-        found = f"{get}({scope.key})"
+        found = f"{get}({arguments})"
         if not is_inner:
             found = f"None if {scope.key} is None else {found}"
         writer.line(f"{row} = {found}")

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.getters import table_getter
+from moldau.streams.engine.getters import as_of_getter, table_getter
 from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.operators.deferred import DeferredPart
+from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
 from moldau.streams.engine.part import Getter, Part
 from moldau.streams.engine.parts import Store, make_part, make_store
 from moldau.streams.engine.scope import STREAM, TABLE, Scope
@@ -68,6 +70,7 @@ class Network:
             if isinstance(step.operation, op.Source | op.TableSource):
                 run = self._source_run(step)
                 self.runs.update(dict.fromkeys(step.operation.topics, run))
+        self.deferred = [part for part in self.parts.values() if isinstance(part, DeferredPart)]
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
             for child in self._children[name]:
@@ -86,6 +89,9 @@ class Network:
 
     def getter(self, step: str) -> Getter:
         return table_getter(self._steps[step], self.parts, self.getter)
+
+    def as_of_getter(self, step: str) -> AsOf:
+        return as_of_getter(self._steps[step], self.parts, self.as_of_getter)
 
     def global_getter(self, store: str) -> Getter:
         return self._global_tables[store].get
@@ -112,7 +118,7 @@ class Network:
     def _emit(self, writer: Writer, parent: Step, child: Step, scope: Scope) -> None:
         outer = writer.operator
         writer.operator = child.name
-        template = TEMPLATES.get(type(child.operation))
+        template = self._template(child)
         if template is None or len(child.parents) > 1 or writer.depth >= DEPTH_MAX:
             entry = self._entry(parent, child)
             arguments = scope.arguments(is_table=parent.is_table)
@@ -121,9 +127,16 @@ class Network:
             template(self, writer, child, scope)
         writer.operator = outer
 
+    def _template(self, step: Step) -> fuse.Template | None:
+        """How a step is written inline; None if it is a function of its part."""
+        if isinstance(self.parts.get(step.name), VersionedTable):
+            return None
+        return TEMPLATES.get(type(step.operation))
+
     def _entry(self, parent: Step, child: Step) -> Callable[..., None]:
         """The function that takes records of `parent` into `child`."""
-        if type(child.operation) not in TEMPLATES:
+        template = self._template(child)
+        if template is None:
             entry: Callable[..., None] = self.parts[child.name].entry(parent.name)
             return entry
         found = self._entries.get(child.name)
@@ -131,7 +144,7 @@ class Network:
             writer = self._writer(f"into {child.name}")
             writer.operator = child.name
             scope = TABLE if parent.is_table else STREAM
-            TEMPLATES[type(child.operation)](self, writer, child, scope)
+            template(self, writer, child, scope)
             found = writer.compiled("run", scope.arguments(is_table=parent.is_table))
             self._entries[child.name] = found
         return found
@@ -162,12 +175,15 @@ class Network:
         with writer.block("if time >= 0"):
             if isinstance(operation, op.Source):
                 self.emit_children(writer, step, STREAM)
+            elif isinstance(part := self.parts[step.name], VersionedTable):
+                entry = writer.bind(part.on_record, "entry")
+                writer.line(f"{entry}({STREAM.arguments(is_table=False)})")
             else:
                 fuse.to_table(self, writer, step, STREAM)
-        for part, codec in (("value", operation.value), ("key", operation.key)):
+        for name, codec in (("value", operation.value), ("key", operation.key)):
             decode = writer.bind(codec.decode, "decode")
-            if writer.uses(part):
-                writer.insert(f"{part} = None if raw_{part} is None else {decode}(raw_{part})", 2)
+            if writer.uses(name):
+                writer.insert(f"{name} = None if raw_{name} is None else {decode}(raw_{name})", 2)
         writer.insert(
             "for raw_key, raw_value, time, headers in zip(keys, values, times, headers):", 1
         )

@@ -9,6 +9,8 @@ from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operators.counted import CountTable
+from moldau.streams.engine.operators.deferred import AsyncPart, MapBatchPart
+from moldau.streams.engine.operators.foreign_key import ReferencesPart, ResolvePart, SubscribePart
 from moldau.streams.engine.operators.process import ProcessPart
 from moldau.streams.engine.operators.regrouped import RegroupPart, TableAggregatePart
 from moldau.streams.engine.operators.sessions import SessionTable
@@ -16,9 +18,18 @@ from moldau.streams.engine.operators.sliding import SlidingTable
 from moldau.streams.engine.operators.stream_join import StreamJoinPart
 from moldau.streams.engine.operators.suppress import SuppressPart
 from moldau.streams.engine.operators.table_join import TableJoinPart
+from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupPart, VersionedTable
 from moldau.streams.engine.part import Getter, Part
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.joins import StreamJoin, TableJoin
+from moldau.streams.plan.joins import (
+    DelayedLookup,
+    References,
+    Resolve,
+    StreamJoin,
+    Subscribe,
+    TableJoin,
+)
+from moldau.streams.plan.plan import Program
 from moldau.streams.plan.steps import Step
 from moldau.streams.serdes.windowed import FOREVER_MS
 from moldau.streams.state.backing import Backing
@@ -26,15 +37,18 @@ from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.records import RecordStore
 from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.spec import StoreKind, StoreSpec
+from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
 from moldau.streams.windows import TimeWindows
 
-Store = KeyValueStore | WindowStore | RecordStore | SessionStore
+Store = KeyValueStore | WindowStore | RecordStore | SessionStore | VersionedStore
 S = TypeVar("S")
 
 
 class Surroundings(Protocol):
     """What a part is made from: the stores and clocks of the task, and the tables before it."""
+
+    program: Program
 
     def store(self, spec: StoreSpec, kind: type[S]) -> S: ...
 
@@ -43,6 +57,8 @@ class Surroundings(Protocol):
         ...
 
     def getter(self, step: str) -> Getter: ...
+
+    def as_of_getter(self, step: str) -> AsOf: ...
 
 
 def make_part(around: Surroundings, step: Step) -> Part | None:
@@ -57,6 +73,8 @@ def make_store(spec: StoreSpec, backing: Backing) -> Store:
         return (RecordStore if spec.has_duplicates else WindowStore)(spec, backing)
     if spec.kind is StoreKind.SESSION:
         return SessionStore(spec, backing)
+    if spec.kind is StoreKind.VERSIONED:
+        return VersionedStore(spec, backing)
     assert spec.kind is StoreKind.KEY_VALUE
     return KeyValueStore(spec, backing)
 
@@ -72,6 +90,8 @@ def _aggregate(around: Surroundings, step: Step) -> Part:
 def _to_table(around: Surroundings, step: Step) -> Part:
     operation = step.operation
     assert isinstance(operation, op.ToTable)
+    if operation.store.kind is StoreKind.VERSIONED:
+        return VersionedTable(around.store(operation.store, VersionedStore))
     store = around.store(operation.store, KeyValueStore)
     return KeyedTable(store, None, emits_at_commit=operation.emit is op.Emit.COMMIT)
 
@@ -79,6 +99,8 @@ def _to_table(around: Surroundings, step: Step) -> Part:
 def _table_source(around: Surroundings, step: Step) -> Part:
     operation = step.operation
     assert isinstance(operation, op.TableSource)
+    if operation.store.kind is StoreKind.VERSIONED:
+        return VersionedTable(around.store(operation.store, VersionedStore))
     return KeyedTable(around.store(operation.store, KeyValueStore), None, emits_at_commit=False)
 
 
@@ -161,6 +183,45 @@ def _table_join(around: Surroundings, step: Step) -> Part:
     return TableJoinPart(step.operation, (left, right), getters)
 
 
+def _subscribe(around: Surroundings, step: Step) -> Part:
+    assert isinstance(step.operation, Subscribe)
+    return SubscribePart(step.operation)
+
+
+def _references(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, References)
+    subscriptions, right = step.parents
+    store = around.store(operation.store, KeyValueStore)
+    return ReferencesPart(operation, store, around.getter(right), (subscriptions, right))
+
+
+def _resolve(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, Resolve)
+    answers, left = step.parents
+    store = around.store(operation.store, KeyValueStore)
+    return ResolvePart(operation, store, around.getter(left), (answers, left))
+
+
+def _delayed_lookup(around: Surroundings, step: Step) -> Part:
+    operation = step.operation
+    assert isinstance(operation, DelayedLookup)
+    store = around.store(operation.store, KeyValueStore)
+    as_of = around.as_of_getter(step.lookups[0])
+    return DelayedLookupPart(operation, around.clock(step), store, as_of)
+
+
+def _map_batch(around: Surroundings, step: Step) -> Part:
+    assert isinstance(step.operation, op.MapBatch)
+    return MapBatchPart(step.operation, step.name)
+
+
+def _async_step(around: Surroundings, step: Step) -> Part:
+    assert isinstance(step.operation, op.AsyncStep)
+    return AsyncPart(step.operation, step.name, step.on_error or around.program.on_error)
+
+
 _PARTS: dict[type[op.Operation], Callable[[Surroundings, Step], Part]] = {
     op.Aggregate: _aggregate,
     op.ToTable: _to_table,
@@ -173,6 +234,12 @@ _PARTS: dict[type[op.Operation], Callable[[Surroundings, Step], Part]] = {
     op.Regroup: _regroup,
     op.TableAggregate: _table_aggregate,
     op.Process: _process,
+    op.MapBatch: _map_batch,
+    op.AsyncStep: _async_step,
+    Subscribe: _subscribe,
+    References: _references,
+    Resolve: _resolve,
+    DelayedLookup: _delayed_lookup,
     StreamJoin: _stream_join,
     TableJoin: _table_join,
 }

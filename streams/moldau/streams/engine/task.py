@@ -22,6 +22,7 @@ from moldau.streams.engine.clock import NEVER
 from moldau.streams.engine.failures import Failures
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.network import Network, Run
+from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import Changes
@@ -76,6 +77,15 @@ class Input:
             self.position = chunk.offsets[to - 1] + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A batch of which some records wait; those before `stop` are done when these are."""
+
+    input: Input
+    stop: int
+    failure: Exception | None
+
+
 class Task:
     """Runs a program on a partition. See engine.contract for the order of a commit."""
 
@@ -102,6 +112,8 @@ class Task:
         self._last_input_ms: int | None = None
         self._idle_base: dict[str, tuple[int, int]] = {}
         self._is_started = False
+        self._unfinished: Unfinished | None = None
+        self._calls: list[AsyncCall] = []
         for text in metadata:
             self._adopt(text)
 
@@ -118,6 +130,8 @@ class Task:
         self._start(now_ms)
         if self._failures.is_waiting(now_ms):
             return 0
+        if self._unfinished is not None:
+            return self._finish(now_ms)
         done = 0
         while done < limit and (ran := self._step(now_ms, limit - done)):
             done += ran
@@ -128,6 +142,8 @@ class Task:
 
     def _step(self, now_ms: int, limit: int) -> int:
         """Run one stretch of records of one input."""
+        if self._unfinished is not None:
+            return 0
         order = self._order
         if len(order) == 1:
             chosen = order[0]
@@ -174,17 +190,51 @@ class Task:
         chunk, start = chosen.chunks[0], chosen.done
         times = iter(chunk.timestamps[start:stop])
         headers: Any = repeat(_EMPTY) if chunk.headers is None else chunk.headers[start:stop]
+        failure: Exception | None = None
+        for part in self.network.deferred:
+            part.index = lambda end=stop: end - length_hint(times) - 1  # type: ignore[misc]
         try:
             chosen.run(chunk.keys[start:stop], chunk.values[start:stop], times, headers)
         except Exception as error:
-            failed = stop - length_hint(times) - 1
-            chosen.advance(failed)
-            if self._failures.decide(chosen.topic, chunk, failed, error, now_ms):
-                chosen.advance(failed + 1)
-                return failed + 1 - start
-            return failed - start
+            stop = stop - length_hint(times) - 1
+            failure = error
+        if self.network.deferred:
+            self._unfinished = Unfinished(chosen, stop, failure)
+            return self._finish(now_ms)
+        return self._advance(chosen, stop, failure, now_ms)
+
+    def _advance(self, chosen: Input, stop: int, failure: Exception | None, now_ms: int) -> int:
+        """Records before `stop` are done; the one at it failed if there is a failure."""
+        chunk, start = chosen.chunks[0], chosen.done
         chosen.advance(stop)
+        if failure is None:
+            return stop - start
+        if self._failures.decide(chosen.topic, chunk, stop, failure, now_ms):
+            chosen.advance(stop + 1)
+            return stop + 1 - start
         return stop - start
+
+    def _finish(self, now_ms: int) -> int:
+        """Go on with a batch of which some records wait for a function."""
+        unfinished = self._unfinished
+        assert unfinished is not None
+        chosen = unfinished.input
+        chunk = chosen.chunks[0]
+
+        def on_error(operator: str, index: int, error: Exception) -> None:
+            self._failures.settle(operator, chosen.topic, chunk, index, error)
+
+        for part in self.network.deferred:
+            self._calls += part.begin()
+            if not part.finish(on_error):
+                return 0
+        self._unfinished = None
+        return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)
+
+    def take_calls(self) -> list[AsyncCall]:
+        """Coroutines to be awaited; `process` goes on when all are finished."""
+        calls, self._calls = self._calls, []
+        return calls
 
     def punctuate(self, now_ms: int) -> None:
         self._start(now_ms)

@@ -23,6 +23,8 @@ _STATELESS = (
     op.Filter,
     op.FlatMap,
     op.Peek,
+    op.AsyncStep,
+    op.MapBatch,
     op.Branch,
     op.Arm,
     op.Merge,

@@ -10,6 +10,7 @@ from moldau.streams.durations import Duration, in_words, milliseconds
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.operations import Operation
 from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.spec import StoreSpec
 
 
@@ -87,10 +88,12 @@ class StreamJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TableLookup(Operation):
-    """Join a stream with a table, the step's lookup, as it is when the record comes."""
+    """Join a stream with a table, the step's lookup, as it is when the record comes; with a
+    versioned one, as it was at the time of the record."""
 
     join: JoinKind
     call: Call
+    is_versioned: bool = False
     kind: ClassVar[str] = "table lookup"
 
 
@@ -112,3 +115,49 @@ class TableJoin(Operation):
     join: JoinKind
     call: Call
     kind: ClassVar[str] = "table join"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe(Operation):
+    """Foreign keys, first part: tell the right row which left row refers to it."""
+
+    join: JoinKind
+    on: Call
+    key: Codec
+    value: Codec
+    kind: ClassVar[str] = "foreign key subscription"
+
+
+@dataclass(frozen=True, slots=True)
+class References(Operation):
+    """Foreign keys, second part; the parents are subscriptions and the right table."""
+
+    store: StoreSpec
+    left_key: Codec
+    right_key: Codec
+    kind: ClassVar[str] = "foreign key references"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve(Operation):
+    """Foreign keys, third part; the parents are answers and the left table."""
+
+    join: JoinKind
+    call: Call
+    on: Call
+    store: StoreSpec
+    value: Codec
+    kind: ClassVar[str] = "foreign key join"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedLookup(Operation):
+    """Join a stream with a versioned table, the step's lookup, `grace_ms` later, as it was at the
+    time of the record."""
+
+    join: JoinKind
+    call: Call
+    grace_ms: int
+    store: StoreSpec
+    key: Codec
+    kind: ClassVar[str] = "table lookup with grace"

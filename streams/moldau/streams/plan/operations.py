@@ -291,3 +291,20 @@ class Process(Operation):
     make: Callable[[Any], Any]
     stores: tuple[StoreSpec, ...]
     kind: ClassVar[str] = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncStep(Operation):
+    """A stateless step with an async function; `what` is the name of the step."""
+
+    call: Call
+    what: str
+    kind: ClassVar[str] = "async"
+
+
+@dataclass(frozen=True, slots=True)
+class MapBatch(Operation):
+    """New values for a batch of values: function(values) -> as many."""
+
+    function: Callable[[Any], Any]
+    kind: ClassVar[str] = "map_batch"

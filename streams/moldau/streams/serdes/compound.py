@@ -88,6 +88,73 @@ def counted_codec(inner: Codec) -> Codec:
     return Codec(f"counted {inner.name}", encode, decode)
 
 
+def tagged_codec(inner: Sequence[Codec]) -> Codec:
+    """(index, value): the value is encoded by the codec of that index."""
+
+    def encode(tagged: tuple[int, Any]) -> bytes:
+        return bytes([tagged[0]]) + inner[tagged[0]].encode(tagged[1])
+
+    def decode(data: bytes) -> tuple[int, Any]:
+        return data[0], inner[data[0]].decode(data[1:])
+
+    return Codec(f"one of {len(inner)}", encode, decode)
+
+
+def subscription_codec() -> Codec:
+    """(left key, hash, instruction) of a foreign-key join."""
+
+    def encode(reference: tuple[bytes, bytes, int]) -> bytes:
+        left, version, instruction = reference
+        return bytes([instruction]) + joined([left, version])
+
+    def decode(data: bytes) -> tuple[bytes, bytes, int]:
+        left, version = parted(data[1:])
+        return left or b"", version or b"", data[0]
+
+    return Codec("subscription", encode, decode, is_immutable=True)
+
+
+def reference_key_codec() -> Codec:
+    """(right key, left key) as bytes: the references to a right row are one range."""
+
+    def encode(pair: tuple[bytes, bytes]) -> bytes:
+        return joined(pair)
+
+    def decode(data: bytes) -> tuple[bytes, bytes]:
+        right, left = parted(data)
+        return right or b"", left or b""
+
+    return Codec("reference", encode, decode, is_hashable=True, is_immutable=True)
+
+
+def answer_codec(inner: Codec) -> Codec:
+    """(hash, right value or None) of a foreign-key join."""
+
+    def encode(answer: tuple[bytes, Any]) -> bytes:
+        version, value = answer
+        return joined([version, None if value is None else inner.encode(value)])
+
+    def decode(data: bytes) -> tuple[bytes, Any]:
+        version, value = parted(data)
+        return version or b"", None if value is None else inner.decode(value)
+
+    return Codec(f"answer of {inner.name}", encode, decode)
+
+
+def held_codec(inner: Codec) -> Codec:
+    """A list of (value, headers) of records that are held back."""
+    timed = timed_codec(inner)
+
+    def encode(held: Sequence[tuple[Any, Any]]) -> bytes:
+        return joined([timed.encode((value, 0, headers)) for value, headers in held])
+
+    def decode(data: bytes) -> list[tuple[Any, Any]]:
+        rows = [timed.decode(part) for part in parted(data) if part is not None]
+        return [(value, headers) for value, _, headers in rows]
+
+    return Codec(f"held {inner.name}", encode, decode)
+
+
 def waiting_key_codec(inner: Codec) -> Codec:
     """(time, side, key): in the order of their bytes they are in the order of time."""
 

@@ -104,6 +104,13 @@ class KeyValueStore:
         """The rows with keys from `first` to `last`, both included, in the order of their bytes."""
         low = b"" if first is None else self.keys.codec.encode(first)
         high = None if last is None else self.keys.codec.encode(last) + b"\x00"
+        return self._range(low, high)
+
+    def with_prefix(self, prefix: bytes) -> Iterator[tuple[Any, Entry]]:
+        """The rows whose keys' bytes begin with `prefix`, in the order of their bytes."""
+        return self._range(prefix, prefix + b"\xff" * 64)
+
+    def _range(self, low: bytes, high: bytes | None) -> Iterator[tuple[Any, Entry]]:
         rows: dict[bytes, Entry | None] = {}
         for key, row in self._backing.scan(low, high):
             rows[key] = self._entry(row)

@@ -22,7 +22,9 @@ from moldau.streams.state.backing import MemoryBacking
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.sessions import SessionStore
+from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
+from moldau.streams.testing.shell import await_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,15 @@ class Driver:
         while is_busy:
             is_busy = False
             for task in self._tasks:
-                while task.process(self.now_ms, self._batch):
+                while task.process(self.now_ms, self._batch) or self._await_calls(task):
                     is_busy = True
                 self._deliver(task.take_outputs())
+
+    def _await_calls(self, task: Task) -> bool:
+        calls = task.take_calls()
+        if calls:
+            await_all(calls)
+        return bool(calls)
 
     def commit(self) -> None:
         """Commit each task, as a worker does at its interval."""
@@ -209,7 +217,7 @@ class Driver:
         (key, start, end) -> value."""
         for task in self._tasks:
             found = task.network.stores.get(name)
-            if isinstance(found, KeyValueStore):
+            if isinstance(found, KeyValueStore | VersionedStore):
                 return {key: entry[0] for key, entry in found.items()}
             if isinstance(found, WindowStore):
                 return {(key, start): entry[0] for key, start, entry in found.items()}

@@ -1,0 +1,180 @@
+"""Operators that take the records of a batch together: batches for a function, async calls.
+
+Records wait until the batch that a task runs has passed the operators before; then all are called
+for, and come out in the order they went in. The task goes on only when that is done, so that its
+positions never pass a record that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.part import Part
+from moldau.streams.plan.operations import AsyncStep, MapBatch
+from moldau.streams.plan.policies import Policy
+
+
+@dataclass(slots=True)
+class Deferred:
+    """A record that waits. `index` is that of the input record that it was made of."""
+
+    key: Any
+    value: Any
+    time: int
+    headers: Headers | None
+    index: int
+    result: Any = None
+    error: Exception | None = None
+    is_done: bool = False
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCall:
+    """A coroutine to be awaited, by an event loop of whoever runs the task. Then call `finish`."""
+
+    coroutine: Coroutine[Any, Any, Any]
+    record: Deferred
+
+    def finish(self, result: Any, error: Exception | None = None) -> None:
+        self.record.result = result
+        self.record.error = error
+        self.record.is_done = True
+
+
+# on_error(operator, index, error): returns if the record is to be left out, raises otherwise.
+OnError = Callable[[str, int, Exception], None]
+
+
+class DeferredPart(Part):
+    """The network sets `index`, which tells the input record that is being run."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.index: Callable[[], int] = lambda: 0
+        self.rows: list[Deferred] = []
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_record
+
+    def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        self.rows.append(Deferred(key, value, time, headers, self.index()))
+
+    def begin(self) -> list[AsyncCall]:
+        """Call for what waits. What is returned must be awaited before `finish`."""
+        raise AssertionError(f"{type(self).__name__} calls nothing")
+
+    def finish(self, on_error: OnError) -> bool:
+        """Pass on what is done, in order; False while something is not."""
+        if not all(row.is_done for row in self.rows):
+            return False
+        rows, self.rows = self.rows, []
+        for row in rows:
+            if row.error is not None:
+                on_error(self.name, row.index, row.error)
+            else:
+                self._pass_on(row)
+        return True
+
+    def _pass_on(self, row: Deferred) -> None:
+        self.forward(row.key, row.result, row.time, row.headers)
+
+
+class MapBatchPart(DeferredPart):
+    """Calls a function with the values of a batch; it returns as many."""
+
+    def __init__(self, operation: MapBatch, name: str) -> None:
+        super().__init__(name)
+        self._function = operation.function
+
+    def begin(self) -> list[AsyncCall]:
+        waiting = [row for row in self.rows if not row.is_done]
+        if not waiting:
+            return []
+        try:
+            results = self._called([row.value for row in waiting])
+        except Exception as error:
+            if len(waiting) == 1:
+                waiting[0].error, waiting[0].is_done = error, True
+                return []
+            for row in waiting:
+                self._call_alone(row)
+            return []
+        for row, result in zip(waiting, results, strict=True):
+            row.result, row.is_done = result, True
+        return []
+
+    def _call_alone(self, row: Deferred) -> None:
+        """The batch failed: call for each record, to find those that do."""
+        try:
+            (row.result,) = self._called([row.value])
+        except Exception as error:
+            row.error = error
+        row.is_done = True
+
+    def _called(self, values: list[Any]) -> Sequence[Any]:
+        results: Any = self._function(values)
+        listed: list[Any] = results.tolist() if hasattr(results, "tolist") else list(results)
+        if len(listed) != len(values):
+            raise ValueError(
+                f"map_batch: it returned {len(listed)} values for {len(values)}; "
+                "there must be one for each"
+            )
+        return listed
+
+
+class AsyncPart(DeferredPart):
+    """Calls an async function for each record; the calls of a batch run at the same time."""
+
+    def __init__(self, operation: AsyncStep, name: str, policy: Policy) -> None:
+        super().__init__(name)
+        self._operation = operation
+        self._retries = policy.retries
+        self._started: set[int] = set()
+
+    def begin(self) -> list[AsyncCall]:
+        calls = []
+        for row in self.rows:
+            if row.is_done and row.error is not None and row.attempts < self._retries:
+                row.attempts += 1
+                row.error, row.is_done = None, False
+                calls.append(self._call(row))
+            elif not row.is_done and id(row) not in self._started:
+                self._started.add(id(row))
+                calls.append(self._call(row))
+        return calls
+
+    def _call(self, row: Deferred) -> AsyncCall:
+        function = self._operation.call.function
+        if self._operation.call.takes_key:
+            return AsyncCall(function(row.key, row.value), row)
+        return AsyncCall(function(row.value), row)
+
+    def finish(self, on_error: OnError) -> bool:
+        if not super().finish(on_error):
+            return False
+        self._started.clear()
+        return True
+
+    def _pass_on(self, row: Deferred) -> None:
+        key, value, result = row.key, row.value, row.result
+        match self._operation.what:
+            case "map_values":
+                self.forward(key, result, row.time, row.headers)
+            case "map":
+                self.forward(*result, row.time, row.headers)
+            case "select_key":
+                self.forward(result, value, row.time, row.headers)
+            case "flat_map":
+                for item in result:
+                    self.forward(key, item, row.time, row.headers)
+            case "filter" | "filter_not" as what:
+                if bool(result) is (what == "filter"):
+                    self.forward(key, value, row.time, row.headers)
+            case what:
+                assert what == "peek"
+                self.forward(key, value, row.time, row.headers)

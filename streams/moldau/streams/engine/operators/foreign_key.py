@@ -1,0 +1,158 @@
+"""Joins of two tables by a foreign key in the left one.
+
+1. `SubscribePart` (at the left row) tells the partition of the foreign key which row refers to it.
+2. `ReferencesPart` (at the right row) keeps these references, and answers with the right value: at
+   once, and again at each update of the right row.
+3. `ResolvePart` (at the left row) joins an answer with the left row, if the row is still the one
+   that asked: answers to an older one carry another hash and are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.operators.stream_join import joined
+from moldau.streams.engine.part import Getter, Part, Row
+from moldau.streams.plan.functions import Call
+from moldau.streams.plan.joins import JoinKind, References, Resolve, Subscribe
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.state.keyvalue import KeyValueStore
+
+# What to do with a reference, and whether to answer.
+DELETE, DELETE_AND_ANSWER, ANSWER, ANSWER_IF_FOUND = range(4)
+
+
+def hash_of(codec: Codec, value: Any) -> bytes:
+    """Tells one version of a left row from another; empty for no row."""
+    return b"" if value is None else blake2b(codec.encode(value), digest_size=16).digest()
+
+
+def foreign_key(call: Call, key: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    return call.function(key, value) if call.takes_key else call.function(value)
+
+
+class SubscribePart(Part):
+    """Forwards (foreign key, (left key as bytes, hash, instruction))."""
+
+    def __init__(self, operation: Subscribe) -> None:
+        super().__init__()
+        self._operation = operation
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_update
+
+    def _on_update(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        if key is None:
+            return
+        operation = self._operation
+        is_inner = operation.join is JoinKind.INNER
+        before = foreign_key(operation.on, key, old)
+        now = foreign_key(operation.on, key, new)
+        data, version = operation.key.encode(key), hash_of(operation.value, new)
+        if before is not None and before != now:
+            propagates = new is None or (now is None and is_inner)
+            leave = DELETE_AND_ANSWER if propagates else DELETE
+            self.forward(before, (data, version, leave), time, headers)
+        if now is not None:
+            ask = ANSWER_IF_FOUND if is_inner and before is None else ANSWER
+            self.forward(now, (data, version, ask), time, headers)
+
+
+class ReferencesPart(Part):
+    """Forwards (left key, (hash, right value or None))."""
+
+    def __init__(
+        self,
+        operation: References,
+        store: KeyValueStore,
+        right: Getter,
+        parents: tuple[str, str],
+    ) -> None:
+        super().__init__()
+        self._operation = operation
+        self._store = store
+        self._right = right
+        self._parents = parents
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_reference if parent == self._parents[0] else self._on_right
+
+    def _on_reference(
+        self, key: Any, reference: tuple[bytes, bytes, int], time: int, headers: Headers | None
+    ) -> None:
+        if key is None:
+            return
+        left, version, instruction = reference
+        data = self._operation.right_key.encode(key)
+        is_kept = instruction in (ANSWER, ANSWER_IF_FOUND)
+        self._store.put((data, left), version if is_kept else None, time)
+        if instruction == DELETE:
+            return
+        row = self._right(key)
+        if row is not None:
+            time = max(time, row[1])
+        elif instruction == ANSWER_IF_FOUND:
+            return
+        value = None if row is None or not is_kept else row[0]
+        self.forward(self._operation.left_key.decode(left), (version, value), time, headers)
+
+    def _on_right(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        if key is None:
+            return
+        data = self._operation.right_key.encode(key)
+        prefix = self._store.keys.codec.encode((data, b""))[:-4]
+        for (_, left), (version, _) in list(self._store.with_prefix(prefix)):
+            self.forward(self._operation.left_key.decode(left), (version, new), time, headers)
+
+
+class ResolvePart(Part):
+    """The joined table, in a store of its own."""
+
+    def __init__(
+        self, operation: Resolve, store: KeyValueStore, left: Getter, parents: tuple[str, str]
+    ) -> None:
+        super().__init__()
+        self._operation = operation
+        self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
+        self._store = store
+        self._left = left
+        self._parents = parents
+
+    def get(self, key: Any) -> Row | None:
+        return self._store.get(key)
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_answer if parent == self._parents[0] else self._on_left
+
+    def _on_answer(
+        self, key: Any, answer: tuple[bytes, Any], time: int, headers: Headers | None
+    ) -> None:
+        version, right = answer
+        row = self._left(key)
+        left = None if row is None else row[0]
+        if version != hash_of(self._operation.value, left):
+            return
+        has_result = left is not None and (
+            right is not None or self._operation.join is not JoinKind.INNER
+        )
+        self._emit(key, self._joiner(key, left, right) if has_result else None, (time, headers))
+
+    def _on_left(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
+        """A row without a foreign key refers to nothing: a left join pads it here."""
+        if key is None or self._operation.join is JoinKind.INNER:
+            return
+        on = self._operation.on
+        if new is not None and foreign_key(on, key, new) is None:
+            self._emit(key, self._joiner(key, new, None), (time, headers))
+        elif new is None and old is not None and foreign_key(on, key, old) is None:
+            self._emit(key, None, (time, headers))
+
+    def _emit(self, key: Any, result: Any, when: tuple[int, Headers | None]) -> None:
+        time, headers = when
+        old = self._store.put(key, result, time)
+        self.forward(key, result, None if old is None else old[0], time, headers)

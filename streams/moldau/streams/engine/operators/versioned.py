@@ -1,0 +1,109 @@
+"""Tables with a history, and streams that are joined with them as of their records' time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.operators.stream_join import joined
+from moldau.streams.engine.part import Part, Row
+from moldau.streams.plan.joins import DelayedLookup, JoinKind
+from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.versioned import VersionedStore
+
+AsOf = Callable[[Any, int], Row | None]
+
+
+class VersionedTable(Part):
+    """Updates out of order go downstream like the others; those before the history are dropped."""
+
+    def __init__(self, store: VersionedStore) -> None:
+        super().__init__()
+        self.store = store
+        self.late = 0
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self.on_record
+
+    def get(self, key: Any) -> Row | None:
+        return self.store.get(key)
+
+    def as_of(self, key: Any, time: int) -> Row | None:
+        return self.store.as_of(key, time)
+
+    def start(self) -> None:
+        self.store.load()
+
+    def on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        if key is None:
+            return
+        old = self.store.as_of(key, time)
+        if self.store.put(key, value, time):
+            self.forward(key, value, None if old is None else old[0], time, headers)
+        else:
+            self.late += 1
+
+    def expire(self) -> None:
+        self.store.expire()
+
+
+class DelayedLookupPart(Part):
+    """Holds records of a stream back for the grace, so that late versions of rows are seen.
+
+    Its clock is the time of the stream's records alone. They come out by time, then key, then
+    arrival; one that is older than the grace when it comes is joined at once.
+    """
+
+    def __init__(
+        self, operation: DelayedLookup, clock: Clock, store: KeyValueStore, as_of: AsOf
+    ) -> None:
+        super().__init__(clock)
+        self._operation = operation
+        self._store = store
+        self._as_of = as_of
+        self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
+        # (time, key bytes, key) of what is held.
+        self._held: list[tuple[int, bytes, Any]] = []
+
+    def entry(self, parent: str) -> Callable[..., None]:
+        return self._on_record
+
+    def start(self) -> None:
+        for (time, _, key), _ in self._store.items():
+            self._push(time, key)
+
+    def _push(self, time: int, key: Any) -> None:
+        heapq.heappush(self._held, (time, self._operation.key.encode(key), key))
+
+    def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        if value is None:
+            return
+        self.clock.time = max(self.clock.time, time)
+        if key is None:
+            if self._operation.join is JoinKind.LEFT:
+                self.forward(None, self._joiner(None, value, None), time, headers)
+        elif time < self.clock.time - self._operation.grace_ms:
+            self._join(key, value, time, headers)
+        else:
+            place = (time, 0, key)
+            entry = self._store.get(place)
+            held = (value, tuple(headers or ()))
+            if entry is None:
+                self._push(time, key)
+            self._store.put(place, [held] if entry is None else [*entry[0], held], time)
+        while self._held and self._held[0][0] <= self.clock.time - self._operation.grace_ms:
+            at, _, waiting = heapq.heappop(self._held)
+            entry = self._store.put((at, 0, waiting), None, at)
+            assert entry is not None
+            for kept, kept_headers in entry[0]:
+                self._join(waiting, kept, at, kept_headers)
+
+    def _join(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        row = self._as_of(key, time)
+        if row is not None:
+            self.forward(key, self._joiner(key, value, row[0]), time, headers)
+        elif self._operation.join is JoinKind.LEFT:
+            self.forward(key, self._joiner(key, value, None), time, headers)

@@ -1,0 +1,25 @@
+"""Awaits the async functions of an app that is tested, on an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from moldau.streams.engine.operators.deferred import AsyncCall
+
+
+def await_all(calls: Sequence[AsyncCall]) -> None:
+    """Run all calls at the same time, and finish each."""
+
+    async def run() -> None:
+        coroutines = (call.coroutine for call in calls)
+        results = await asyncio.gather(*coroutines, return_exceptions=True)
+        for call, result in zip(calls, results, strict=True):
+            if isinstance(result, Exception):
+                call.finish(None, result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                call.finish(result)
+
+    asyncio.run(run())

@@ -1,0 +1,144 @@
+"""Async functions and functions of batches."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.streams import RecordFailed, Streams, dead_letter, retry
+from moldau.streams.testing.driver import Driver
+
+
+def values(driver: Driver, topic: str = "out") -> list[Any]:
+    return [record.value for record in driver.read(topic, type=int)]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 500])
+def test_async_results_come_in_the_order_of_their_records(batch: int) -> None:
+    async def slow(value: int) -> int:
+        for _ in range(5 - value):
+            await asyncio.sleep(0)
+        return value * 10
+
+    app = Streams("app")
+    app.stream("in", int).map_values(slow).to("out")
+    driver = app.test(batch=batch)
+
+    driver.pipe_all("in", [(None, value, 0) for value in (1, 5, 2, 4)])
+
+    assert values(driver) == [10, 50, 20, 40]
+    assert driver.positions() == {"in": 4}
+
+
+def test_each_stateless_step_may_be_async() -> None:
+    async def is_even(value: int) -> bool:
+        return value % 2 == 0
+
+    async def twice(value: int) -> list[int]:
+        return [value, value]
+
+    async def pair(key: str, value: int) -> tuple[str, int]:
+        return key + "!", value
+
+    seen = []
+
+    async def see(value: int) -> None:
+        seen.append(value)
+
+    app = Streams("app")
+    stream = app.stream("in", int, key=str).filter(is_even).flat_map(twice).map(pair)
+    stream.peek(see).select_key(is_even, type=bool).filter_not(is_even).to("odd")
+    stream.to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 1, 0), ("b", 2, 0)])
+
+    assert [(record.key, record.value) for record in driver.read("out")] == [("b!", 2)] * 2
+    assert seen == [2, 2]
+    assert driver.read("odd") == []
+
+
+async def inverse(value: int) -> int:
+    return 60 // value
+
+
+def test_an_async_failure_names_its_record() -> None:
+    app = Streams("app")
+    app.stream("in", int).filter(lambda value: value != 7).map_values(inverse).to("out")
+    driver = app.test()
+
+    with pytest.raises(RecordFailed, match=r"offset=2 operator=map_values\(inverse\)"):
+        driver.pipe_all("in", [(None, 7, 0), (None, 1, 0), (None, 0, 0)])
+
+
+def test_an_async_failure_may_be_sent_to_a_dead_letter_topic() -> None:
+    app = Streams("app")
+    app.stream("in", int).map_values(inverse, on_error=dead_letter("dead")).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(None, 1, 0), (None, 0, 0), (None, 2, 0)])
+
+    assert values(driver) == [60, 30]
+    assert values(driver, "dead") == [0]
+
+
+def test_an_async_call_is_retried() -> None:
+    attempts = []
+
+    async def flaky(value: int) -> int:
+        attempts.append(value)
+        if len(attempts) < 3:
+            raise ConnectionError("not yet")
+        return value
+
+    app = Streams("app")
+    app.stream("in", int).map_values(flaky, on_error=retry(2)).to("out")
+    driver = app.test()
+
+    driver.pipe("in", 5)
+
+    assert values(driver) == [5]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 500])
+def test_a_function_takes_a_batch(batch: int) -> None:
+    app = Streams("app")
+    stream = app.stream("in", int)
+    stream.map_batch(lambda batch: [value * 2 for value in batch], type=int).to("out")
+    driver = app.test(batch=batch)
+
+    driver.pipe_all("in", [(None, value, 0) for value in range(20)])
+
+    assert values(driver) == [2 * value for value in range(20)]
+
+
+def test_a_failing_batch_is_called_record_by_record() -> None:
+    app = Streams("app")
+    stream = app.stream("in", int)
+    stream.map_batch(lambda batch: [6 // value for value in batch], on_error="skip").to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(None, value, 0) for value in (1, 0, 2)])
+
+    assert values(driver) == [6, 3]
+
+
+def test_a_batch_has_a_result_for_each_record() -> None:
+    app = Streams("app")
+    app.stream("in", int).map_batch(lambda batch: batch[1:]).to("out")
+
+    with pytest.raises(RecordFailed, match="returned 0 values for 1"):
+        app.test().pipe("in", 1)
+
+
+def test_a_batch_may_be_an_array() -> None:
+    numpy = pytest.importorskip("numpy")
+    app = Streams("app")
+    app.stream("in", int).map_batch(lambda batch: numpy.array(batch) ** 2, type=int).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(None, 3, 0), (None, 4, 0)])
+
+    assert values(driver) == [9, 16]
