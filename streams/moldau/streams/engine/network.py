@@ -8,7 +8,6 @@ function that all of them call, so that its state stands in one place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
@@ -34,7 +33,6 @@ TEMPLATES = fuse.TEMPLATES | lookups.TEMPLATES
 
 # run(keys, values, times, headers): iterables of a batch, consumed in step.
 Run = Callable[[Any, Any, Any, Any], None]
-_serial = count()
 
 
 class Network:
@@ -60,7 +58,6 @@ class Network:
             for parent in step.parents:
                 self._children[parent].append(step)
         self._entries: dict[str, Callable[..., None]] = {}
-        self._serial = next(_serial)
         for step in program.steps:
             part = make_part(self, step)
             if part is not None:
@@ -153,7 +150,7 @@ class Network:
 
     def _writer(self, name: str) -> Writer:
         program = self.program
-        return Writer(f"<streams {program.app}/{program.index}#{self._serial} {name}>")
+        return Writer(f"<streams {program.app}/{program.index} {name}>")
 
     def _record_run(self, step: Step) -> Callable[..., None]:
         """What follows a step, for one record."""

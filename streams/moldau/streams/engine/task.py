@@ -35,17 +35,16 @@ class TaskSettings:
     """`max_task_idle_ms` as Kafka's: with several inputs, how long to run without records of one.
     0 waits only while its log has more, -1 never waits. `cache_bytes` is for each store."""
 
-    cache_bytes: int = 10 * 1024 * 1024
+    cache_bytes: int = 64 * 1024 * 1024
     max_task_idle_ms: int = 0
 
 
 class Input:
     """The buffered records of one topic."""
 
-    def __init__(self, topic: str, run: Run, timestamp: Any) -> None:
+    def __init__(self, topic: str, run: Run) -> None:
         self.topic = topic
         self.run = run
-        self.timestamp = timestamp
         self.position: int | None = None
         self.is_at_end = False
         self.count = 0
@@ -103,9 +102,7 @@ class Task:
         self.partition = partition
         self.network = Network(program, backings, global_tables or {})
         self._settings = settings or TaskSettings()
-        self._inputs = {
-            topic: Input(topic, self.network.runs[topic], None) for topic in program.inputs
-        }
+        self._inputs = {topic: Input(topic, self.network.runs[topic]) for topic in program.inputs}
         self._order = list(self._inputs.values())
         self._failures = Failures(program, partition, self.network.outlets)
         self._idle_since: int | None = None
@@ -144,35 +141,41 @@ class Task:
         """Run one stretch of records of one input."""
         if self._unfinished is not None:
             return 0
-        order = self._order
-        if len(order) == 1:
-            chosen = order[0]
+        if len(self._order) == 1:
+            chosen, bound = self._order[0], NEVER
             if not chosen.count:
                 return 0
-            stop = min(len(chosen.chunks[0]), chosen.done + limit)
         else:
-            ready = [each for each in order if each.count]
-            if not ready or (len(ready) < len(order) and self._must_wait(now_ms)):
+            choice = self._choice(now_ms)
+            if choice is None:
                 return 0
-            self._idle_since = None if len(ready) == len(order) else self._idle_since
-            chosen = min(ready, key=Input.head_time)
-            stop = self._stretch(chosen, ready, limit)
-        return self._run(chosen, stop, now_ms)
-
-    def _stretch(self, chosen: Input, ready: list[Input], limit: int) -> int:
-        """Where the records end that come before those of the other inputs."""
+            chosen, bound = choice
         times = chosen.chunks[0].timestamps
-        stop = chosen.done + 1
-        end = min(len(times), chosen.done + limit)
-        at = self._order.index(chosen)
-        others = [each for each in ready if each is not chosen]
-        before = [each.head_time() for each in others if self._order.index(each) < at]
-        after = [each.head_time() for each in others if self._order.index(each) > at]
-        bound = min(min(before, default=NEVER) - 1, min(after, default=NEVER))
+        stop, end = chosen.done + 1, min(len(times), chosen.done + limit)
+        if bound == NEVER:
+            stop = end
         while stop < end and times[stop] <= bound:
             stop += 1
-        # Another chunk may follow; the next call looks at it. Empty inputs are waited for anew.
-        return stop
+        return self._run(chosen, stop, now_ms)
+
+    def _choice(self, now_ms: int) -> tuple[Input, int] | None:
+        """The input whose head is the lowest, and up to which time its records come first."""
+        ready = [each for each in self._order if each.count]
+        if len(ready) == len(self._order):
+            self._idle_since = None
+        elif not ready or self._must_wait(now_ms):
+            return None
+        chosen, lowest = ready[0], ready[0].head_time()
+        bound = NEVER
+        for each in ready[1:]:
+            time = each.head_time()
+            if time < lowest:
+                # Inputs named before this one go first at equal times.
+                bound = min(bound, lowest) - 1
+                chosen, lowest = each, time
+            elif time < bound:
+                bound = time
+        return chosen, bound
 
     def _must_wait(self, now_ms: int) -> bool:
         """Whether records of an empty input may still come that belong before the others'."""

@@ -11,7 +11,7 @@ import linecache
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 # Nested blocks that Python allows stand at 20; a run that comes near is continued in another.
@@ -19,6 +19,7 @@ DEPTH_MAX = 14
 
 # Operator names by generated file and line.
 _OPERATORS: dict[str, list[str]] = {}
+_CODES: dict[str, tuple[str, CodeType]] = {}
 
 
 class Writer:
@@ -85,11 +86,24 @@ class Writer:
             lines.append("    " * indent + text + mark)
             operators.append(operator)
         text = "\n".join(lines) + "\n"
-        linecache.cache[self.filename] = (len(text), None, text.splitlines(True), self.filename)
-        _OPERATORS[self.filename] = operators
         names = dict(self._bound)
-        exec(compile(text, self.filename, "exec"), names)  # noqa: S102
+        exec(_code(self.filename, text, operators), names)  # noqa: S102
         return names[name]  # type: ignore[no-any-return]
+
+
+def _code(filename: str, text: str, operators: list[str]) -> CodeType:
+    """The compiled text. Tasks of a program share it: their texts are the same."""
+    count, chosen = 1, filename
+    while (known := _CODES.get(chosen)) is not None:
+        if known[0] == text:
+            return known[1]
+        count += 1
+        chosen = f"{filename}#{count}"
+    code = compile(text, chosen, "exec")
+    _CODES[chosen] = (text, code)
+    _OPERATORS[chosen] = operators
+    linecache.cache[chosen] = (len(text), None, text.splitlines(True), chosen)
+    return code
 
 
 def operator_of(traceback: TracebackType | None) -> str | None:

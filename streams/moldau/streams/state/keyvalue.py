@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from struct import Struct
 from typing import Any
 
@@ -75,6 +76,7 @@ class KeyValueStore:
         self.deleted: dict[Any, int] = {}
         self._backing = backing
         self._row_bytes = 64.0
+        self._trim_at = 0
 
     def load(self, name: Any) -> Entry | None:
         """Read a key that is not in the cache, and keep it there."""
@@ -146,6 +148,7 @@ class KeyValueStore:
             self._row_bytes = 0.5 * self._row_bytes + 0.5 * size / len(rows)
         self.dirty.clear()
         self.deleted.clear()
+        self._trim_at = 0
         self._backing.write(rows)
         return changes
 
@@ -166,14 +169,17 @@ class KeyValueStore:
 
     def trim(self, budget_bytes: int) -> None:
         """Forget the oldest clean entries until the cache fits. Changed ones stay till a flush."""
-        excess = self.size_bytes() - budget_bytes
-        if excess <= 0:
+        cache, dirty = self.cache, self.dirty
+        limit = int(budget_bytes / (3 * self._row_bytes + _ENTRY_BYTES))
+        if len(cache) <= limit or len(cache) < self._trim_at:
             return
-        count = int(excess / (3 * self._row_bytes + _ENTRY_BYTES)) + 1
-        dirty = self.dirty
-        clean = [name for name in self.cache if name not in dirty]
-        for name in clean[:count]:
-            del self.cache[name]
+        # To 90 %, so that the next record does not trim again.
+        excess = len(cache) - limit * 9 // 10
+        clean = list(islice((name for name in cache if name not in dirty), excess))
+        for name in clean:
+            del cache[name]
+        # What is left is changed: look again when there is a quarter more, or after a flush.
+        self._trim_at = len(cache) * 5 // 4 if len(cache) > limit else 0
 
     def _entry(self, row: bytes) -> Entry:
         try:

@@ -49,6 +49,7 @@ class WindowStore:
         self.open: dict[int, OpenWindow] = {}
         self._backing = backing
         self._row_bytes = 64.0
+        self._trim_at = 0
         # Starts that have rows below, whether in memory or not.
         self._stored: set[int] | None = None
 
@@ -145,6 +146,7 @@ class WindowStore:
             size = sum(len(key) + len(value or b"") for key, value in rows)
             self._row_bytes = 0.5 * self._row_bytes + 0.5 * size / len(rows)
         self._backing.write(rows)
+        self._trim_at = 0
         return changes
 
     def _flush_window(self, window: OpenWindow, changes: Changes, rows: list[Row]) -> None:
@@ -182,18 +184,24 @@ class WindowStore:
         return int(count * (3 * self._row_bytes + _ENTRY_BYTES))
 
     def trim(self, budget_bytes: int) -> None:
-        """Forget clean rows of the oldest windows until the rest fits."""
-        excess = self.size_bytes() - budget_bytes
+        """Forget clean rows of the oldest windows until the rest fits. Changed ones stay till a
+        flush."""
+        limit = int(budget_bytes / (3 * self._row_bytes + _ENTRY_BYTES))
+        count = sum(len(window.rows) for window in self.open.values())
+        if count <= limit or count < self._trim_at:
+            return
         for start in sorted(self.open):
-            if excess <= 0:
-                return
             window = self.open[start]
             clean = [name for name in window.rows if name not in window.dirty]
             if clean:
                 window.is_complete = False
             for name in clean:
                 del window.rows[name]
-            excess -= int(len(clean) * (3 * self._row_bytes + _ENTRY_BYTES))
+            count -= len(clean)
+            if count <= limit * 9 // 10:
+                break
+        # What is left is changed: look again when there is a quarter more, or after a flush.
+        self._trim_at = count * 5 // 4 if count > limit else 0
 
     def _entry(self, row: bytes) -> Entry:
         try:
