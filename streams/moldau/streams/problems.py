@@ -39,6 +39,20 @@ class RecordPlace:
         )
 
 
+class OperatorFailed(StreamsError):
+    """An operator failed on an update that is emitted at a commit, or by the clock."""
+
+    def __init__(self, app: str, partition: int, operator: str, cause: BaseException) -> None:
+        super().__init__(
+            f"app={app} partition={partition} operator={operator}: "
+            f"{type(cause).__name__}: {cause}; "
+            "this was emitted at a commit or by the clock, so no record is to blame: repair "
+            'the function, or set on_error="skip" on the operator'
+        )
+        self.operator = operator
+        self.cause = cause
+
+
 class RecordFailed(StreamsError):
     """A record could not be processed, and the policy is to fail. Its offset is not committed."""
 

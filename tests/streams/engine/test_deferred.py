@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.streams import RecordFailed, Streams, dead_letter, retry
+from moldau.streams import RecordFailed, Streams, TopologyError, dead_letter, retry, tumbling
 from moldau.streams.testing.driver import Driver
 
 
@@ -142,3 +142,27 @@ def test_a_batch_may_be_an_array() -> None:
     driver.pipe_all("in", [(None, 3, 0), (None, 4, 0)])
 
     assert values(driver) == [9, 16]
+
+
+def test_a_table_before_an_async_step_emits_each_update() -> None:
+    async def doubled(count: int) -> int:
+        return 2 * count
+
+    app = Streams("app")
+    table = app.stream("in", int, key=str).group_by_key().count(name="n")
+    table.changes().map_values(doubled).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 1, 0), ("a", 1, 0)])
+
+    assert values(driver) == [2, 4]
+
+
+def test_what_emits_by_the_clock_does_not_stand_before_an_async_step() -> None:
+    app = Streams("app")
+    group = app.stream("in", int, key=str).group_by_key()
+    table = group.window(tumbling(10), emit="close", idle="1s").count(name="n")
+    table.changes().map_values(inverse).to("out")
+
+    with pytest.raises(TopologyError, match=r"put \.repartition"):
+        app.plan()

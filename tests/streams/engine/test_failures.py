@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.streams import RecordFailed, Streams, dead_letter, retry
+from moldau.streams import RecordFailed, Streams, dead_letter, retry, tumbling
+from moldau.streams.problems import OperatorFailed
 from moldau.streams.testing.driver import Driver
 
 
@@ -98,3 +99,36 @@ def test_after_the_last_retry_the_record_is_skipped() -> None:
 
     assert calls == [1, 1, 1, 2]
     assert [record.value for record in driver.read("out")] == [2]
+
+
+def test_a_failure_at_a_commit_names_its_operator() -> None:
+    app = Streams("app")
+    table = app.stream("in", int, key=str).group_by_key().count(name="n")
+    table.changes().map_values(lambda count: 1 // (count - 1)).to("out")
+    driver = app.test()
+
+    with pytest.raises(OperatorFailed, match=r"app=app partition=0 operator=map_values\(lambda:"):
+        driver.pipe("in", 1, key="a")
+
+
+def test_a_failure_at_a_commit_is_skipped_by_policy_and_the_others_go_on() -> None:
+    app = Streams("app")
+    table = app.stream("in", int, key=str).group_by_key().count(name="n")
+    table.changes().map_values(lambda count: 1 // (count - 1), on_error="skip").to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 1, 0), ("b", 1, 0), ("b", 1, 0)])
+
+    assert [record.key for record in driver.read("out")] == ["b"]
+
+
+def test_late_and_skipped_records_are_counted() -> None:
+    app = Streams("app")
+    group = app.stream("in", int, key=str, on_error="skip").group_by_key()
+    group.window(tumbling(10)).count(name="n")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 1, 50), ("a", 1, 3)])
+    driver.pipe_bytes("in", b"poison", key=b"a", timestamp=60)
+
+    assert driver.counters() == {"skipped": 1, "dead-lettered": 0, "late n": 1}

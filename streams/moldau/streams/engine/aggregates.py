@@ -38,7 +38,7 @@ class KeyedTable(Part):
         """Emit the last update of each key that changed since the last commit."""
         if not self.emits_at_commit:
             return
-        store, result, forward, kept = self.store, self.result, self.forward, self.headers
+        store, result, emit, kept = self.store, self.result, self.emit, self.headers
         cache, original = store.cache, store.keys.original
         for name, before in list(store.dirty.items()):
             entry = cache[name]
@@ -49,7 +49,7 @@ class KeyedTable(Part):
             if result is not None:
                 old = None if old is None else result(old)
                 new = None if new is None else result(new)
-            forward(original(name), new, old, time, kept.get(name))
+            emit(original(name), new, old, time, kept.get(name))
         kept.clear()
 
 
@@ -137,7 +137,7 @@ class WindowedTable(Part):
                     new = None if new is None else result(new)
                 key = Windowed(original(name), window.start, window.end)
                 headers = self.headers.get((window.start, name))
-                self.forward(key, new, old, time, headers)
+                self.emit(key, new, old, time, headers)
         self.headers.clear()
 
     def expire(self) -> None:

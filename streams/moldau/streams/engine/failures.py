@@ -7,7 +7,13 @@ from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import operator_of
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.policies import Policy
-from moldau.streams.problems import RecordFailed, RecordPlace, StateError
+from moldau.streams.problems import (
+    OperatorFailed,
+    RecordFailed,
+    RecordPlace,
+    StateError,
+    StreamsError,
+)
 
 
 class Failures:
@@ -61,6 +67,15 @@ class Failures:
             self._bury(policy.dead_letter, place, chunk, index, error)
         else:
             raise RecordFailed(place, error) from error
+
+    def outside(self, operator: str, error: Exception) -> None:
+        """A failure at a commit or a timer, which no single record set off."""
+        if isinstance(error, StreamsError):
+            raise error
+        policy = self._policies.get(operator) or self._program.on_error
+        if policy.then != "skip":
+            raise OperatorFailed(self._program.app, self._partition, operator, error) from error
+        self.skipped += 1
 
     def _retries(self, policy: Policy, record: tuple[str, int], now_ms: int) -> bool:
         if record != self._attempted:

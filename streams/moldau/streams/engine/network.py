@@ -20,7 +20,7 @@ from moldau.streams.engine.part import Getter, Part
 from moldau.streams.engine.parts import Store, make_part, make_store
 from moldau.streams.engine.scope import STREAM, TABLE, Scope
 from moldau.streams.engine.sinks import Outlets
-from moldau.streams.engine.writer import DEPTH_MAX, Writer
+from moldau.streams.engine.writer import DEPTH_MAX, Writer, operator_of
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.steps import Step
@@ -33,6 +33,10 @@ TEMPLATES = fuse.TEMPLATES | lookups.TEMPLATES
 
 # run(keys, values, times, headers): iterables of a batch, consumed in step.
 Run = Callable[[Any, Any, Any, Any], None]
+
+
+def _unhandled(operator: str, error: Exception) -> None:
+    raise error
 
 
 class Network:
@@ -50,6 +54,8 @@ class Network:
         self.stores: dict[str, Store] = {
             spec.name: make_store(spec, backings[spec.name]) for spec in program.stores
         }
+        # Set by the task: takes failures that belong to no single record.
+        self.on_error: Callable[[str, Exception], None] = _unhandled
         self.clocks: dict[str, Clock] = {}
         self.parts: dict[str, Part] = {}
         self._steps = {step.name: step for step in program.steps}
@@ -70,9 +76,21 @@ class Network:
         self.deferred = [part for part in self.parts.values() if isinstance(part, DeferredPart)]
         for name, part in self.parts.items():
             part.forward = self._record_run(self._steps[name])
+            part.emit = self.guarded(name, part.forward)
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
                     part.on_late = self._record_run(child)
+
+    def guarded(self, name: str, call: Callable[..., None]) -> Callable[..., None]:
+        """`call`, whose failures go to `on_error` with the operator that failed."""
+
+        def run(*arguments: Any) -> None:
+            try:
+                call(*arguments)
+            except Exception as error:
+                self.on_error(operator_of(error.__traceback__) or name, error)
+
+        return run
 
     # What parts and templates ask for.
 
@@ -179,7 +197,8 @@ class Network:
                 fuse.to_table(self, writer, step, STREAM)
         for name, codec in (("value", operation.value), ("key", operation.key)):
             decode = writer.bind(codec.decode, "decode")
-            if writer.uses(name):
+            # A value is decoded even if nothing uses it, so that a poison record is noticed.
+            if name == "value" or writer.uses(name):
                 writer.insert(f"{name} = None if raw_{name} is None else {decode}(raw_{name})", 2)
         writer.insert(
             "for raw_key, raw_value, time, headers in zip(keys, values, times, headers):", 1

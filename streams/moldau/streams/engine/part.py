@@ -33,6 +33,8 @@ class Part:
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
         self.forward: Callable[..., None] = _unwoven
+        # As `forward`, for what no single record sets off: failures go by the operators' policies.
+        self.emit: Callable[..., None] = _unwoven
 
     def entry(self, parent: str) -> Callable[..., None]:
         """The function that takes what `parent` gives, for a step that is not written inline."""

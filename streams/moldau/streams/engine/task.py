@@ -105,6 +105,7 @@ class Task:
         self._inputs = {topic: Input(topic, self.network.runs[topic]) for topic in program.inputs}
         self._order = list(self._inputs.values())
         self._failures = Failures(program, partition, self.network.outlets)
+        self.network.on_error = self._failures.outside
         self._idle_since: int | None = None
         self._last_input_ms: int | None = None
         self._idle_base: dict[str, tuple[int, int]] = {}
@@ -245,14 +246,14 @@ class Task:
         if last is None:
             last = self._last_input_ms = now_ms
         for name, part in self.network.parts.items():
-            part.on_wall_clock(now_ms)
+            self.network.guarded(name, part.on_wall_clock)(now_ms)
             if part.idle_ms is None:
                 continue
             base = self._idle_base.get(name)
             if base is None or base[0] != last:
                 base = self._idle_base[name] = (last, part.clock.time)
             if now_ms - last >= part.idle_ms and base[1] >= 0:
-                part.advance(base[1] + now_ms - last)
+                self.network.guarded(name, part.advance)(base[1] + now_ms - last)
 
     def take_outputs(self) -> list[Outputs]:
         return self.network.outlets.take()
@@ -279,6 +280,17 @@ class Task:
 
     def positions(self) -> Mapping[str, int]:
         return {each.topic: each.position for each in self._order if each.position is not None}
+
+    def counters(self) -> Mapping[str, int]:
+        """What was left out so far: by policies, and late records by operator."""
+        found = {
+            "skipped": self._failures.skipped,
+            "dead-lettered": self._failures.dead_lettered,
+        }
+        for name, part in self.network.parts.items():
+            if (late := getattr(part, "late", 0)) > 0:
+                found[f"late {name}"] = late
+        return found
 
     def metadata(self) -> str:
         times = {name: clock.time for name, clock in self.network.clocks.items() if clock.time >= 0}

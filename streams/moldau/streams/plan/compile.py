@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from typing import Any
 
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.graph import Graph
@@ -46,7 +47,7 @@ def compiled(graph: Graph) -> Plan:
         raise TopologyError(f"app={graph.app}: it has no streams; begin with app.stream(topic)")
     steps, repartitions = _cut(graph)
     _check_topics(graph.app, steps)
-    steps = [_with_copies(step, steps) for step in steps]
+    steps = [_at_once(graph.app, _with_copies(step, steps), steps) for step in steps]
     programs = tuple(
         _program(graph, index, group) for index, group in enumerate(_components(steps))
     )
@@ -113,6 +114,33 @@ def _with_copies(step: Step, steps: list[Step]) -> Step:
             if not isinstance(other.operation, _STATELESS):
                 return replace(step, operation=replace(operation, copies=True))
     return step
+
+
+def _at_once(app: str, step: Step, steps: list[Step]) -> Step:
+    """Steps that take batches follow records alone: what is before them emits each update."""
+    operation = step.operation
+    deferring = _deferring_after(step, steps)
+    if deferring is None:
+        return step
+    if getattr(operation, "idle_ms", None) is not None or isinstance(operation, op.Process):
+        raise TopologyError(
+            f"app={app} {step.name}: it may emit by the clock, which {deferring} cannot take: "
+            'put .repartition("...") between them'
+        )
+    if getattr(operation, "emit", None) is op.Emit.COMMIT:
+        emitting: Any = operation
+        return replace(step, operation=replace(emitting, emit=op.Emit.EVERY))
+    return step
+
+
+def _deferring_after(step: Step, steps: list[Step]) -> str | None:
+    reached = {step.name}
+    for other in steps:
+        if reached.intersection(other.parents):
+            reached.add(other.name)
+            if isinstance(other.operation, op.AsyncStep | op.MapBatch):
+                return other.name
+    return None
 
 
 def _components(steps: list[Step]) -> list[list[Step]]:

@@ -6,6 +6,7 @@ The driver commits after each `pipe`, unless it is told to wait for `commit()`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -124,6 +125,13 @@ class Driver:
         return {
             topic: position for task in self._tasks for topic, position in task.positions().items()
         }
+
+    def counters(self) -> dict[str, int]:
+        """What was left out so far: by policies, and late records by operator."""
+        found: Counter[str] = Counter()
+        for task in self._tasks:
+            found.update(task.counters())
+        return dict(found)
 
     def run(self) -> None:
         """Run what is buffered, and what the app sends to itself."""

@@ -73,4 +73,4 @@ class CountTable(Part):
     def announce(self) -> None:
         changed, self._changed = self._changed, {}
         for key, (old, new, time, headers) in changed.items():
-            self.forward(key, new, old, time, headers)
+            self.emit(key, new, old, time, headers)

@@ -115,7 +115,7 @@ class SessionTable(Part):
             if new is None and old is None:
                 continue
             key = Windowed(store.keys.original(name), span[1], span[0])
-            self.forward(key, folds.seen(new), folds.seen(old), span[0], None)
+            self.emit(key, folds.seen(new), folds.seen(old), span[0], None)
 
     def expire(self) -> None:
         self.store.expire()
