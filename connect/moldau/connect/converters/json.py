@@ -72,7 +72,7 @@ class JsonConfig(ConverterConfig):
     def check(self) -> Iterable[Problem]:
         if self.schema_content:
             try:
-                schema_from_json(_parsed(self.schema_content.encode()), Readers(JsonTraits()))
+                schema_from_json(parsed(self.schema_content.encode()), Readers(JsonTraits()))
             except DataError as error:
                 yield Problem("schema.content", f"schema.content is no schema: {error}")
 
@@ -94,7 +94,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._known: dict[bytes, tuple[Schema | None, Convert]] = {}
         self._schema: Schema | None = None
         if config.schema_content:
-            described = _parsed(config.schema_content.encode())
+            described = parsed(config.schema_content.encode())
             self._schema = schema_from_json(described, self._readers)
 
     # --- to bytes ---------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class JsonConverter(Converter, HeaderConverter):
         if data is None:
             return SchemaAndValue(None, None)
         if not self._with_envelope:
-            return SchemaAndValue(None, _parsed(data) if data else None)
+            return SchemaAndValue(None, parsed(data) if data else None)
         if self._schema is not None:
             return SchemaAndValue(self._schema, self._reader(self._schema)(data))
         if data[-1:] == b"}":
@@ -143,7 +143,7 @@ class JsonConverter(Converter, HeaderConverter):
         return self._from_envelope(data)
 
     def _from_envelope(self, data: bytes) -> SchemaAndValue:
-        envelope = _parsed(data)
+        envelope = parsed(data)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise DataError(_NO_ENVELOPE)
         schema = schema_from_json(envelope["schema"], self._readers)
@@ -155,14 +155,14 @@ class JsonConverter(Converter, HeaderConverter):
             self._known[head] = (schema, self._reader(schema))
         if schema is None:
             return SchemaAndValue(None, envelope["payload"])
-        exact = _exactly(data) if has_decimal(schema) else envelope
+        exact = exactly(data) if has_decimal(schema) else envelope
         return SchemaAndValue(schema, self._readers.of(schema)(exact["payload"]))
 
     def _reader(self, schema: Schema | None) -> Convert:
         """From the bytes of a payload to its value."""
         if schema is None:
-            return _parsed
-        read, parse = self._readers.of(schema), _exactly if has_decimal(schema) else _parsed
+            return parsed
+        read, parse = self._readers.of(schema), exactly if has_decimal(schema) else parsed
         return lambda payload: read(parse(payload))
 
     # --- headers ----------------------------------------------------------------------------
@@ -183,14 +183,14 @@ _HEADS_MAX = 16
 """Heads are tried one after the other; more different ones than this are rare in one topic."""
 
 
-def _parsed(data: bytes) -> Any:
+def parsed(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise DataError(f"this is no JSON: {error}", size=len(data)) from None
 
 
-def _exactly(data: bytes) -> Any:
+def exactly(data: bytes) -> Any:
     """The same with numbers as they are written, for decimals."""
     try:
         return json.loads(data, parse_float=Decimal, parse_constant=_refuse)

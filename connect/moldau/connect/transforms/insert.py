@@ -71,6 +71,7 @@ class _Insertion:
     name: str
     schema: Schema
     value: Callable[[ConnectRecord], Any]
+    is_time: bool
 
 
 class InsertField(Sided):
@@ -99,17 +100,21 @@ class InsertField(Sided):
     ) -> SchemaAndValue | None:
         if value is None:
             return None
-        found = [(each, each.value(record)) for each in self._insertions]
         if schema is None:
             fields = dict(require_map(value, "field insertion"))
-            fields.update((each.name, item) for each, item in found if item is not None)
+            for each in self._insertions:
+                item = each.value(record)
+                if item is not None:
+                    fields[each.name] = item
             return SchemaAndValue(None, fields)
         struct = require_struct(value, "field insertion")
         target = self._schemas(struct.schema)
         row = self._rows.of(struct)
-        for each, item in found:
-            is_time = each.schema.logical is not None and item is not None
-            row.append(logical.timestamp_from_ms(item) if is_time else item)
+        for each in self._insertions:
+            item = each.value(record)
+            if each.is_time and item is not None:
+                item = logical.timestamp_from_ms(item)
+            row.append(item)
         return SchemaAndValue(target, Struct.of_row(target, row))
 
     def _plan(self, schema: Schema) -> Schema:
@@ -122,7 +127,8 @@ class InsertField(Sided):
 
 def _insertion(spec: str, schema: Schema, value: Callable[[ConnectRecord], Any]) -> _Insertion:
     name = spec[:-1] if spec.endswith(("!", "?")) else spec
-    return _Insertion(name, schema.optionally(not spec.endswith("!")), value)
+    is_time = schema.logical is not None
+    return _Insertion(name, schema.optionally(not spec.endswith("!")), value, is_time)
 
 
 def _offset(record: ConnectRecord) -> int:

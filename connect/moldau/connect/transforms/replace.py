@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from moldau.connect.api.record import ConnectRecord
@@ -21,6 +21,8 @@ from moldau.connect.transforms.sided import (
     require_map,
     require_struct,
 )
+
+_NAMES_MAX = 10_000
 
 
 class ReplaceFieldConfig(NullReplacing):
@@ -54,6 +56,7 @@ class ReplaceField(Sided):
         self._renames = dict(mapping.split(":") for mapping in config.renames)
         self._rows = Rows(config.replace_null_with_default)
         self._plans = BySchema(self._plan)
+        self._names = _Names(self._new_name)
 
     def change(
         self, record: ConnectRecord, schema: Schema | None, value: Any
@@ -62,24 +65,39 @@ class ReplaceField(Sided):
             return None
         if schema is None:
             fields = require_map(value, "field replacement")
-            kept = {
-                self._renames.get(name, name): item
-                for name, item in fields.items()
-                if self._keeps(name)
-            }
+            names = self._names
+            kept = {names[name]: item for name, item in fields.items() if names[name] is not None}
             return SchemaAndValue(None, kept)
         struct = require_struct(value, "field replacement")
         target, positions = self._plans(struct.schema)
         row = self._rows.of(struct)
         return SchemaAndValue(target, Struct.of_row(target, [row[at] for at in positions]))
 
-    def _keeps(self, name: str) -> bool:
-        return name not in self._exclude and (not self._include or name in self._include)
+    def _new_name(self, name: str) -> str | None:
+        """None for a field that is dropped."""
+        if name in self._exclude or (self._include and name not in self._include):
+            return None
+        return self._renames.get(name, name)
 
     def _plan(self, schema: Schema) -> tuple[Schema, list[int]]:
-        kept = [field for field in schema.fields if self._keeps(field.name)]
-        target = basics(schema, ((self._renames.get(f.name, f.name), f.schema) for f in kept))
-        return target, [field.position for field in kept]
+        named = [(self._new_name(field.name), field) for field in schema.fields]
+        kept = [(name, field) for name, field in named if name is not None]
+        target = basics(schema, ((name, field.schema) for name, field in kept))
+        return target, [field.position for _, field in kept]
+
+
+class _Names(dict[str, str | None]):
+    """New names by old ones, worked out once for each name."""
+
+    def __init__(self, new_name: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._new_name = new_name
+
+    def __missing__(self, name: str) -> str | None:
+        new = self._new_name(name)
+        if len(self) < _NAMES_MAX:
+            self[name] = new
+        return new
 
 
 class ReplaceFieldKey(ReplaceField):

@@ -1,0 +1,155 @@
+"""What converters with a schema registry share: the id before the payload, subjects, the registry.
+
+A schema is registered, or looked up, once for each topic and Connect schema; an id is asked for
+once. A registry that does not answer is a RetriableError, one that refuses a DataError.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from moldau.client.serdes import settings as rows
+from moldau.client.serdes.contract import DeserializationFailed, Place
+from moldau.client.serdes.registry.naming import STRATEGIES
+from moldau.client.serdes.registry.schemas import RegistryError
+from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
+from moldau.client.serdes.wire import frame, unframe
+from moldau.client.sync import SchemaRegistry
+from moldau.config import Setting
+from moldau.connect.api.conversion import Converter, ConverterConfig
+from moldau.connect.config.model import Problem, key
+from moldau.connect.data.headers import Headers
+from moldau.connect.data.schema import Schema, SchemaAndValue
+from moldau.connect.errors import DataError, RetriableError
+
+Write = Callable[[Any], bytes]
+Read = Callable[[bytes, int], Any]
+_REMEMBERED_MAX = 1000
+_OF_REGISTRY = frozenset(each.name for each in vars(rows).values() if isinstance(each, Setting))
+
+
+class RegisteredConfig(ConverterConfig):
+    """Settings of the converters with a schema registry; more of the registry's own are passed on:
+    basic.auth.user.info, schema.registry.ssl.truststore.location, ..."""
+
+    open_prefixes: ClassVar[tuple[str, ...]] = tuple(sorted(_OF_REGISTRY))
+
+    url: str = key("schema.registry.url", doc="The addresses of the registry.", importance="high")
+    auto_register: bool = key(
+        "auto.register.schemas", True, doc="Register schemas that the registry does not have."
+    )
+    use_latest: bool = key(
+        "use.latest.version", False, doc="Write with the latest schema of the subject."
+    )
+    key_strategy: str = key(
+        "key.subject.name.strategy",
+        "topic",
+        doc="The subject of keys: topic, record, topic-record.",
+    )
+    value_strategy: str = key(
+        "value.subject.name.strategy", "topic", doc="The subject of values, as for keys."
+    )
+
+    def check(self) -> Iterable[Problem]:
+        for side, given in (("key", self.key_strategy), ("value", self.value_strategy)):
+            if given not in STRATEGIES:
+                name = f"{side}.subject.name.strategy"
+                known = ", ".join(STRATEGIES)
+                yield Problem(
+                    name,
+                    f"Invalid value {given} for configuration {name}: "
+                    f"String must be one of: {known}",
+                )
+
+
+class RegisteredConverter(Converter):
+    """Writes the id of a schema and the payload; a subclass knows the format of both."""
+
+    config_model = RegisteredConfig
+
+    def configure(self, props: Mapping[str, str], is_key: bool) -> None:
+        super().configure(props, is_key)
+        config = RegisteredConfig.of(props)
+        given = {name: text for name, text in props.items() if name in _OF_REGISTRY}
+        self._registry = SchemaRegistry(given)
+        self._auto_register, self._use_latest = config.auto_register, config.use_latest
+        self._subject = STRATEGIES[config.key_strategy if is_key else config.value_strategy]
+        self._writers: dict[tuple[str, int], tuple[Schema | None, bytes, Write]] = {}
+        self._readers: dict[int | str, tuple[Schema | None, Read]] = {}
+
+    @abstractmethod
+    def registered(self, schema: Schema | None, value: Any) -> tuple[RegistrySchema, str | None]:
+        """The schema for the registry, and its full name."""
+
+    @abstractmethod
+    def writer(self, schema: Schema | None, registered: RegistrySchema) -> Write:
+        """What writes values of a Connect schema with a schema of the registry."""
+
+    @abstractmethod
+    def reader(self, registered: RegistrySchema) -> tuple[Schema | None, Read]:
+        """The Connect schema of a registered one, and what reads its values."""
+
+    def from_connect_data(
+        self, topic: str, headers: Headers | None, schema: Schema | None, value: Any
+    ) -> bytes | None:
+        if value is None and (schema is None or schema.optional):
+            return None
+        known = self._writers.get((topic, id(schema)))
+        if known is None:
+            known = self._remember(topic, schema, value)
+        _, head, write = known
+        return head + write(value)
+
+    def _remember(
+        self, topic: str, schema: Schema | None, value: Any
+    ) -> tuple[Schema | None, bytes, Write]:
+        own, name = self.registered(schema, value)
+        subject = self._subject(Place(topic, self.is_key), name)
+        number, written = self._asked(self._find, subject, own)
+        if len(self._writers) >= _REMEMBERED_MAX:
+            self._writers.clear()
+        known = (schema, frame(number), self.writer(schema, written))
+        self._writers[topic, id(schema)] = known
+        return known
+
+    def _find(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
+        if self._use_latest:
+            latest = self._registry.latest(subject)
+            return latest.id, latest.schema
+        if self._auto_register:
+            return self._registry.register(subject, own), own
+        return self._registry.lookup(subject, own).id, own
+
+    def to_connect_data(
+        self, topic: str, headers: Headers | None, data: bytes | None
+    ) -> SchemaAndValue:
+        if data is None:
+            return SchemaAndValue(None, None)
+        try:
+            number, start = unframe(data)
+        except DeserializationFailed as error:
+            raise DataError(str(error)) from None
+        known = self._readers.get(number)
+        if known is None:
+            if len(self._readers) >= _REMEMBERED_MAX:
+                self._readers.clear()
+            known = self._readers[number] = self.reader(self._asked(self._schema, number))
+        schema, read = known
+        return SchemaAndValue(schema, read(data, start))
+
+    def _schema(self, number: int | str) -> RegistrySchema:
+        if isinstance(number, str):
+            return self._registry.schema_by_guid(number)
+        return self._registry.schema(number)
+
+    def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return ask(*arguments)
+        except RegistryError as error:
+            kind = RetriableError if error.retriable else DataError
+            raise kind(f"the schema registry: {error}") from error
+
+    def close(self) -> None:
+        self._registry.close()
