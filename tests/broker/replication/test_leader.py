@@ -81,3 +81,85 @@ def test_it_never_goes_back_and_never_passes_one_who_may_lead(
         assert moved == (leader.high_watermark > before)
         assert leader.high_watermark == min(known[each] for each in isr)
         before = leader.high_watermark
+
+
+def fetched(leader: Leader, replica_id: int, offset: int, now_ms: int = 0) -> bool:
+    """A follower fetches; the leader's log ends where it said last."""
+    return leader.on_fetch(replica_id, offset, leader.end_offset, now_ms, broker_epoch=7)
+
+
+def test_a_proposed_member_already_holds_the_high_watermark_back() -> None:
+    leader = Leader(1, [1, 2], 3, 0)
+    leader.on_end(1, 10)
+    fetched(leader, 2, 6)
+    fetched(leader, 3, 6)
+    assert leader.may_join(3)
+    leader.propose({1, 2, 3})
+    assert not leader.may_join(3), "it is proposed already"
+    assert not fetched(leader, 2, 10)
+    assert leader.high_watermark == 6
+    assert leader.isr == {1, 2}, "acks=all counts those that are confirmed"
+    assert leader.on_isr({1, 2, 3}, 3, 5)
+    assert fetched(leader, 3, 9)
+    assert leader.high_watermark == 9
+
+
+def test_a_member_that_shall_leave_holds_it_back_until_the_controller_has_confirmed() -> None:
+    leader = Leader(1, [1, 2, 3], 3, 0)
+    leader.on_end(1, 10)
+    fetched(leader, 2, 10)
+    fetched(leader, 3, 4)
+    leader.propose({1, 2})
+    assert leader.high_watermark == 4
+    assert not leader.withdraw(), "the controller may refuse"
+    assert leader.high_watermark == 4
+    leader.propose({1, 2})
+    assert leader.on_isr({1, 2}, 3, 1)
+    assert leader.high_watermark == 10
+
+
+def test_an_answer_that_comes_after_a_later_change_is_none() -> None:
+    leader = Leader(1, [1, 2, 3], 3, 0)
+    assert leader.on_isr({1, 2}, 3, 4)
+    assert not leader.on_isr({1, 2, 3}, 3, 4)
+    assert not leader.on_isr({1, 2, 3}, 3, 3)
+    assert leader.isr == {1, 2}
+
+
+def test_with_fewer_in_sync_than_there_must_be_nothing_is_committed() -> None:
+    leader = Leader(1, [1, 2], 3, 0)
+    leader.require(2)
+    leader.on_end(1, 10)
+    assert fetched(leader, 2, 5)
+    leader.on_isr({1}, 3, 1)
+    assert not leader.on_own_end(20)
+    assert leader.high_watermark == 5, "the last one may lose what it has not flushed (KIP-966)"
+    leader.on_isr({1, 2}, 3, 2)
+    assert fetched(leader, 2, 20)
+    assert leader.high_watermark == 20
+
+
+def test_a_follower_that_has_not_had_all_for_long_lags() -> None:
+    leader = Leader(1, [1, 2, 3], 3, 0)
+    leader.begin(0, now_ms=0)
+    leader.on_end(1, 10)
+    fetched(leader, 2, 10, now_ms=100)
+    fetched(leader, 3, 5, now_ms=100)
+    leader.on_end(1, 20)
+    fetched(leader, 2, 10, now_ms=900)
+    fetched(leader, 3, 10, now_ms=900)
+    assert leader.lagging(20, 1000, 900) == frozenset()
+    assert leader.lagging(20, 2000, 900) == {2, 3}
+    assert leader.lagging(10, 2000, 900) == frozenset(), "they have all there is"
+
+
+def test_to_join_takes_what_is_committed_and_all_of_earlier_epochs() -> None:
+    leader = Leader(1, [1], 3, high_watermark=4)
+    leader.begin(8, now_ms=0)
+    leader.on_end(1, 8)
+    assert leader.high_watermark == 8
+    fetched(leader, 2, 7)
+    assert not leader.may_join(2)
+    fetched(leader, 2, 8)
+    assert leader.may_join(2)
+    assert leader.broker_epoch(2) == 7
