@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.api.node import Undecided
 from moldau.broker.server.lifecycle import (
     CONTROLLER_VERSION,
     HEARTBEAT_VERSION,
@@ -123,6 +124,8 @@ class Membership:
                     await self._beat(PATIENCE_SECONDS)
                     if lifecycle.state is BrokerState.STOPPING:
                         await asyncio.sleep(HAND_OVER_SECONDS)
+        except Undecided:
+            self._log.warn("stops while no controller is there, as when a whole cluster stops")
         except (KafkaError, TimeoutError) as error:
             self._log.failure("stops without the controller's leave", error)
 

@@ -1,0 +1,60 @@
+"""`moldau cluster up`: several real nodes by one command, a line each, stopped together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime.node_processes import MAIN, free_ports
+
+pytestmark = pytest.mark.real
+
+NODES = 3
+
+
+def test_three_nodes_come_up_and_stop_together(tmp_path: Path) -> None:
+    port = free_ports(1)[0] - 2 * NODES  # those before it are rarely taken
+    data = tmp_path / "cluster"
+    words = ["cluster", "up", "--nodes", str(NODES), "--port", str(port), "--data", str(data)]
+    with subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(NODES + 2)]
+            for number, line in enumerate(lines[:NODES], start=1):
+                assert line.startswith(f"node {number} is up at localhost:{port + number - 1}, ")
+            assert lines[-1] == "Ctrl-C stops all.\n"
+            described = subprocess.run(  # noqa: S603 (our own command)
+                [
+                    *(sys.executable, "-c", MAIN, "cluster", "quorum"),
+                    *("--bootstrap", f"localhost:{port}"),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            )
+            assert described.stdout.count("voter") == NODES
+            os.kill(process.pid, signal.SIGTERM)
+            assert "stops all nodes" in process.stdout.read()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    for number in range(1, NODES + 1):
+        log = (data / f"node-{number}.log").read_text(encoding="utf-8")
+        assert "broker is closed" in log
+        assert " ERROR " not in log
+
+
+def test_a_cluster_without_a_directory_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    code = subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-c", MAIN, "cluster", "up"], check=False, timeout=60
+    ).returncode
+    assert code == 2
+    assert "--data" in capfd.readouterr().err
