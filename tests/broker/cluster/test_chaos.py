@@ -10,7 +10,9 @@ from moldau.runtime.simulated import Simulation
 from tests.broker.cluster.traffic import TOPIC, Traffic
 from tests.broker.cluster.world import SimulatedBrokers, new_world, program
 
-SEEDS = range(1, 7)
+SEEDS = range(1, 5)
+BAD_SEEDS = (48,)
+"""Each found a bug once: 48 a voter that followed its leader again and fetched no more."""
 FAULTS = 8
 
 
@@ -72,6 +74,6 @@ def run(seed: int) -> Traffic:
     return traffic
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *BAD_SEEDS])
 def test_what_was_acknowledged_survives_and_the_cluster_heals(seed: int) -> None:
     assert len(run(seed).acknowledged) > 100

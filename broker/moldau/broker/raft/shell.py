@@ -119,6 +119,7 @@ class RaftNode:
         self._timer: asyncio.TimerHandle | None = None
         self._is_leading = False
         self._seen = (0, -1)
+        self._seen_role = core.role
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._asking: dict[asyncio.Task[None], None] = {}
@@ -200,19 +201,27 @@ class RaftNode:
             task = self._runtime.spawn(self._ask(peer, request), name=f"raft-{peer}")
             self._asking[task] = None
             task.add_done_callback(self._asked)
+        if core.role is not self._seen_role:
+            self._seen_role = core.role
+            self._changed.set()  # a voter that gave an election up follows the same leader again
         seen = core.epoch, core.leader_id
         if seen != self._seen:
             self._seen = seen
             self._changed.set()
-            for waiting in list(self._waiting):
-                self._answer_waiting(waiting)
-            self._log.info(
-                "the metadata quorum has another leader or epoch",
-                epoch=seen[0],
-                leader=seen[1],
-                role=core.role.name,
-            )
+            self._on_new_leader()
         self._set_timer()
+
+    def _on_new_leader(self) -> None:
+        """Another one, or another epoch: what waits for this replica's log hears of it."""
+        for waiting in list(self._waiting):
+            self._answer_waiting(waiting)
+        epoch, leader_id = self._seen
+        self._log.info(
+            "the metadata quorum has another leader or epoch",
+            epoch=epoch,
+            leader=leader_id,
+            role=self.core.role.name,
+        )
 
     def _asked(self, task: asyncio.Task[None]) -> None:
         self._asking.pop(task, None)
