@@ -79,7 +79,8 @@ class Ground:
     """What a replica stands on."""
 
     runtime: Runtime
-    peers: Peers
+    peers: Callable[[], Peers]
+    """Connections to the other voters; a sole one never asks for them."""
     terms: Terms
     log: Logger
 
@@ -255,7 +256,7 @@ class RaftNode:
     async def _ask(self, peer: int, asked: PeerRequest) -> None:
         request, response_class = wire.request_of(self._terms.cluster_id, peer, asked)
         try:
-            response = await self._peers.request(
+            response = await self._peers().request(
                 peer, request, response_class, timeout_s=self._terms.request_timeout_s
             )
             answer = wire.answer_of(response)
@@ -302,7 +303,7 @@ class RaftNode:
         bounds = WAIT_MS_MAX, terms.fetch_bytes_max
         request = wire.fetch_request(terms.cluster_id, ask, bytes(16), bounds)
         fetching = self._runtime.spawn(
-            self._peers.request(
+            self._peers().request(
                 source, request, FetchResponse, lane=LANE, timeout_s=terms.request_timeout_s
             ),
             name="metadata-fetch",
@@ -373,7 +374,7 @@ class RaftNode:
         while core.epoch == ask.epoch and self.failure is None:
             place = len(data), terms.snapshot_bytes_max
             request = wire.snapshot_request(terms.cluster_id, ask, snapshot_id, place)
-            response = await self._peers.request(
+            response = await self._peers().request(
                 source,
                 request,
                 FetchSnapshotResponse,

@@ -28,16 +28,14 @@ from moldau.broker.raft.messages import NOBODY
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
 from moldau.broker.raft.shell import Ground, Hooks, RaftNode
-from moldau.broker.server.probing import BrokerProbe
-from moldau.broker.server.remote import RemoteController
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
-from moldau.link import ConnectionOptions, Peers
 from moldau.protocol.declare import MetadataRecord, Request
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.server.charter import Charter
+    from moldau.broker.server.outside import Outside
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -71,17 +69,7 @@ class LocalController:
         self._log = log
         self._active: ActiveController | None = None
         self._raft: RaftNode | None = None
-        self._peers = Peers(
-            runtime,
-            ConnectionOptions(
-                client_id=f"controller-{charter.membership.node_id}",
-                request_timeout_s=charter.terms.request_timeout_s,
-                setup_timeout_s=charter.terms.request_timeout_s,
-            ),
-            charter.voters,
-        )
-        self._remote = RemoteController(runtime, self._peers, log)
-        self.probe = BrokerProbe(runtime, lambda: self._active, log)
+        self._outside: Outside | None = None
         self.is_broker_up = False
         """The broker in this process is registered."""
         self._is_closed = False
@@ -113,6 +101,23 @@ class LocalController:
     def is_alone(self) -> bool:
         """Whether no other node votes, so that the controller is always here."""
         return self.quorum.voters.ids == (self._charter.membership.node_id,)
+
+    @property
+    def outside(self) -> Outside:
+        """The way to other nodes, made when it is first asked for: a node that is alone has none,
+        and loads nothing of it."""
+        if self._outside is None:
+            from moldau.broker.server.outside import Outside
+
+            charter = self._charter
+            self._outside = Outside(
+                (self._runtime, self._log),
+                charter.membership.node_id,
+                charter.voters,
+                lambda: self._active,
+                charter.terms.request_timeout_s,
+            )
+        return self._outside
 
     def open(self) -> None:
         """Open the log. With one voter this node leads, and all metadata is published when this
@@ -159,7 +164,7 @@ class LocalController:
             on_snapshot=self._publish_snapshot,
             on_failure=self._on_failure,
         )
-        ground = Ground(runtime, self._peers, charter.terms, self._log)
+        ground = Ground(runtime, lambda: self.outside.peers, charter.terms, self._log)
         return RaftNode(ground, quorum, core, hooks)
 
     def live(self) -> None:
@@ -180,7 +185,7 @@ class LocalController:
         elif self._is_closed or leader_id in (NOBODY, self._charter.membership.node_id):
             on_answer(Undecided())
         else:
-            self._remote.submit(leader_id, request, version, on_answer)
+            self.outside.remote.submit(leader_id, request, version, on_answer)
 
     # What the quorum tells.
 
@@ -198,7 +203,8 @@ class LocalController:
         )
         bootstrap = read_bootstrap(self._runtime.files, charter.directory)
         self._active.start(bootstrap, is_own_broker_up=self.is_broker_up)
-        self.probe.suspect_all(charter.membership.node_id)
+        if not self.is_alone:
+            self.outside.probe.suspect_all(charter.membership.node_id)
 
     def _on_resigned(self) -> None:
         active, self._active = self._active, None
@@ -329,12 +335,12 @@ class LocalController:
     async def aclose(self) -> None:
         """Stop, with the log whole on disk if it can be; other voters elect a leader at once."""
         self._is_closed = True
-        await self.probe.aclose()
         raft = self._raft
         if raft is not None:
             await raft.aclose()
             self._on_resigned()
-        await self._peers.aclose()
+        if self._outside is not None:
+            await self._outside.aclose()
         if raft is not None and raft.quorum.log.failure is None:
             raft.quorum.close()
 

@@ -18,7 +18,6 @@ from moldau.broker.settings.creation import default_replication_factor, num_part
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
 from moldau.broker.settings.syntax import parse_voter
-from moldau.link import Address
 
 if TYPE_CHECKING:
     from moldau.config import Settings
@@ -38,7 +37,7 @@ class Charter:
     snapshot_interval_ms: int
     timing: Timing
     terms: Terms
-    voters: Mapping[int, Address]
+    voters: Mapping[int, tuple[str, int]]
     """Where the voters that the settings name are reached."""
 
 
@@ -85,5 +84,5 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
             fetch_bytes_max=settings[rows.controller_quorum_fetch_max_bytes],
             snapshot_bytes_max=settings[rows.controller_quorum_fetch_snapshot_max_bytes],
         ),
-        voters={voter.node_id: Address(voter.address.host, voter.address.port) for voter in voters},
+        voters={voter.node_id: (voter.address.host, voter.address.port) for voter in voters},
     )

@@ -83,7 +83,7 @@ class ControllerService:
     def closed(self, connection: Peer) -> None:
         """What waits for it is answered in vain. The broker behind it may be gone."""
         if connection.session is not None:
-            self._controller.probe.suspect(connection.session)
+            self._controller.outside.probe.suspect(connection.session)
 
     def serve(self, request: ApiRequest) -> None:
         """A request of an API and version that is served."""

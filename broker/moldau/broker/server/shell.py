@@ -40,13 +40,11 @@ from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.charter import charter_of
-from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
-from moldau.broker.server.replication import Replication
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
@@ -63,6 +61,7 @@ if TYPE_CHECKING:
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.network import ListenerOptions, OpenDirect
     from moldau.broker.network.request import Service
+    from moldau.broker.server.replication import Replication
     from moldau.config import Settings
     from moldau.runtime import Runtime
 
@@ -187,7 +186,10 @@ class Broker:
         self._placement = placement = Placement(node)
         node.replicas.on_placed = placement.note
         node.replicas.deleted_topics = cache(lambda: deleted_topics(controller.quorum.history()))
-        self._replication = replication = Replication(node, self._log)
+        if not controller.is_alone:
+            from moldau.broker.server.replication import Replication
+
+            self._replication = Replication(node, self._log)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; nobody asks again
@@ -198,7 +200,8 @@ class Broker:
         self._let_in(node.settings)
         membership.live()
         placement.live()
-        replication.live()
+        if self._replication is not None:
+            self._replication.live()
         self._log.info(
             "broker is up",
             cluster=cluster_id,
@@ -260,6 +263,8 @@ class Broker:
 
     async def _join_quorum(self, controller: LocalController) -> None:
         """Let the other voters in, and wait until this node knows the cluster's metadata."""
+        from moldau.broker.server.controller_service import ControllerService
+
         settings = self._settings
         listeners = read_listeners(settings)
         node_id = settings[node_settings.node_id]

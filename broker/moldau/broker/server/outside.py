@@ -1,0 +1,44 @@
+"""What a node needs to reach others: connections to the controllers, and a probe of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from moldau.broker.server.probing import BrokerProbe
+from moldau.broker.server.remote import RemoteController
+from moldau.link import Address, ConnectionOptions, Peers
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.shell import ActiveController
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+
+class Outside:
+    """Of one node that is not the only voter."""
+
+    def __init__(
+        self,
+        ground: tuple[Runtime, Logger],
+        node_id: int,
+        voters: Mapping[int, tuple[str, int]],
+        active: Callable[[], ActiveController | None],
+        timeout_s: float,
+    ) -> None:
+        """`voters` are reached at host and port; `active` is the controller while it is here."""
+        runtime, log = ground
+        options = ConnectionOptions(
+            client_id=f"controller-{node_id}",
+            request_timeout_s=timeout_s,
+            setup_timeout_s=timeout_s,
+        )
+        addresses = {each: Address(*at) for each, at in voters.items()}
+        self.peers = Peers(runtime, options, addresses)
+        self.remote = RemoteController(runtime, self.peers, log)
+        self.probe = BrokerProbe(runtime, active, log)
+
+    async def aclose(self) -> None:
+        """Hang up."""
+        await self.probe.aclose()
+        await self.peers.aclose()
