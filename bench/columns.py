@@ -24,7 +24,7 @@ from moldau.link.metadata import TopicPartition
 from moldau.records import BatchBuilder, Codec, ColumnBuffers, Row, encode_batch
 
 WHERE: Final = TopicPartition("t", 0)
-RECORDS: Final = 1_800_000
+RECORDS: Final = 600_000
 IN_MEMORY: Final = 20_000
 PER_BATCH: Final = 135
 _NOW: Final = 1_700_000_000_000
@@ -162,7 +162,7 @@ def tables() -> Iterator[Table]:
         )
     for topic in ("none", "lz4"):
         cases = {
-            AIOKAFKA: ("aiokafka_batches", 600_000),
+            AIOKAFKA: ("aiokafka_batches", 150_000),
             COLUMNS: ("our_columns", RECORDS),
             LISTS: ("our_lists", RECORDS),
             ARROW: ("our_arrow", RECORDS),

@@ -95,6 +95,23 @@ def test_what_decode_refuses_is_refused_and_nothing_is_added(given_section: Any)
     assert answers[0] == answers[1]
 
 
+@given(damaged_sections(), st.integers(-1, 1))
+def test_of_a_damaged_batch_both_kernels_take_all_or_nothing(given_section: Any, more: int) -> None:
+    """Without a checksum, so that all of it is looked at."""
+    section, count = given_section
+    answers = []
+    for records in both():
+        batch = records.encode_batch([(NOW, None, b"v", ())] * max(count + more, 1))
+        struct.pack_into(">i", batch, 8, 49 + len(section))
+        batch[61:] = section
+        builder = records.ColumnBuilder()
+        opened = builder.add_usual(batch, 0, 10, 0, False, UNUSUAL)
+        if opened is None:
+            assert builder.count == 0
+        answers.append((opened and tuple(opened), plain(builder.take())))
+    assert answers[0] == answers[1]
+
+
 @pytest.mark.parametrize("codec", ["NONE", "GZIP", "SNAPPY", "LZ4", "ZSTD"])
 def test_usual_batches_are_opened_at_one_call_until_enough_is_there(
     records: Any, codec: str

@@ -382,6 +382,41 @@ def test_nothing_of_a_partition_comes_after_it_was_paused_inside(
         ]
 
 
+def test_columns_are_polled_and_sent_on(bootstrap: str, moldau_topic: str) -> None:
+    write(bootstrap, moldau_topic, 200, partitions=2)
+    copy = f"{moldau_topic}-copy"
+    found: dict[int, list[bytes | None]] = {0: [], 1: []}
+    with (
+        reading(bootstrap, moldau_topic) as consumer,
+        Producer(bootstrap_servers=bootstrap) as producer,
+        Admin(bootstrap_servers=bootstrap) as admin,
+    ):
+        admin.create_topic(NewTopic(copy))
+        consumer.subscribe(moldau_topic)
+        while sum(map(len, found.values())) < 200:
+            for part in consumer.poll_batches(5.0):
+                found[part.partition] += part.values.tolist()
+                sent = producer.send_batch((copy, 0), part).result()
+                assert sum(each.records for each in sent) == len(part)
+        assert found == {n: [b"%d" % each for each in range(n, 200, 2)] for n in (0, 1)}
+        consumer.commit()
+        assert {each.offset for each in consumer.consumed().values()} == {100}
+        assert consumer.end_offsets([(copy, 0)]) == {(copy, 0): 200}
+
+
+def test_a_poll_can_be_limited_to_partitions(bootstrap: str, moldau_topic: str) -> None:
+    write(bootstrap, moldau_topic, 20, partitions=2)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(moldau_topic, 0), (moldau_topic, 1)])
+        assert {each.partition for each in consumer.poll(5.0, partitions=[(moldau_topic, 1)])} == {
+            1
+        }
+        for part in consumer.batches(partitions=[(moldau_topic, 0)]):
+            assert part.partition == 0
+            if part.next_offset == 10:
+                break
+
+
 class Signalled(Consumer):
     """Has Ctrl-C sent to the main thread as soon as a poll begins."""
 
