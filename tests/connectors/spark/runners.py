@@ -58,15 +58,18 @@ def orders(count: int, start: int = 0) -> list[bytes]:
 
 
 def ids_in(folder: Path) -> list[int]:
-    """What the committed files hold, as Spark's log of them has it."""
+    """What the committed files hold, as Spark's log of them has it: every tenth file of the log
+    repeats what is in those before."""
     pq = pytest.importorskip("pyarrow.parquet")
+    paths = {
+        json.loads(line)["path"].removeprefix("file://")
+        for log in (folder / "_spark_metadata").iterdir()
+        if not log.name.startswith(".")
+        for line in log.read_text().splitlines()[1:]
+    }
     found: list[int] = []
-    for log in sorted((folder / "_spark_metadata").iterdir()):
-        if log.name.startswith("."):
-            continue
-        for line in log.read_text().splitlines()[1:]:
-            path = json.loads(line)["path"].removeprefix("file://")
-            found += pq.ParquetFile(path).read(["id"]).column("id").to_pylist()
+    for path in paths:
+        found += pq.ParquetFile(path).read(["id"]).column("id").to_pylist()
     return sorted(found)
 
 

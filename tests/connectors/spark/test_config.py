@@ -40,6 +40,10 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
         ({"sink.format": "xlsx"}, "sink.format"),
         ({"sink.format": "topic"}, "sink.format=topic needs it"),
         ({"sink.mode": "upsert"}, "only jdbc and delta can replace rows"),
+        (
+            {"sink.format": "iceberg", "sink.table": "orders", "sink.option.uri": "x"},
+            "name the namespace too",
+        ),
         ({"watermark": "at"}, "a column and a delay"),
         ({"output.mode": "complete"}, "can only be appended to"),
         ({"spark.deploy": "remote"}, "spark.deploy=remote needs it"),

@@ -21,7 +21,7 @@ from tests.spark.topics import make_topic, send
 pytestmark = pytest.mark.real
 
 KILLS = 2
-ROWS = 3_000
+ROWS = 2_200
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,9 @@ def _delta(folder: Path) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(("kind", "read"), [("parquet", _parquet), ("delta", _delta)])
+@pytest.mark.parametrize(
+    ("kind", "read"), [("parquet", _parquet), ("delta", _delta)], ids=["parquet", "delta"]
+)
 def test_kills_lose_nothing_and_repeat_nothing(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path, kind: str, read: object
 ) -> None:

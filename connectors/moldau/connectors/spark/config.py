@@ -78,13 +78,15 @@ class SparkSinkConfig(ConfigModel):
         importance="high", group=_QUERY,
     )  # fmt: skip
     sink_format: Literal[
-        "parquet", "orc", "json", "csv", "delta", "jdbc", "topic", "console", "noop"
+        "parquet", "orc", "json", "csv", "delta", "iceberg", "jdbc", "topic", "console", "noop"
     ] = key("sink.format", doc="What to write.", importance="high", group=_SINK)
     sink_path: str | None = key(
         "sink.path", None, doc="The directory of files or of the Delta table.",
         importance="high", group=_SINK,
     )  # fmt: skip
-    sink_table: str | None = key("sink.table", None, doc="The table, for jdbc.", group=_SINK)
+    sink_table: str | None = key(
+        "sink.table", None, doc="The table, for jdbc and iceberg.", group=_SINK
+    )
     sink_topic: str | None = key("sink.topic", None, doc="The topic, for topic.", group=_SINK)
     sink_mode: Literal["append", "upsert"] = key(
         "sink.mode", "append", doc="upsert: a row replaces the one with the same sink.keys.",
@@ -181,6 +183,10 @@ class SparkSinkConfig(ConfigModel):
         needed = [needs[self.sink_format]] if self.sink_format in needs else []
         if self.sink_format == "jdbc":
             needed = ["sink.table", "jdbc.url"]
+        if self.sink_format == "iceberg":
+            needed = ["sink.table", "sink.option.uri"]
+            if "." not in (self.sink_table or "."):
+                yield Problem("sink.table", "name the namespace too, as in shop.orders")
         for name in needed:
             if not self.originals.get(name):
                 yield Problem(name, f"sink.format={self.sink_format} needs it")
@@ -197,6 +203,8 @@ def guarantee(config: SparkSinkConfig) -> str:
     """What is promised when a process dies at any point."""
     if config.sink_format in FILES:
         return "exactly once: a reader that honours _spark_metadata (Spark does) sees each row once"
+    if config.sink_format == "iceberg":
+        return "exactly once: the number of the last batch is in the same commit as its rows"
     if config.sink_format == "delta":
         return "exactly once: the table's log holds the number of the last batch"
     if config.sink_format == "jdbc":

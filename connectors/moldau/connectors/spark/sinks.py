@@ -31,6 +31,10 @@ def start_sink(
     writer = _triggered(writer, config).outputMode(config.output_mode)
     if kind == "delta":
         return writer.foreachBatch(_delta_batch(config, query)).start()
+    if kind == "iceberg":
+        from moldau.connectors.spark.iceberg import iceberg_batch
+
+        return writer.foreachBatch(iceberg_batch(config, query)).start()
     if kind == "jdbc":
         from moldau.connectors.spark.database import database_batch
 
