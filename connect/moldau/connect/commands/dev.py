@@ -6,7 +6,7 @@ data stay; without, they go when it ends.
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,6 @@ class DevCommand:
         )
         parser.add_argument("--log-level", default="warn", help="default: warn")
         parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
-        parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.connect.commands.worker import parse_address
