@@ -33,8 +33,8 @@ CHANGES = st.lists(WRITES | st.tuples(KEYS, st.none()), max_size=20)
 def test_the_reduced_batch_leaves_what_the_single_changes_leave(
     changes: list[tuple[int, dict[str, int] | None]],
 ) -> None:
-    made = [
-        Change((key,), (), None) if row is None else Change((key,), tuple(row), tuple(row.values()))
+    made: list[Change] = [
+        ((key,), (), None) if row is None else ((key,), tuple(row), tuple(row.values()))
         for key, row in changes
     ]
     start: Stored = {0: {"a": 100}, 1: {"b": 100}}
@@ -51,7 +51,7 @@ def test_the_reduced_batch_leaves_what_the_single_changes_leave(
 
 
 def test_keys_of_different_types_are_sorted_all_the_same() -> None:
-    changes = [Change((key,), ("a",), (1,)) for key in (2, "x", None)]
+    changes: list[Change] = [((key,), ("a",), (1,)) for key in (2, "x", None)]
 
     (step,) = last_of_each_key(changes)
 
@@ -59,10 +59,10 @@ def test_keys_of_different_types_are_sorted_all_the_same() -> None:
 
 
 def test_plain_inserts_keep_their_order_around_deletes() -> None:
-    changes = [
-        Change((1,), ("a",), (1,)),
-        Change((1,), (), None),
-        Change((1,), ("a",), (2,)),
+    changes: list[Change] = [
+        ((1,), ("a",), (1,)),
+        ((1,), (), None),
+        ((1,), ("a",), (2,)),
     ]
 
     steps = plain(changes)

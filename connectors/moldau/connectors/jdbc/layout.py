@@ -65,11 +65,15 @@ class Granularity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """The settings that decide types. `zone` is db.timezone: what naive timestamps mean."""
+    """The settings that decide types. `zone` is db.timezone: what naive timestamps mean.
+
+    `is_exact`: the driver gives the Python type of each column, so most need no conversion.
+    """
 
     numeric: NumericMapping = NumericMapping.NONE
     granularity: Granularity = Granularity.CONNECT_LOGICAL
     zone: tzinfo = UTC
+    is_exact: bool = False
 
 
 class Layout:
@@ -88,20 +92,23 @@ class Layout:
         self._converts = converts
         self._zone = mapping.zone
 
-    def struct(self, row: Sequence[Any]) -> Struct:
-        """A row of the driver as a struct; raises DataError for a value that cannot be mapped."""
-        values = list(row)
+    def structs(self, rows: Sequence[Sequence[Any]]) -> list[Struct]:
+        """Rows of the driver as structs; raises DataError for a value that cannot be mapped."""
+        schema, of_row = self.schema, Struct.of_row
+        lists = [list(row) for row in rows]
         for index, convert in self._converts:
-            value = values[index]
-            if value is not None:
-                try:
-                    values[index] = convert(value)
-                except (ValueError, TypeError, ArithmeticError) as error:
-                    name = self.columns[index].name
-                    raise DataError(
-                        f"column {name}: cannot map {value!r} to {self.columns[index].type.kind}"
-                    ) from error
-        return Struct.of_row(self.schema, values)
+            for values in lists:
+                value = values[index]
+                if value is not None:
+                    try:
+                        values[index] = convert(value)
+                    except (ValueError, TypeError, ArithmeticError) as error:
+                        raise self._misfit(index, value) from error
+        return [of_row(schema, values) for values in lists]
+
+    def _misfit(self, index: int, value: Any) -> DataError:
+        column = self.columns[index]
+        return DataError(f"column {column.name}: cannot map {value!r} to {column.type.kind.value}")
 
     def position(self, name: str) -> int:
         """The index of a column, which may be named with its table (`t.id`)."""
@@ -130,7 +137,8 @@ def _mapped(column: ColumnType, mapping: Mapping) -> tuple[Schema, Convert | Non
         schema, convert = _mapped(column.element, mapping)
         items = Schema.array(schema.optionally())
         return items, None if convert is None else _each(convert)
-    return _PLAIN[kind]
+    schema, convert = _PLAIN[kind]
+    return schema, None if mapping.is_exact and kind in _EXACT_KINDS else convert
 
 
 def _each(convert: Convert) -> Convert:
@@ -189,6 +197,9 @@ _PLAIN: dict[Kind, tuple[Schema, Convert | None]] = {
 }
 
 
+_EXACT_KINDS = {Kind.BOOLEAN, Kind.FLOAT32, Kind.FLOAT64, Kind.DATE, Kind.BYTES}
+
+
 def _decimal(column: ColumnType, numeric: NumericMapping) -> tuple[Schema, Convert | None]:
     precision, scale = column.precision, column.scale
     fits = precision is not None and precision <= _INTEGER_DIGITS_MAX
@@ -228,6 +239,8 @@ def _exactly(scale: int) -> Convert:
 def _timestamp(mapping: Mapping) -> tuple[Schema, Convert]:
     zone, granularity = mapping.zone, mapping.granularity
     if granularity is Granularity.CONNECT_LOGICAL:
+        if mapping.is_exact and zone is UTC:
+            return TIMESTAMP, _utc
         return TIMESTAMP, lambda value: to_utc(value, zone)
     if granularity is Granularity.MICROS_LONG:
         return INT64, lambda value: instant_ns(value, zone) // 1000
@@ -239,6 +252,10 @@ def _timestamp(mapping: Mapping) -> tuple[Schema, Convert]:
         return STRING, lambda value: str(instant_ns(value, zone))
     nanos = "000" if granularity is Granularity.NANOS_ISO else ""
     return STRING, lambda value: _naive(value, zone).isoformat(timespec="microseconds") + nanos
+
+
+def _utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def _naive(value: Any, zone: tzinfo) -> datetime:

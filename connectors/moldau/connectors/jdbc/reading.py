@@ -20,6 +20,8 @@ from moldau.connectors.jdbc.layout import Layout
 from moldau.connectors.jdbc.progress import Progress
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select
 
+Rows = Sequence[Sequence[Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -40,7 +42,7 @@ class Reading:
         self.select = select
         self.criteria = criteria
         self.progress = progress
-        self._make: Callable[[Sequence[Sequence[Any]]], list[SourceRecord]] = self._unready
+        self._make: Callable[[Rows], list[SourceRecord]] = self._unready
         self._layout: Layout | None = None
         self._held: Sequence[Any] | None = None
         self._key: Callable[[Struct], tuple[Schema | None, Any]] | None = None
@@ -71,7 +73,7 @@ class Reading:
             Mode.TIMESTAMP_INCREMENTING: self._both,
         }[mode]
 
-    def records(self, rows: Sequence[Sequence[Any]], *, is_last: bool) -> list[SourceRecord]:
+    def records(self, rows: Rows, *, is_last: bool) -> list[SourceRecord]:
         """Records for the next rows of the result. `is_last`: the result has no more."""
         if self.criteria.mode is Mode.TIMESTAMP:
             if self._held is not None:
@@ -81,51 +83,54 @@ class Reading:
                 *rows, self._held = rows
         return self._make(rows)
 
-    def _unready(self, rows: Sequence[Sequence[Any]]) -> list[SourceRecord]:
+    def _unready(self, rows: Rows) -> list[SourceRecord]:
         raise AssertionError("records before begin")
 
-    def _bulk(self, rows: Sequence[Sequence[Any]]) -> list[SourceRecord]:
-        return [self._record(row, None) for row in rows]
+    def _bulk(self, rows: Rows) -> list[SourceRecord]:
+        return self._made(rows, [None] * len(rows))
 
-    def _incrementing(self, rows: Sequence[Sequence[Any]]) -> list[SourceRecord]:
-        number = self._number
-        records = [
-            self._record(row, {"incrementing": self._number_of(row[number])}) for row in rows
-        ]
+    def _incrementing(self, rows: Rows) -> list[SourceRecord]:
+        numbers = [self._number_of(row[self._number]) for row in rows]
+        records = self._made(rows, [{"incrementing": number} for number in numbers])
         if rows:
-            self.progress = Progress(self._number_of(rows[-1][number]))
+            self.progress = Progress(numbers[-1])
         return records
 
-    def _timestamp(self, rows: Sequence[Sequence[Any]]) -> list[SourceRecord]:
+    def _timestamp(self, rows: Rows) -> list[SourceRecord]:
         instants = [self._instant(row) for row in rows]
         after = self._instant(self._held) if self._held is not None else None
-        progress, records = self.progress, []
+        progress, offsets = self.progress, []
         offset = progress.to_offset()
-        for index, row in enumerate(rows):
-            following = instants[index + 1] if index + 1 < len(instants) else after
-            if following != instants[index]:
-                progress = Progress(None, instants[index])
+        for instant, following in zip(instants, [*instants[1:], after], strict=False):
+            if following != instant:
+                progress = Progress(None, instant)
                 offset = progress.to_offset()
-            records.append(self._record(row, offset))
+            offsets.append(offset)
+        records = self._made(rows, offsets)
         self.progress = progress
         return records
 
-    def _both(self, rows: Sequence[Sequence[Any]]) -> list[SourceRecord]:
-        progress, records = self.progress, []
-        for row in rows:
-            progress = Progress(self._number_of(row[self._number]), self._instant(row))
-            records.append(self._record(row, progress.to_offset()))
-        self.progress = progress
+    def _both(self, rows: Rows) -> list[SourceRecord]:
+        places = [Progress(self._number_of(row[self._number]), self._instant(row)) for row in rows]
+        records = self._made(rows, [place.to_offset() for place in places])
+        if places:
+            self.progress = places[-1]
         return records
 
-    def _record(self, row: Sequence[Any], offset: dict[str, Any] | None) -> SourceRecord:
+    def _made(self, rows: Rows, offsets: Sequence[dict[str, Any] | None]) -> list[SourceRecord]:
         assert self._layout is not None
-        value = self._layout.struct(row)
-        key_schema, key = self._key(value) if self._key is not None else (None, None)
         partition: Any = self.route.partition
-        return SourceRecord(
-            partition, offset, self.route.topic, None, key_schema, key, value.schema, value
-        )
+        topic, schema, key_of = self.route.topic, self._layout.schema, self._key
+        structs = self._layout.structs(rows)
+        if key_of is None:
+            return [
+                SourceRecord(partition, offset, topic, None, None, None, schema, value)
+                for offset, value in zip(offsets, structs, strict=True)
+            ]
+        return [
+            SourceRecord(partition, offset, topic, None, *key_of(value), schema, value)
+            for offset, value in zip(offsets, structs, strict=True)
+        ]
 
     def _number_of(self, value: Any) -> int:
         if type(value) is int:

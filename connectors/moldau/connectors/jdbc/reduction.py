@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 Row = tuple[Any, ...]
 
 
-class Change(NamedTuple):
-    """One record's row. `others` is None for a delete; `names` are the columns of `others`."""
-
-    key: Row
-    names: tuple[str, ...]
-    others: Row | None
+Change = tuple[Row, tuple[str, ...], Row | None]
+"""One record's row: the key's values, the names of the other columns, and their values; None
+instead of values is a delete. A plain tuple, since one is made for each record."""
 
 
 @dataclass(slots=True)
@@ -33,15 +30,18 @@ class Step:
 def plain(changes: Iterable[Change]) -> list[Step]:
     """Inserts as they came. A delete ends a step, since it concerns what was inserted before."""
     steps = [Step()]
-    for change in changes:
+    for key, names, others in changes:
         step = steps[-1]
-        if change.others is not None:
-            step.writes.setdefault(change.names, []).append(change.key + change.others)
+        if others is not None:
+            rows = step.writes.get(names)
+            if rows is None:
+                rows = step.writes[names] = []
+            rows.append(key + others)
             continue
         if step.writes:
             step = Step()
             steps.append(step)
-        step.deletes.append(change.key)
+        step.deletes.append(key)
     return steps
 
 
@@ -50,33 +50,41 @@ def last_of_each_key(changes: Sequence[Change]) -> list[Step]:
     final: dict[Any, tuple[bool, Change | None]] = {}
     keys: dict[Any, Row] = {}
     for change in changes:
-        key = _hashable(change.key)
-        keys[key] = change.key
-        if change.others is None:
-            final[key] = (True, None)
+        values, names, others = change
+        key = _hashable(values)
+        keys[key] = values
+        if others is None:
+            final[key] = _DELETED
             continue
-        deleted, earlier = final.get(key, (False, None))
-        if earlier is not None and earlier.names != change.names:
+        before = final.get(key)
+        if before is None:
+            final[key] = (False, change)
+            continue
+        deleted, earlier = before
+        if earlier is not None and earlier[1] != names:
             change = _merged(earlier, change)
         final[key] = (deleted, change)
     step = Step()
     for key in _sorted(final):
-        deleted, change_or_none = final[key]
+        deleted, last = final[key]
         if deleted:
             step.deletes.append(keys[key])
-        if change_or_none is not None:
-            assert change_or_none.others is not None
-            rows = step.writes.setdefault(change_or_none.names, [])
-            rows.append(change_or_none.key + change_or_none.others)
+        if last is not None:
+            values, names, others = last
+            assert others is not None
+            step.writes.setdefault(names, []).append(values + others)
     return [step]
 
 
+_DELETED: tuple[bool, Change | None] = (True, None)
+
+
 def _merged(earlier: Change, later: Change) -> Change:
-    assert earlier.others is not None
-    assert later.others is not None
-    values = dict(zip(earlier.names, earlier.others, strict=True))
-    values.update(zip(later.names, later.others, strict=True))
-    return Change(later.key, tuple(values), tuple(values.values()))
+    assert earlier[2] is not None
+    assert later[2] is not None
+    values = dict(zip(earlier[1], earlier[2], strict=True))
+    values.update(zip(later[1], later[2], strict=True))
+    return later[0], tuple(values), tuple(values.values())
 
 
 def _sorted(keys: Iterable[Any]) -> list[Any]:

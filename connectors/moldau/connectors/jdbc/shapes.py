@@ -59,9 +59,20 @@ class Shapes:
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
         self._known: dict[Any, Shape] = {}
+        self._last: tuple[Any, ...] = (self, self, "", None, None)
+        """What the last record with a struct had, and its shape: mostly the next one has it too."""
 
     def of(self, record: SinkRecord) -> Shape:
         value = record.value
+        if (
+            record.value_schema is self._last[0]
+            and record.key_schema is self._last[1]
+            and record.topic == self._last[2]
+            and type(value) is Struct
+            and type(record.key) is self._last[3]
+        ):
+            found: Shape = self._last[4]
+            return found
         fields = tuple(value) if isinstance(value, dict) and record.value_schema is None else None
         key_fields = tuple(record.key) if isinstance(record.key, dict) else type(record.key)
         known = (
@@ -75,6 +86,9 @@ class Shapes:
         shape = self._known.get(known)
         if shape is None:
             shape = self._known[known] = self._build(record)
+        if type(value) is Struct and type(record.key) is not dict:
+            schemas = record.value_schema, record.key_schema
+            self._last = (*schemas, record.topic, type(record.key), shape)
         return shape
 
     def _build(self, record: SinkRecord) -> Shape:

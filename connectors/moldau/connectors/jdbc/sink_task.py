@@ -43,13 +43,8 @@ class _Prepared:
     """Positions of the columns that the table has; None: all of them."""
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A record with its row; `change` is None for a record that was reported."""
-
-    record: SinkRecord
-    target: Target | None
-    change: Change | None
+_Entry = tuple[SinkRecord, Target | None, Change | None]
+"""A record with its row; without one for a record that was reported."""
 
 
 class JdbcSinkTask(SinkTask):
@@ -135,6 +130,8 @@ class JdbcSinkTask(SinkTask):
         """Each record with its row. Tables are made to fit first."""
         shaped: list[tuple[SinkRecord, Shape | None]] = []
         groups: dict[Shape, list[SinkRecord]] = {}
+        last: Shape | None = None
+        of_last: list[SinkRecord] = []
         for record in records:
             try:
                 shape = self._shapes.of(record)
@@ -143,7 +140,9 @@ class JdbcSinkTask(SinkTask):
                 shaped.append((record, None))
                 continue
             shaped.append((record, shape))
-            groups.setdefault(shape, []).append(record)
+            if shape is not last:
+                last, of_last = shape, groups.setdefault(shape, [])
+            of_last.append(record)
         for shape, group in groups.items():
             self._structure.fit(shape, _samples(shape, group))
         if self._structure.version != self._version:
@@ -156,14 +155,14 @@ class JdbcSinkTask(SinkTask):
 
     def _entry(self, record: SinkRecord, shape: Shape | None) -> _Entry:
         if shape is None:
-            return _Entry(record, None, None)
+            return record, None, None
         prepared = self._prepared[shape]
         try:
             key = shape.key_of(record)
             if prepared.key_converts:
                 key = _converted(key, prepared.key_converts)
             if record.value is None:
-                return _Entry(record, prepared.target, Change(key, (), None))
+                return record, prepared.target, (key, (), None)
             others = shape.others_of(record)
             if prepared.kept is not None:
                 others = tuple([others[index] for index in prepared.kept])
@@ -171,8 +170,8 @@ class JdbcSinkTask(SinkTask):
                 others = _converted(others, prepared.converts)
         except (ValueError, TypeError, KeyError, ArithmeticError) as error:
             self._report(record, DataError(f"cannot write the record: {error}"))
-            return _Entry(record, None, None)
-        return _Entry(record, prepared.target, Change(key, prepared.names, others))
+            return record, None, None
+        return record, prepared.target, (key, prepared.names, others)
 
     def _preparation(self, shape: Shape) -> _Prepared:
         table = self._structure.table(shape.table)
@@ -211,10 +210,9 @@ class JdbcSinkTask(SinkTask):
             self._transact(entries)
         except PoisonError as error:
             if len(entries) == 1:
-                entry = entries[0]
-                self._report(entry.record, DataError(str(error)))
-                entry.change = None
-                self._transact(entries)
+                record = entries[0][0]
+                self._report(record, DataError(str(error)))
+                self._transact([(record, None, None)])
                 return
             middle = len(entries) // 2
             self._write(entries[:middle])
@@ -223,9 +221,13 @@ class JdbcSinkTask(SinkTask):
     def _transact(self, entries: list[_Entry]) -> None:
         assert self._database is not None
         changes: dict[Target, list[Change]] = {}
-        for entry in entries:
-            if entry.change is not None and entry.target is not None:
-                changes.setdefault(entry.target, []).append(entry.change)
+        last: Target | None = None
+        of_last: list[Change] = []
+        for _, target, change in entries:
+            if change is not None and target is not None:
+                if target is not last:
+                    last, of_last = target, changes.setdefault(target, [])
+                of_last.append(change)
         offsets = _next_offsets(entries) if self._offsets is not None else {}
         if not changes and not offsets:
             return
@@ -280,6 +282,6 @@ def _partition(record: SinkRecord) -> TopicPartition:
 
 def _next_offsets(entries: Iterable[_Entry]) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    for entry in entries:
-        found[_partition(entry.record)] = entry.record.original_offset + 1
+    for record, _, _ in entries:
+        found[_partition(record)] = record.original_offset + 1
     return found

@@ -276,12 +276,12 @@ class SourceConfig(DatabaseConfig):
     def query_text(self) -> str:
         return (self.query or self.query_masked or "").strip().rstrip(";")
 
-    def mapping(self) -> Mapping:
+    def mapping(self, is_exact: bool) -> Mapping:
         numeric = self.numeric_mapping
         if numeric is None:
             old = self.numeric_precision_mapping
             numeric = NumericMapping.PRECISION_ONLY if old else NumericMapping.NONE
-        return Mapping(numeric, self.granularity, self.zone())
+        return Mapping(numeric, self.granularity, self.zone(), is_exact)
 
     def isolation(self) -> str | None:
         return _ISOLATION.get(self.isolation_mode)

@@ -72,7 +72,7 @@ class JdbcSourceTask(SourceTask):
         assert self._config.mode is not None
         self._database = open_database(self._config, self._pace)
         self._database.isolation = self._config.isolation()
-        self._mapping = self._config.mapping()
+        self._mapping = self._config.mapping(self._database.dialect.name == "postgresql")
         if self._config.query_text:
             self._sources = [self._query_source()]
         else:

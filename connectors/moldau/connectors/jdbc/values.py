@@ -55,6 +55,8 @@ class Conversions:
     def __init__(self, backend: str, zone: tzinfo) -> None:
         self._zone = zone
         self._is_text = backend == "sqlite"
+        # Its session's zone is db.timezone, and text with the offset +00:00 means the same in it.
+        self._ignores_utc = backend == "postgresql" and zone is UTC
         self._has_arrays = backend in {"postgresql", "duckdb"}
 
     def typed(self, source: ColumnType, target: ColumnType) -> Convert | None:
@@ -74,8 +76,8 @@ class Conversions:
             Kind.BYTES: bytes,
             Kind.DATE: date.isoformat if self._is_text else None,
             Kind.TIME: time.isoformat if self._is_text else None,
-            Kind.TIMESTAMP: self._timestamp(target),
-            Kind.TIMESTAMP_TZ: self._timestamp(target),
+            Kind.TIMESTAMP: None if self._ignores_utc else self._timestamp(target),
+            Kind.TIMESTAMP_TZ: None if self._ignores_utc else self._timestamp(target),
         }[kind]
 
     def untyped(self, target: ColumnType) -> Convert:
@@ -117,6 +119,10 @@ class Conversions:
         zone = self._zone
         if target.kind is Kind.TIMESTAMP_TZ and not self._is_text:
             return lambda value: value
+        if zone is UTC and not self._is_text:
+            return lambda value: (
+                value.replace(tzinfo=None) if value.tzinfo is UTC else _wall(value, UTC)
+            )
         if self._is_text:
             return lambda value: _wall(value, zone).isoformat(sep=" ", timespec="microseconds")
         return lambda value: _wall(value, zone)

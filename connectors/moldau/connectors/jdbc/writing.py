@@ -82,7 +82,9 @@ class Writer:
 class CopyWriter(Writer):
     """PostgreSQL's COPY, which takes rows several times faster than statements."""
 
-    _stages = 0
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._stages: dict[tuple[TableId, tuple[str, ...]], int] = {}
 
     def insert(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
@@ -123,10 +125,10 @@ class CopyWriter(Writer):
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
     ) -> str:
         """A temporary table with the rows and without constraints; its name."""
-        self._stages += 1
-        stage = self.dialect.identifier(f"moldau_stage_{self._stages}")
+        number = self._stages.setdefault((target.table, columns), len(self._stages))
+        stage = self.dialect.identifier(f"moldau_stage_{number}")
         connection.exec_driver_sql(
-            f"CREATE TEMPORARY TABLE {stage} ON COMMIT DROP AS SELECT "
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS {stage} ON COMMIT DELETE ROWS AS SELECT "
             f"{self.dialect.names(columns)} FROM {self.dialect.table(target.table)} WITH NO DATA"
         )
         self._copy(stage, columns, rows)
