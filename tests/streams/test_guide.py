@@ -1,0 +1,17 @@
+"""docs/streams.md: every block of Python runs as it stands there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.client.guides import programs
+
+GUIDE = "streams.md"
+
+
+@pytest.mark.parametrize("number", range(len(programs(GUIDE))))
+def test_a_program_of_the_guide_runs(number: int) -> None:
+    assert len(programs(GUIDE)) >= 6
+    program = programs(GUIDE)[number]
+
+    exec(compile(program, f"{GUIDE}, program {number + 1}", "exec"), {"__name__": "guide"})  # noqa: S102
