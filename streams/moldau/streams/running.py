@@ -17,6 +17,7 @@ from moldau.runtime import Runtime
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.problems import TopologyError
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.reports import Reports
@@ -34,11 +35,21 @@ async def run_plan(
     reports: Reports | None = None,
 ) -> None:
     """Until it is cancelled: then it commits, leaves the group, and returns."""
+    _check_runs_here(plan)
     root = settings.own[rows.state_dir]
     with closing(StateDirectory.open(root, plan.app, index, runtime)) as directory:
-        make_task = partial(_make_task, task_settings(plan, settings))
-        worker = Worker(plan, make_task, settings, directory, runtime, reports or Reports())
+        made = partial(make_task, task_settings(plan, settings))
+        worker = Worker(plan, made, settings, directory, runtime, reports or Reports())
         await worker.run()
+
+
+def _check_runs_here(plan: Plan) -> None:
+    if plan.global_tables:
+        names = ", ".join(table.topic for table in plan.global_tables)
+        raise TopologyError(
+            f"app={plan.app}: a worker cannot hold global tables in this version: {names}; "
+            "read the topic with app.table(...) and join by its key"
+        )
 
 
 def run_process(plan: Plan, given: Mapping[str, object]) -> None:
@@ -86,11 +97,12 @@ def task_settings(plan: Plan, settings: AppSettings) -> TaskSettings:
     )
 
 
-def _make_task(
+def make_task(
     settings: TaskSettings,
     program: Program,
     partition: int,
     backings: Mapping[str, Backing],
     texts: Sequence[str],
 ) -> RunsPartition:
+    """The engine's own; as a `MakeTask` when its settings are given."""
     return Task(program, partition, backings, settings=settings, metadata=texts)

@@ -46,6 +46,30 @@ def _holds(position: ChangelogPosition, first: int, end: int, topic: TopicFacts)
     return first <= position.offset <= end and position.topic_id == topic.topic_id
 
 
+def is_current(
+    task: WorkerTask,
+    committed: Mapping[TopicPartition, Committed],
+    ends: Mapping[TopicPartition, tuple[int, int]],
+) -> bool:
+    """Whether nobody else has run a suspended task meanwhile: its offsets and its changelogs are
+    where it has left them."""
+    for where in task.inputs:
+        offset = committed[where].offset if where in committed else None
+        if task.committed.get(where.topic) != offset:
+            return False
+    for store in task.program.stores:
+        where_to = task.changelog(store)
+        if where_to is None or store.source_topic is not None or task.database is None:
+            continue
+        known = [task.restoring[where_to].end]
+        for position in (task.unstored.get(store.name), task.database.position(store.name)):
+            if position is not None:
+                known.append(position.offset)
+        if max(known) != ends[where_to][1]:
+            return False
+    return True
+
+
 def open_offsets(tasks: Iterable[WorkerTask]) -> dict[TopicPartition, int]:
     """From where changelogs are still to be read."""
     return {

@@ -35,7 +35,9 @@ from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import (
+    Database,
     MakeTask,
+    OpenDatabase,
     TaskId,
     TaskState,
     WorkerTask,
@@ -72,15 +74,21 @@ class Worker:
         self._runtime = runtime
         self._reports = reports
         self._door = Door(settings, plan.app, directory.member, runtime)
-        self._memory = RocksMemory(
-            self._settings[rows.rocksdb_cache_bytes],
-            self._settings[rows.rocksdb_write_buffer_bytes],
-        )
+        self._open_database = directory.open_database or self._rocks_opener()
         self.tasks: dict[TaskId, WorkerTask] = {}
         self._topics: dict[str, TopicFacts] = {}
         self._commit_at = 0.0
         self._purge_at = 0.0
+        self._has_more = False
         self._is_stopping = False
+
+    def _rocks_opener(self) -> OpenDatabase:
+        memory = RocksMemory(
+            self._settings[rows.rocksdb_cache_bytes],
+            self._settings[rows.rocksdb_write_buffer_bytes],
+        )
+        files = self._runtime.files
+        return lambda path, stores: TaskDatabase.open(path, stores, memory, files)
 
     async def run(self) -> None:
         """Until it is cancelled: then it commits, leaves the group, and returns."""
@@ -139,7 +147,7 @@ class Worker:
             for where in task.inputs:
                 task.task.set_at_end(where.topic, self._door.lag(where) == 0)
         try:
-            await self._runtime.run_blocking(self._process, running)
+            self._has_more = await self._runtime.run_blocking(self._process, running)
         except StoreCorrupted as error:
             await self._heal(error)
             return
@@ -150,15 +158,17 @@ class Worker:
             await self._commit(running)
 
     def _wait_s(self) -> float:
-        running = self._of(TaskState.RUNNING)
-        if any(each.task.buffered(topic) for each in running for topic in each.program.inputs):
+        if self._has_more:
             return 0.0
-        left = self._commit_at - self._runtime.clock.monotonic()
-        return max(0.0, min(self._settings[rows.poll_ms] / 1000, left))
+        longest_s = self._settings[rows.poll_ms] / 1000
+        if not any(each.is_touched for each in self.tasks.values()):
+            return longest_s
+        return max(0.0, min(longest_s, self._commit_at - self._runtime.clock.monotonic()))
 
-    def _process(self, tasks: Sequence[WorkerTask]) -> None:
-        """On a thread."""
+    def _process(self, tasks: Sequence[WorkerTask]) -> bool:
+        """On a thread; whether there is more to process at once."""
         now_ms = self._runtime.clock.wall_ms()
+        has_more = False
         for task in tasks:
             for _ in range(_SLICES):
                 count = task.task.process(now_ms, _SLICE)
@@ -166,7 +176,10 @@ class Worker:
                     break
                 task.processed += count
                 task.is_touched = True
+            else:
+                has_more = True
             task.task.punctuate(now_ms)
+        return has_more
 
     async def _send(self, task: WorkerTask) -> None:
         for outputs in task.task.take_outputs():
@@ -236,7 +249,9 @@ class Worker:
     # Rebalances
 
     async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        tasks = [each for each in self.tasks.values() if not each.inputs.isdisjoint(partitions)]
+        tasks = [
+            each for each in self.tasks.values() if not set(each.inputs).isdisjoint(partitions)
+        ]
         await self._commit_all([each for each in tasks if each.state is TaskState.RUNNING])
         for task in tasks:
             if task.state is not TaskState.CLOSED:
@@ -247,7 +262,7 @@ class Worker:
             [
                 task_id
                 for task_id, task in self.tasks.items()
-                if not task.inputs.isdisjoint(partitions)
+                if not set(task.inputs).isdisjoint(partitions)
             ]
         )
 
@@ -260,25 +275,37 @@ class Worker:
             for where in task.inputs
         }
         wanted = tasks_of(self._plan, kept | set(partitions))
-        gone = [
-            task_id
-            for task_id, task in self.tasks.items()
-            if task_id not in wanted or wanted[task_id][1] != task.inputs
-        ]
-        await self._close(gone)
-        new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
-        for task in self.tasks.values():
-            if task.state is TaskState.SUSPENDED:
-                self._take_up(task)
         committed = await self._door.committed(
-            [where for _, inputs in new.values() for where in sorted(inputs)]
+            [where for _, inputs in wanted.values() for where in inputs]
         )
+        await self._sort_out(wanted, committed)
+        new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
         for task_id, (program, inputs) in new.items():
             self.tasks[task_id] = await self._runtime.run_blocking(
                 self._make, task_id, program, inputs, committed
             )
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
         self._reports.assigned(self.tasks.values())
+
+    async def _sort_out(
+        self,
+        wanted: Mapping[TaskId, tuple[Program, tuple[TopicPartition, ...]]],
+        committed: Mapping[TopicPartition, Committed],
+    ) -> None:
+        """Closes the tasks that are not here any more, and those that another worker had in
+        between, which this one may not have heard of; takes up the others."""
+        suspended = self._of(TaskState.SUSPENDED)
+        ends = await self._door.ends([where for task in suspended for where in task.changelogs()])
+        gone = [
+            task_id
+            for task_id, task in self.tasks.items()
+            if task_id not in wanted
+            or wanted[task_id][1] != task.inputs
+            or (task in suspended and not restore.is_current(task, committed, ends))
+        ]
+        await self._close(gone)
+        for task in self._of(TaskState.SUSPENDED):
+            self._take_up(task)
 
     def _take_up(self, task: WorkerTask) -> None:
         """After a rebalance that has left the task here. What it has buffered is not fetched again,
@@ -293,7 +320,7 @@ class Worker:
         self,
         task_id: TaskId,
         program: Program,
-        inputs: frozenset[TopicPartition],
+        inputs: tuple[TopicPartition, ...],
         committed: Mapping[TopicPartition, Committed],
     ) -> WorkerTask:
         """On a thread."""
@@ -303,18 +330,19 @@ class Worker:
         backings = {}
         if database is not None:
             backings = {store.name: database.backing(store.name) for store in program.stores}
-        texts = [committed[where].metadata for where in sorted(inputs) if where in committed]
+        texts = [committed[where].metadata for where in inputs if where in committed]
         task = self._make_task(program, task_id.partition, backings, texts)
-        return WorkerTask(task_id, program, inputs, task, database)
+        offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
+        return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
 
-    def _open(self, task_id: TaskId, program: Program) -> TaskDatabase:
+    def _open(self, task_id: TaskId, program: Program) -> Database:
         path, files = self._directory.of_task(str(task_id)), self._runtime.files
         kinds = store_kinds(program.stores)
         try:
-            return TaskDatabase.open(path, kinds, self._memory, files)
+            return self._open_database(path, kinds)
         except StoreCorrupted as error:
             self._reports.damaged(str(task_id), str(error), TaskDatabase.set_aside(path, files))
-            return TaskDatabase.open(path, kinds, self._memory, files)
+            return self._open_database(path, kinds)
 
     async def _close(self, task_ids: Sequence[TaskId]) -> None:
         gone = [self.tasks.pop(task_id) for task_id in task_ids]
@@ -332,13 +360,7 @@ class Worker:
     async def _begin_restoring(
         self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, Committed]
     ) -> None:
-        changelogs = [
-            where
-            for task in tasks
-            for store in task.program.stores
-            if (where := task.changelog(store)) is not None
-        ]
-        ends = await self._door.ends(changelogs)
+        ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
         for task in tasks:
             cleared = await self._runtime.run_blocking(
                 restore.begin, task, ends, self._topics, committed
@@ -355,7 +377,7 @@ class Worker:
     def _settle(self, task: WorkerTask) -> None:
         if all(each.is_done for each in task.restoring.values()):
             task.state = TaskState.RUNNING
-            self._door.resume(sorted(task.inputs))
+            self._door.resume(task.inputs)
             self._reports.restored(task)
 
     async def _restore(self) -> None:
@@ -395,11 +417,11 @@ class Worker:
         await self._close([damaged.task_id])
         aside = TaskDatabase.set_aside(str(path), self._runtime.files)
         self._reports.damaged(str(damaged.task_id), str(error), aside)
-        committed = await self._door.committed(sorted(inputs))
-        for where in sorted(inputs):
+        committed = await self._door.committed(inputs)
+        for where in inputs:
             begins, _ = (await self._door.ends([where]))[where]
             self._door.seek(where, committed[where].offset if where in committed else begins)
-        await self._assigned(sorted(inputs))
+        await self._assigned(inputs)
 
     def _of(self, state: TaskState) -> list[WorkerTask]:
         return [each for each in self.tasks.values() if each.state is state]

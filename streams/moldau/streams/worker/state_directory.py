@@ -16,6 +16,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.files import FileLock
 from moldau.runtime.places import absolute_path
 from moldau.streams.rocks import StateInUse
+from moldau.streams.worker.tasks import OpenDatabase
 
 DEFAULT: Final = "~/.local/state/moldau/streams"
 _MEMBER: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -28,6 +29,8 @@ class StateDirectory:
         self.path = path
         self.member = member
         """The worker's name in its group."""
+        self.open_database: OpenDatabase | None = None
+        """What opens a task's database; RocksDB's if it is None."""
         self._lock = lock
 
     @classmethod

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.rocks import ChangelogPosition, TaskDatabase
+from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
@@ -22,6 +22,32 @@ from moldau.streams.worker.door import TopicPartition
 MakeTask = Callable[[Program, int, Mapping[str, Backing], Sequence[str]], RunsPartition]
 """Makes a task of a program, a partition, the rows of its stores, and the texts that were kept
 with its offsets."""
+
+
+class Database(Protocol):
+    """What a worker asks of a `TaskDatabase`."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def staged_bytes(self) -> int: ...
+
+    def backing(self, store: str) -> Backing: ...
+
+    def position(self, store: str) -> ChangelogPosition | None: ...
+
+    def commit(self, positions: Mapping[str, ChangelogPosition]) -> None: ...
+
+    def clear(self, store: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class OpenDatabase(Protocol):
+    """What opens a task's database: its path, the kinds of its stores by name."""
+
+    def __call__(self, path: str, stores: Mapping[str, str], /) -> Database: ...
 
 
 class TaskId(NamedTuple):
@@ -62,9 +88,9 @@ class WorkerTask:
 
     task_id: TaskId
     program: Program
-    inputs: frozenset[TopicPartition]
+    inputs: tuple[TopicPartition, ...]
     task: RunsPartition
-    database: TaskDatabase | None
+    database: Database | None
     state: TaskState = TaskState.RESTORING
     restoring: dict[TopicPartition, Restoring] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=dict)
@@ -82,6 +108,11 @@ class WorkerTask:
         topic = store.changelog(self.program.app)
         return None if topic is None else TopicPartition(topic, self.task_id.partition)
 
+    def changelogs(self) -> list[TopicPartition]:
+        """Of all its stores that have one."""
+        found = (self.changelog(store) for store in self.program.stores)
+        return [where for where in found if where is not None]
+
     def close(self) -> None:
         """What is not committed is dropped."""
         self.state = TaskState.CLOSED
@@ -91,7 +122,7 @@ class WorkerTask:
 
 def tasks_of(
     plan: Plan, partitions: Iterable[TopicPartition]
-) -> dict[TaskId, tuple[Program, frozenset[TopicPartition]]]:
+) -> dict[TaskId, tuple[Program, tuple[TopicPartition, ...]]]:
     """The tasks that these partitions are the inputs of."""
     given = set(partitions)
     found: dict[TaskId, set[TopicPartition]] = {}
@@ -101,7 +132,7 @@ def tasks_of(
                 found.setdefault(TaskId(program.index, where.partition), set()).add(where)
     programs = {program.index: program for program in plan.programs}
     return {
-        task_id: (programs[task_id.program], frozenset(inputs))
+        task_id: (programs[task_id.program], tuple(sorted(inputs)))
         for task_id, inputs in sorted(found.items())
     }
 

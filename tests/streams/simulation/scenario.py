@@ -1,0 +1,254 @@
+"""One world from one seed: a broker, three members of an app, a writer, and what torments them.
+
+Safety: lines are written while members are killed, stopped, paused and cut off. Liveness: all is
+healed, everything is processed, and the members stop in order. Then each key has been counted at
+least as often as its lines were acknowledged, its largest number is the last one, and the store of
+each task that ran last is what its changelog makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from random import Random
+from typing import Final
+
+from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from moldau.runtime import Runtime
+from moldau.runtime.simulated import Simulation
+from moldau.runtime.simulated.node import Node
+from moldau.runtime.simulated.trace import Fingerprint
+from moldau.streams import Streams
+from moldau.streams.plan.plan import Plan
+from moldau.streams.running import make_task, task_settings
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.settings import AppSettings, app_settings
+from moldau.streams.worker.shell import Worker
+from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.tasks import TaskState
+from moldau.testing import EmbeddedBroker
+from tests.streams.simulation.disk import Files
+
+APP: Final = "app"
+PORT: Final = 9092
+SERVERS: Final = f"broker:{PORT}"
+PARTITIONS: Final = 4
+MEMBERS: Final = 3
+KEYS: Final = 20
+SAFETY_S: Final = 30.0
+LIVENESS_S: Final = 120.0
+SHORT_S: Final = 1.0
+"""Members are paused and cut off for less than their sessions: one that was taken for dead and
+writes on could undo what its successor wrote, and only transactions can keep it from that.
+"""
+BROKER: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "group.min.session.timeout.ms": "100",
+}
+FAULTS: Final = ("kill", "kill", "pause", "isolate", "stop")
+
+
+def topology() -> Plan:
+    app = Streams(APP)
+    keyed = app.stream("lines", str).group_by(lambda line: line.split()[0])
+    keyed.count(name="counts").changes().to("out")
+    keyed.reduce(max, name="largest").changes().to("largest")
+    return app.plan()
+
+
+def draw_settings(random: Random) -> AppSettings:
+    return app_settings(
+        {
+            "bootstrap.servers": SERVERS,
+            "commit.interval.ms": random.choice((0, 50, 500)),
+            "buffered.records.per.partition": random.choice((1, 20, 1000)),
+            "statestore.cache.max.bytes": random.choice((0, 1 << 20)),
+            "repartition.purge.interval.ms": 500,
+            "consumer.session.timeout.ms": 6000,
+            "consumer.heartbeat.interval.ms": 300,
+            "consumer.max.poll.records": random.choice((1, 7, 500)),
+            "restore.consumer.max.poll.records": random.choice((3, 500)),
+        }
+    )
+
+
+class Run:
+    """See the module."""
+
+    def __init__(self, world: Simulation) -> None:
+        self.world = world
+        self.random = world.random("scenario")
+        self.happened: Counter[str] = Counter()
+        self.settings = draw_settings(self.random)
+        self.plan = topology()
+        self.disks = [Files(world.random(f"disk-{index}")) for index in range(MEMBERS)]
+        self.workers: dict[int, Worker] = {}
+        self.counts: Counter[str] = Counter()
+        self.largest: dict[str, str] = {}
+        self.is_ready = asyncio.Event()
+        self.is_ending = False
+
+    def play(self) -> None:
+        world, random = self.world, self.random
+        self.broker = world.add_node("broker", self._serve)
+        writer = world.add_node("writer", self._write)
+        world.run_until(self.is_ready.is_set, within=60)
+        self.members = [
+            world.add_node(f"member-{index}", partial(self._work, index))
+            for index in range(MEMBERS)
+        ]
+        end = world.now + SAFETY_S
+        while world.now < end:
+            world.run_for(random.uniform(0.1, 4.0))
+            self._torment()
+        world.network.heal()
+        for member in self.members:
+            member.resume()
+            self._start(member)
+        self.is_ending = True
+        world.run_until(lambda: not writer.is_alive, within=60)
+        reader = world.add_node("reader", self._read_all)
+        world.run_until(lambda: not reader.is_alive, within=LIVENESS_S)
+        world.run_until(self._is_settled, within=LIVENESS_S)
+        for member in self.members:
+            member.stop()
+        world.run_until(lambda: not any(each.is_alive for each in self.members), within=60)
+        auditor = world.add_node("auditor", self._audit)
+        world.run_until(lambda: not auditor.is_alive, within=60)
+
+    def _torment(self) -> None:
+        index = self.random.randrange(MEMBERS)
+        member, fault = self.members[index], self.random.choice(FAULTS)
+        seconds = self.random.choice((0.01, 0.5, 4.0))
+        self.happened[fault] += 1
+        if fault == "kill" and member.is_alive:
+            member.crash()
+            self.disks[index].die()
+            self.world.after(seconds, self._start, member)
+        elif fault == "stop" and member.is_alive:
+            member.stop()
+            self.world.run_until(lambda: not member.is_alive, within=60)
+            self.world.after(seconds, self._start, member)
+        elif fault == "pause" and member.is_alive:
+            member.pause()
+            self.world.after(min(seconds, SHORT_S), member.resume)
+        elif fault == "isolate":
+            self.world.network.isolate(member.name)
+            self.world.after(min(seconds, SHORT_S), self.world.network.heal)
+
+    def _is_settled(self) -> bool:
+        """Whether all tasks run somewhere, and nothing is restored any more."""
+        tasks = [task for worker in self.workers.values() for task in worker.tasks.values()]
+        return len(tasks) == 2 * PARTITIONS and all(
+            task.state is TaskState.RUNNING for task in tasks
+        )
+
+    def _start(self, member: Node) -> None:
+        if not member.is_alive:
+            member.start()
+
+    # Nodes
+
+    async def _serve(self, runtime: Runtime) -> None:
+        async with EmbeddedBroker(BROKER, directory="/data", runtime=runtime, port=PORT):
+            async with Admin(bootstrap_servers=SERVERS, runtime=runtime) as admin:
+                for topic in ("lines", "out", "largest"):
+                    await admin.create_topic(NewTopic(topic, PARTITIONS, 1))
+            self.is_ready.set()
+            await asyncio.Event().wait()
+
+    async def _write(self, runtime: Runtime) -> None:
+        await self.is_ready.wait()
+        number = 0
+        async with Producer(bootstrap_servers=SERVERS, runtime=runtime) as producer:
+            while not self.is_ending:
+                number += 1
+                key = f"key-{number % KEYS:02}"
+                line = f"{key} {number:06}"
+                await (await producer.send("lines", line.encode(), partition=number % PARTITIONS))
+                self.counts[key] += 1
+                self.largest[key] = line
+                await asyncio.sleep(0.02)
+
+    async def _work(self, index: int, runtime: Runtime) -> None:
+        directory = StateDirectory.open("/state", APP, 0, runtime)
+        directory.open_database = self.disks[index].open
+        try:
+            worker = Worker(
+                self.plan,
+                partial(make_task, task_settings(self.plan, self.settings)),
+                self.settings,
+                directory,
+                runtime,
+                Reports(),
+            )
+            self.workers[index] = worker
+            try:
+                await worker.run()
+            except KafkaError as error:
+                self.happened[f"ended by {error.code.name}"] += 1
+        finally:
+            directory.close()
+
+    # Afterwards
+
+    async def _read_all(self, runtime: Runtime) -> None:
+        async with Consumer(
+            bootstrap_servers=SERVERS, auto_offset_reset="earliest", runtime=runtime
+        ) as consumer:
+            largest: dict[str, str] = {}
+            counts: dict[str, int] = {}
+            consumer.assign(await consumer.partitions("out", "largest"))
+            while largest != self.largest or any(
+                counts.get(key, 0) < count for key, count in self.counts.items()
+            ):
+                for part in await consumer.poll(1.0):
+                    for record in part.records:
+                        key, value = record.key.decode(), record.value.decode()
+                        if part.topic == "largest":
+                            largest[key] = value
+                        else:
+                            counts[key] = int(value)
+
+    async def _audit(self, runtime: Runtime) -> None:
+        for store in ("counts", "largest"):
+            await self._compare(store, runtime)
+
+    async def _compare(self, store: str, runtime: Runtime) -> None:
+        topic = f"{APP}-{store}-changelog"
+        async with Consumer(
+            bootstrap_servers=SERVERS, auto_offset_reset="earliest", runtime=runtime
+        ) as consumer:
+            partitions = await consumer.partitions(topic)
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            folds: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in partitions}
+            while any((consumer.position(*where) or 0) < end for where, end in ends.items()):
+                for part in await consumer.poll(1.0):
+                    for record in part.records:
+                        folds[part.partition][record.key] = record.value
+        for where, end in ends.items():
+            assert self._stored(store, where.partition, end) == folds[where.partition], where
+
+    def _stored(self, store: str, partition: int, end: int) -> Mapping[bytes, bytes]:
+        for disk in self.disks:
+            for path in disk.commits:
+                if path.endswith(f"/1_{partition}"):
+                    found = disk.open(path, {"counts": "key-value", "largest": "key-value"})
+                    position = found.position(store)
+                    if position is not None and position.offset == end:
+                        return {key: row[8:] for key, row in found.backing(store).scan(b"", None)}
+        raise AssertionError(f"no member has {store} of partition {partition} up to {end}")
+
+
+def run_app(seed: int, happened: Counter[str] | None = None) -> Fingerprint:
+    """Raises what was not kept, with the seed."""
+    with Simulation(seed) as world:
+        run = Run(world)
+        run.play()
+        if happened is not None:
+            happened.update(run.happened)
+        return world.fingerprint
