@@ -9,7 +9,7 @@ from html import escape
 
 from examples.shop.database import Totals
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 240, 64, 26
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 240, 84, 26
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2433; --soft: #66708a; --line: #d9dee8;
   --bar: #2f6fdb; --other: #d9822b; --card: #ffffff; --page: #f4f6fa; }
