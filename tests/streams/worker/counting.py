@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.serdes.codec import Codec
@@ -87,6 +88,9 @@ class CountingTask:
         self._out.timestamps.append(time)
 
     def punctuate(self, now_ms: int) -> None: ...
+
+    def take_calls(self) -> list[AsyncCall]:
+        return []
 
     def take_outputs(self) -> list[Outputs]:
         out, self._out = self._out, Outputs(self._out.topic)

@@ -1,4 +1,4 @@
-"""`moldau streams`: run an app, list its stores."""
+"""`moldau streams`: run an app, show its topology, list its stores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from moldau.cli.numbers import whole
 
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
 _WORKERS_MAX: Final = 1000
+_SHOWS: Final = {
+    "topology": "the sub-topologies of an app with their topics and stores",
+    "explain": "each step of an app, and what it keeps",
+    "draw": "the app as a picture: SVG on standard output",
+}
 
 
 class StreamsCommand:
     """Nothing that an app needs is imported before it is named."""
 
-    summary = "Streams apps: run, state."
+    summary = "Streams apps: run, topology, explain, draw, state."
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -39,7 +44,10 @@ class StreamsCommand:
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
         state.add_argument("--json", action="store_true", help="write JSON")
-        for each in (run, state):
+        shows = [actions.add_parser(name, help=what) for name, what in _SHOWS.items()]
+        for each in shows:
+            _add_app(each)
+        for each in (run, state, *shows):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -47,6 +55,10 @@ class StreamsCommand:
             from moldau.streams.commands.run_action import run_app
 
             return run_app(arguments, context)
+        if arguments.action in _SHOWS:
+            from moldau.streams.commands.show_action import show_app
+
+            return show_app(arguments, context)
         from moldau.streams.commands.state_action import list_state
 
         return list_state(arguments, context)

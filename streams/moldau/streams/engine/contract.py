@@ -64,10 +64,6 @@ class RunsPartition(Protocol):
         """How many records of `topic` wait: pause its fetching when there are too many."""
         ...
 
-
-class MakesCalls(Protocol):
-    """A task whose program has async functions."""
-
     def take_calls(self) -> Sequence[AsyncCall]:
         """Coroutines of async functions: await them, in any order and as many at a time as you
         like, and `finish` each. Until all are finished, `process` returns 0."""

@@ -148,6 +148,7 @@ class Worker:
                 task.task.set_at_end(where.topic, self._door.lag(where) == 0)
         try:
             self._has_more = await self._runtime.run_blocking(self._process, running)
+            self._has_more |= await self._await_calls(running)
         except StoreCorrupted as error:
             await self._heal(error)
             return
@@ -180,6 +181,21 @@ class Worker:
                 has_more = True
             task.task.punctuate(now_ms)
         return has_more
+
+    async def _await_calls(self, tasks: Sequence[WorkerTask]) -> bool:
+        """Awaits the app's async functions, those of all tasks at once; whether there were any.
+        A task takes no more records until its calls have ended, so no offset passes them."""
+        calls = [call for task in tasks for call in task.task.take_calls()]
+        coroutines = (call.coroutine for call in calls)
+        results = await asyncio.gather(*coroutines, return_exceptions=True)
+        for call, result in zip(calls, results, strict=True):
+            if isinstance(result, Exception):
+                call.finish(None, result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                call.finish(result)
+        return bool(calls)
 
     async def _send(self, task: WorkerTask) -> None:
         for outputs in task.task.take_outputs():

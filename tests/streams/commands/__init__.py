@@ -1,0 +1,1 @@
+"""The commands `moldau streams`."""

@@ -1,0 +1,38 @@
+"""`moldau streams topology|explain|draw` shows an app that is not run."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from tests.cli.shell import Shell
+
+APP = "examples.shop.topology:app"
+
+
+def show(action: str) -> str:
+    return Shell("127.0.0.1:1").good("streams", action, APP).out
+
+
+def test_the_topology_names_stores_and_topics() -> None:
+    text = show("topology")
+
+    assert text.startswith("app shop\n  sub-topology 0\n")
+    assert "shop-revenue-changelog" in text
+
+
+def test_the_explanation_names_each_step() -> None:
+    text = show("explain")
+
+    assert text.startswith("app shop: ")
+    assert "windows (tumbling 1m" in text
+
+
+def test_the_picture_is_svg() -> None:
+    assert ElementTree.fromstring(show("draw")).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
+
+
+def test_a_name_that_leads_nowhere_is_told() -> None:
+    done = Shell("127.0.0.1:1")("streams", "draw", "examples.shop.topology:nothing")
+
+    assert (done.code, done.out) == (2, "")
+    assert "has no nothing" in done.err
