@@ -1,9 +1,9 @@
 """Two suites: `make test` finds bugs in the code, `make test-deep` takes what is long or foreign.
 
 A test is deep if it needs Java (Apache Kafka itself, Spark), runs other clients as processes of
-their own, builds wheels, runs benches, or is a test of the tests: a hunt for planted bugs over many
-seeds. The rules below mark such tests `deep` as they are collected; a test may also carry
-`@pytest.mark.deep` itself.
+their own, kills workers and waits for their sessions to end, builds wheels, runs benches, or is a
+test of the tests: a hunt for planted bugs over many seeds. The rules below mark such tests `deep`
+as they are collected; a test may also carry `@pytest.mark.deep` itself.
 
 Invariant: a test that asks for Java without being deep fails (`may_use_java`), so the quick suite
 cannot grow slow unseen.
@@ -43,6 +43,11 @@ DEEP_FILES: Final = (
     "tests/records/test_kafka_reads_ours.py",
     "tests/spark/",
     "tests/connectors/spark/",
+    "tests/connect/worker/test_end_to_end.py",
+    "tests/connect/worker/test_jdbc.py",
+    "tests/connect/worker/test_standalone.py",
+    "tests/connect/worker/test_workers.py",
+    "tests/streams/real/test_kills.py",
     "tests/examples/test_shop_demo.py",
 )
 """Beginnings of paths."""

@@ -13,8 +13,8 @@ from tests.architecture.sources import ROOT
 from tests.suites import DURATIONS, is_deep_file
 
 FILE_S_MAX: Final = 120
-TOTAL_S_MAX: Final = 1300
-"""On two cores: eleven minutes, of which a tenth is spent on collecting."""
+TOTAL_S_MAX: Final = 1800
+"""Added up over two workers that share the machine with others; quiet, it is a third less."""
 
 
 def durations() -> dict[str, Any]:

@@ -17,7 +17,8 @@ It is the broker that runs in production, found through the entry point group
 
 from __future__ import annotations
 
-from moldau.testing.cluster import Cluster, ClusterFailed
+from typing import TYPE_CHECKING
+
 from moldau.testing.embedded import (
     EmbeddedBroker,
     EmbeddedBrokerMisused,
@@ -25,6 +26,9 @@ from moldau.testing.embedded import (
     StartBroker,
 )
 from moldau.testing.threaded import SyncEmbeddedBroker
+
+if TYPE_CHECKING:
+    from moldau.testing.cluster import Cluster, ClusterFailed
 
 __all__ = [
     "Cluster",
@@ -35,3 +39,12 @@ __all__ = [
     "StartBroker",
     "SyncEmbeddedBroker",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A cluster brings processes and an event loop: nothing for every pytest to import."""
+    if name not in ("Cluster", "ClusterFailed"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from moldau.testing import cluster
+
+    return getattr(cluster, name)

@@ -78,6 +78,7 @@ def test_what_once_was_wrong_stays_right(seed: int) -> None:
     scenario(seed)
 
 
+@pytest.mark.deep
 def test_all_promises_are_kept_and_the_runs_go_where_it_hurts() -> None:
     happened.clear()
     run_seeds(scenario, SEEDS, twice_every=TWICE_EVERY)
