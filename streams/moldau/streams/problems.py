@@ -53,13 +53,16 @@ class OperatorFailed(StreamsError):
         self.cause = cause
 
 
+ADVICE = (
+    'repair the record or the function, or set on_error="skip", retry(...) or dead_letter(...) on '
+    "the operator or the app"
+)
+
+
 class RecordFailed(StreamsError):
     """A record could not be processed, and the policy is to fail. Its offset is not committed."""
 
-    def __init__(self, place: RecordPlace, cause: BaseException) -> None:
-        super().__init__(
-            f"{place}: {type(cause).__name__}: {cause}; repair the record or the function, or set "
-            'on_error="skip", retry(...) or dead_letter(...) on the operator or the app'
-        )
+    def __init__(self, place: RecordPlace, cause: BaseException, advice: str = ADVICE) -> None:
+        super().__init__(f"{place}: {type(cause).__name__}: {cause}; {advice}")
         self.place = place
         self.cause = cause

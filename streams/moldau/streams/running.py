@@ -15,9 +15,9 @@ from moldau.config import Problem
 from moldau.config.problems import BadSettings
 from moldau.runtime import Runtime
 from moldau.streams.engine.contract import RunsPartition
+from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.problems import TopologyError
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.reports import Reports
@@ -35,21 +35,11 @@ async def run_plan(
     reports: Reports | None = None,
 ) -> None:
     """Until it is cancelled: then it commits, leaves the group, and returns."""
-    _check_runs_here(plan)
     root = settings.own[rows.state_dir]
     with closing(StateDirectory.open(root, plan.app, index, runtime)) as directory:
         made = partial(make_task, task_settings(plan, settings))
         worker = Worker(plan, made, settings, directory, runtime, reports or Reports())
         await worker.run()
-
-
-def _check_runs_here(plan: Plan) -> None:
-    if plan.global_tables:
-        names = ", ".join(table.topic for table in plan.global_tables)
-        raise TopologyError(
-            f"app={plan.app}: a worker cannot hold global tables in this version: {names}; "
-            "read the topic with app.table(...) and join by its key"
-        )
 
 
 def run_process(plan: Plan, given: Mapping[str, object]) -> None:
@@ -90,7 +80,7 @@ def checked(given: Mapping[str, object]) -> AppSettings:
 
 def task_settings(plan: Plan, settings: AppSettings) -> TaskSettings:
     """The cache is shared out among the stores of the plan."""
-    stores = sum(len(program.stores) for program in plan.programs)
+    stores = sum(len(program.stores) for program in plan.programs) + len(plan.global_tables)
     return TaskSettings(
         cache_bytes=settings.own[rows.cache_max_bytes] // max(1, stores),
         max_task_idle_ms=settings.own[rows.max_task_idle_ms],
@@ -103,6 +93,14 @@ def make_task(
     partition: int,
     backings: Mapping[str, Backing],
     texts: Sequence[str],
+    global_tables: Mapping[str, GlobalStore],
 ) -> RunsPartition:
     """The engine's own; as a `MakeTask` when its settings are given."""
-    return Task(program, partition, backings, settings=settings, metadata=texts)
+    return Task(
+        program,
+        partition,
+        backings,
+        settings=settings,
+        metadata=texts,
+        global_tables=global_tables,
+    )

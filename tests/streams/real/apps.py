@@ -37,3 +37,13 @@ keyed.reduce(max, name="largest").changes().to(f"{NAME}-largest")
 
 numbers = Streams(NAME)
 numbers.stream(f"{NAME}-lines", str).map_values(int).map_values(str).to(f"{NAME}-out")
+
+# Each line is a key of the global table "names"; it comes out with the name that it has there.
+named = Streams(NAME)
+names = named.global_table(f"{NAME}-names", str, key=str, name="names")
+(
+    named.stream(f"{NAME}-lines", str)
+    .join(names, lambda _, name: name, key=lambda line: line)
+    .select_key(lambda name: name.split()[0])
+    .to(f"{NAME}-out")
+)

@@ -80,6 +80,8 @@ class SimulatedDatabase:
         self.commit({store: None})
         self._positions.pop(store, None)
 
+    def flush(self) -> None: ...
+
     def close(self) -> None: ...
 
 

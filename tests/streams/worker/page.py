@@ -15,7 +15,8 @@ _HEAD = """\
 They have Kafka Streams' names. Give them to `moldau streams run` with `--set NAME=VALUE` or in the
 file of `--command-config`, and to `app.run` as a mapping. Any other name is one of the
 [clients' settings](client-settings.md) and goes to all clients of the app that know it. With a
-prefix it goes to one of them and wins: `consumer.`, `restore.consumer.`, `producer.`, `admin.`.
+prefix it goes to one of them and wins: `consumer.`, `restore.consumer.`, `global.consumer.`,
+`producer.`, `admin.`.
 
 This page is made of the rows that the program reads; `python -m tests.streams.worker.page` makes
 it anew.

@@ -25,11 +25,19 @@ class Cluster:
     servers: str
     runtime: Runtime
     settings: dict[str, object] = field(default_factory=dict)
+    ended: asyncio.Future[None] = field(init=False)
+    """Of the worker that was started last."""
 
     async def make(self, *topics: str, partitions: int = 2) -> None:
         async with Admin(bootstrap_servers=self.servers, runtime=self.runtime) as admin:
             for topic in topics:
                 await admin.create_topic(NewTopic(topic, partitions, 1))
+
+    async def replace(self, topic: str) -> None:
+        """Another topic of the same name."""
+        async with Admin(bootstrap_servers=self.servers, runtime=self.runtime) as admin:
+            await admin.delete_topic(topic)
+        await self.make(topic)
 
     async def write(self, topic: str, *values: str) -> None:
         async with Producer(bootstrap_servers=self.servers, runtime=self.runtime) as producer:
@@ -77,6 +85,7 @@ class Cluster:
         directory = StateDirectory.open(state, plan.app, index, self.runtime)
         worker = Worker(plan, make_task, given, directory, self.runtime, Reports())
         running = asyncio.ensure_future(worker.run())
+        self.ended = running
         try:
             yield worker
             running.cancel()

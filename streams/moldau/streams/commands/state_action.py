@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json, write_table
 from moldau.runtime.files import Files
+from moldau.streams.worker.state_directory import GLOBAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,8 @@ def stores_in(root: str, files: Files, app: str | None = None) -> Iterator[Liste
         if app is not None and name != app:
             continue
         for worker in _names(posixpath.join(root, name), files):
-            tasks = posixpath.join(root, name, worker, "tasks")
-            for task in _names(tasks, files):
-                for store in stores_on_disk(posixpath.join(tasks, task)):
+            for task, path in _databases(posixpath.join(root, name, worker), files):
+                for store in stores_on_disk(path):
                     yield ListedStore(
                         name,
                         worker,
@@ -80,6 +80,16 @@ def stores_in(root: str, files: Files, app: str | None = None) -> Iterator[Liste
                         store.size_bytes,
                         store.offset,
                     )
+
+
+def _databases(worker: str, files: Files) -> Iterator[tuple[str, str]]:
+    """Of the global tables, and of each task: a name and a path."""
+    for name in _names(worker, files):
+        if name == GLOBAL:
+            yield name, posixpath.join(worker, name)
+    tasks = posixpath.join(worker, "tasks")
+    for task in _names(tasks, files):
+        yield task, posixpath.join(tasks, task)
 
 
 def _names(path: str, files: Files) -> list[str]:

@@ -136,9 +136,19 @@ class Streams:
         return Table(self._graph, step)
 
     def global_table(
-        self, topic: str, value: Any = None, *, key: Any = Undeclared, name: str | None = None
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = Undeclared,
+        name: str | None = None,
+        on_error: Policy | str | None = None,
     ) -> GlobalRows:
-        """Read a whole topic into every worker, so that streams can look up any key of it."""
+        """Read a whole topic into every worker, so that streams can look up any key of it.
+
+        Every worker reads every record, so a record that cannot be read is either skipped or ends
+        the worker: "skip" or "fail".
+        """
         (only,) = self._topics(topic)
         kind = Any if value is None else value
         store = StoreSpec(
@@ -149,7 +159,8 @@ class Streams:
             is_logged=False,
             source_topic=only,
         )
-        table = GlobalTable(only, store)
+        chosen = self._graph.on_error if on_error is None else policy(on_error)
+        table = GlobalTable(only, store, chosen)
         self._graph.global_tables[store.name] = table
         return GlobalRows(self._graph, table, kind)
 

@@ -4,26 +4,69 @@ from __future__ import annotations
 
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan.plan import GlobalTable
+from moldau.streams.problems import RecordFailed, RecordPlace
+from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import Entry, KeyValueStore
 
 
 class GlobalStore:
-    """The rows as bytes are below; what was looked up stays decoded until a record changes it."""
+    """The rows as bytes are below; what was looked up stays decoded until a record changes it.
 
-    def __init__(self, table: GlobalTable, backing: Backing) -> None:
+    Invariant: a row was readable when it was taken in, or it is not there.
+    """
+
+    def __init__(
+        self, table: GlobalTable, backing: Backing, *, cache_bytes: int = 10 * 1024 * 1024
+    ) -> None:
         self.table = table
         self.store = KeyValueStore(table.store, backing)
+        self.skipped = 0
+        self._cache_bytes = cache_bytes
 
-    def apply(self, chunk: Chunk) -> None:
-        """Take in records of any partition of the topic. A null key is ignored."""
+    def renew(self, backing: Backing) -> None:
+        """Go on with other rows: the old ones were damaged."""
+        self.store = KeyValueStore(self.table.store, backing)
+
+    def apply(self, chunk: Chunk, partition: int = 0) -> list[RecordFailed]:
+        """Take in records of any partition of the topic. A null key is ignored.
+
+        Raises RecordFailed for a record that cannot be read; returns those that were skipped.
+        """
         changes = Changes()
-        for key, value, time in zip(chunk.keys, chunk.values, chunk.timestamps, strict=True):
-            if key is not None:
+        skipped: list[RecordFailed] = []
+        for offset, key, value, time in zip(
+            chunk.offsets, chunk.keys, chunk.values, chunk.timestamps, strict=True
+        ):
+            if key is None:
+                continue
+            try:
+                self._read(key, value)
+            except UNREADABLE as error:
+                place = RecordPlace(self.table.topic, partition, offset, self.table.store.name)
+                failed = RecordFailed(place, error, GLOBAL_ADVICE)
+                if self.table.on_error.then != "skip":
+                    raise failed from error
+                skipped.append(failed)
+            else:
                 changes.add(key, value, time)
+        self.skipped += len(skipped)
         self.store.restore(changes)
         self.store.cache.clear()
+        return skipped
+
+    def _read(self, key: bytes, value: bytes | None) -> None:
+        self.table.store.key.decode(key)
+        if value is not None:
+            self.table.store.value.decode(value)
 
     def get(self, key: object) -> Entry | None:
+        self.store.trim(self._cache_bytes)
         return self.store.get(key)
+
+
+GLOBAL_ADVICE = (
+    'every worker reads it: delete the key from the topic, or set on_error="skip" on '
+    "global_table(...)"
+)

@@ -37,6 +37,7 @@ class GlobalTable:
 
     topic: str
     store: StoreSpec
+    on_error: Policy = FAIL
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,13 @@ Never fork a process that has used RocksDB: the child hangs on its first call. S
 from __future__ import annotations
 
 from moldau.streams.rocks.backing import RocksBacking
-from moldau.streams.rocks.database import ChangelogPosition, StoreSize, TaskDatabase, stores_on_disk
+from moldau.streams.rocks.database import (
+    ChangelogPosition,
+    StoreSize,
+    TaskDatabase,
+    position_name,
+    stores_on_disk,
+)
 from moldau.streams.rocks.failures import StateInUse, StoreCorrupted, StoreFailed
 from moldau.streams.rocks.memory import RocksMemory
 
@@ -24,5 +30,6 @@ __all__ = [
     "StoreFailed",
     "StoreSize",
     "TaskDatabase",
+    "position_name",
     "stores_on_disk",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
-from rocksdict import AccessType, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import AccessType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.runtime.files import Files
@@ -26,6 +26,7 @@ _DEFAULT: Final = "default"
 _POSITION: Final = struct.Struct(">Bq16s")
 _POSITION_FORMAT: Final = 1
 _ASIDE: Final = ".damaged"
+_PART: Final = "/"
 
 
 class ChangelogPosition(NamedTuple):
@@ -123,8 +124,16 @@ class TaskDatabase:
         return self._backings[store]
 
     def position(self, store: str) -> ChangelogPosition | None:
-        """How far the changelog is in the committed rows; None if nothing was ever committed."""
-        return self._positions.get(store)
+        """How far the changelog is in the committed rows; None if nothing was ever committed.
+
+        A store of several changelog partitions has one for each: `position_name`."""
+        found = self._positions.get(store)
+        if found is None and _PART in store:
+            assert self._database is not None, "the state is closed"
+            with rocks_errors(self.path):
+                row = self._database.get(_position_key(store))
+            found = None if row is None else self._read_position(row)
+        return found
 
     @property
     def staged_bytes(self) -> int:
@@ -139,7 +148,8 @@ class TaskDatabase:
             for name, position in positions.items():
                 row = _POSITION.pack(_POSITION_FORMAT, position.offset, position.topic_id)
                 batch.put(_position_key(name), row)
-                batch.put(_kind_key(name), self._stores[name].encode())
+                whole = name.partition(_PART)[0]
+                batch.put(_kind_key(whole), self._stores[whole].encode())
             for backing in self._backings.values():
                 backing.stage(batch)
             if not batch.is_empty():
@@ -172,10 +182,25 @@ class TaskDatabase:
                     for each in ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
                 )
                 count = rows.property_int_value("rocksdb.estimate-num-keys") or 0
-                position = self._positions.get(name)
-                offset = -1 if position is None else position.offset
+                offset = self._offset_of(name)
                 found.append(StoreSize(name, kind, count, size_bytes, offset))
         return found
+
+    def _offset_of(self, store: str) -> int:
+        """-1 if nothing was committed; of a store of several partitions the sum of theirs."""
+        assert self._database is not None
+        if (position := self._positions.get(store)) is not None:
+            return position.offset
+        first = _position_key(f"{store}{_PART}")
+        bounds = ReadOptions()
+        bounds.set_iterate_upper_bound(first + b"\xff")
+        rows = self._database.iter(bounds)
+        rows.seek(first)
+        offsets = []
+        while rows.valid():
+            offsets.append(self._read_position(rows.value()).offset)
+            rows.next()
+        return sum(offsets) if offsets else -1
 
     def close(self) -> None:
         """Writes what is committed to disk and lets go; what was not committed is dropped."""
@@ -186,6 +211,11 @@ class TaskDatabase:
         if database is not None:
             with rocks_errors(self.path):
                 database.close()
+
+
+def position_name(store: str, partition: int) -> str:
+    """Names the position of one partition of the topic that a store is made of."""
+    return f"{store}{_PART}{partition}"
 
 
 def _position_key(store: str) -> bytes:

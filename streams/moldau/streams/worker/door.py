@@ -89,8 +89,53 @@ class Rebalance(RebalanceListener):
         await self.lost(partitions)
 
 
+class Reader:
+    """Reads given partitions outside the group; connects when there are some."""
+
+    def __init__(self, given: Mapping[str, str], client_id: str, runtime: Runtime) -> None:
+        self._given = {
+            "client.id": client_id,
+            "max.poll.records": str(2 * _RECORDS_MAX),
+            **given,
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": "false",
+        }
+        self._runtime = runtime
+        self._consumer: Consumer | None = None
+
+    async def read_from(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Reads these partitions with `read`, those that are new from these offsets on."""
+        if not offsets:
+            await self.aclose()
+            return
+        if self._consumer is None:
+            self._consumer = Consumer(self._given, runtime=self._runtime)
+            await self._consumer.start()
+        known = set(self._consumer.assignment)
+        self._consumer.assign(list(offsets))
+        for where, offset in offsets.items():
+            if where not in known:
+                self._consumer.seek(*where, offset)
+
+    async def read(self, timeout_s: float) -> list[Fetched]:
+        """What comes next."""
+        assert self._consumer is not None
+        return [_fetched(each) for each in await self._consumer.poll(timeout_s)]
+
+    def position(self, where: TopicPartition) -> int:
+        """The offset of the next record that `read` gives."""
+        assert self._consumer is not None
+        return self._consumer.position(*where) or 0
+
+    async def aclose(self) -> None:
+        """Disconnects."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.aclose()
+
+
 class Door:
-    """A member's consumer, its producer, an admin, and a consumer that reads changelogs."""
+    """A member's consumer, its producer, an admin, and readers of changelogs and global tables."""
 
     def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
         """`member` is the worker's name, the same after a restart."""
@@ -109,15 +154,8 @@ class Door:
         self.consumer = Consumer(of_group, runtime=runtime)
         self.producer = Producer({"client.id": member, **settings.of("producer")}, runtime=runtime)
         self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
-        self._restoring = {
-            "client.id": f"{member}-restore",
-            "max.poll.records": str(2 * _RECORDS_MAX),
-            **settings.of("restore.consumer"),
-            "auto.offset.reset": "earliest",
-            "allow.auto.create.topics": "false",
-        }
-        self._runtime = runtime
-        self._restorer: Consumer | None = None
+        self.changelogs = Reader(settings.of("restore.consumer"), f"{member}-restore", runtime)
+        self.globals = Reader(settings.of("global.consumer"), f"{member}-global", runtime)
 
     async def start(self) -> None:
         """Connects."""
@@ -133,8 +171,8 @@ class Door:
         async with AsyncExitStack() as left:
             left.push_async_callback(self.admin.aclose)
             left.push_async_callback(self.producer.aclose)
-            if self._restorer is not None:
-                left.push_async_callback(self._restorer.aclose)
+            left.push_async_callback(self.changelogs.aclose)
+            left.push_async_callback(self.globals.aclose)
             left.push_async_callback(self.consumer.aclose, leave_group=True)
 
     # Topics
@@ -270,35 +308,6 @@ class Door:
             where: max(each.base_offset + each.records for each in await deliveries)
             for where, deliveries in logged.items()
         }
-
-    # Changelogs
-
-    async def restore_from(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Reads these partitions with `restored`, those that are new from these offsets on."""
-        if self._restorer is None:
-            if not offsets:
-                return
-            self._restorer = Consumer(self._restoring, runtime=self._runtime)
-            await self._restorer.start()
-        if not offsets:
-            restorer, self._restorer = self._restorer, None
-            await restorer.aclose()
-            return
-        known = set(self._restorer.assignment)
-        self._restorer.assign(list(offsets))
-        for where, offset in offsets.items():
-            if where not in known:
-                self._restorer.seek(*where, offset)
-
-    async def restored(self, timeout_s: float) -> list[Fetched]:
-        """What changelogs have next."""
-        assert self._restorer is not None
-        return [_fetched(each) for each in await self._restorer.poll(timeout_s)]
-
-    def restored_to(self, where: TopicPartition) -> int:
-        """The offset of the next record that `restored` gives."""
-        assert self._restorer is not None
-        return self._restorer.position(*where) or 0
 
 
 def _fetched(part: PartitionRecords) -> Fetched:

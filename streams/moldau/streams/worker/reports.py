@@ -7,7 +7,7 @@ each record or commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from moldau.streams.worker.door import TopicPartition
@@ -64,6 +64,36 @@ class Reports:
                 f"{store} {count:,} offsets" for store, count in read.items() if count
             )
             LOG.info("streams: task %s: restored %s", task.task_id, facts)
+
+    def restoring_globals(
+        self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """The global tables were opened."""
+        for where, end in sorted(ends.items()):
+            if positions[where] < end:
+                LOG.info(
+                    "streams: global table: restoring from %s, offsets %d to %d",
+                    where,
+                    positions[where],
+                    end,
+                )
+
+    def restored_globals(self) -> None:
+        """Tasks may start."""
+        LOG.info("streams: global tables are complete")
+
+    def cleared_global(self, store: str, topic: str) -> None:
+        """Its rows were deleted."""
+        LOG.warning(
+            "streams: the local rows of the global table %s do not fit its topic %s any more; it "
+            "is read from the beginning",
+            store,
+            topic,
+        )
+
+    def skipped_global(self, reason: str) -> None:
+        """A record of a global table that its policy leaves out."""
+        LOG.warning("streams: skipped: %s", reason)
 
     def damaged(self, task: str, reason: str, aside: str) -> None:
         """A database was renamed."""

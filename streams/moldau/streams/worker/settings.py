@@ -1,7 +1,8 @@
 """The settings of an app, by Kafka Streams' names: one row each.
 
 A name that is none of these is one of the clients' and goes to those that know it; with a prefix
-(`producer.`, `consumer.`, `restore.consumer.`, `admin.`) it goes to that client alone and wins.
+(`producer.`, `consumer.`, `restore.consumer.`, `global.consumer.`, `admin.`) it goes to that client
+alone and wins.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ STREAMS_SETTINGS: Final = SettingTable(
     ]
 )
 
-_CLIENTS: Final = ("restore.consumer", "consumer", "producer", "admin")
+_CLIENTS: Final = ("restore.consumer", "global.consumer", "consumer", "producer", "admin")
+_GROUPLESS: Final = ("restore.consumer", "global.consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class AppSettings:
     clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, client: str) -> dict[str, str]:
-        """Those of "consumer", "restore.consumer", "producer" or "admin"."""
+        """Those of one of `_CLIENTS`."""
         return dict(self.clients[client])
 
 
@@ -142,10 +144,11 @@ def app_settings(given: Mapping[str, object]) -> AppSettings:
         else:
             shared[name] = text
     clients = {client: _passed(client, shared) | of_one[client] for client in _CLIENTS}
-    clients["restore.consumer"] = _passed("restore.consumer", shared) | {
-        **{name: text for name, text in of_one["consumer"].items() if not _is_of_group(name)},
-        **of_one["restore.consumer"],
-    }
+    for client in _GROUPLESS:
+        clients[client] = _passed(client, shared) | {
+            **{name: text for name, text in of_one["consumer"].items() if not _is_of_group(name)},
+            **of_one[client],
+        }
     return AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
 
 
@@ -154,6 +157,7 @@ def _passed(client: str, shared: Mapping[str, str]) -> dict[str, str]:
         "producer": OF_CONSUMERS_ALONE,
         "consumer": OF_PRODUCERS_ALONE,
         "restore.consumer": OF_PRODUCERS_ALONE,
+        "global.consumer": OF_PRODUCERS_ALONE,
         "admin": OF_CONSUMERS_ALONE | OF_PRODUCERS_ALONE,
     }[client]
     return {name: text for name, text in shared.items() if name not in others}

@@ -31,6 +31,7 @@ from moldau.streams.worker.door import (
     TopicFacts,
     TopicPartition,
 )
+from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.state_directory import StateDirectory
@@ -75,6 +76,14 @@ class Worker:
         self._reports = reports
         self._door = Door(settings, plan.app, directory.member, runtime)
         self._open_database = directory.open_database or self._rocks_opener()
+        tables = len(plan.global_tables) + sum(len(each.stores) for each in plan.programs)
+        self._globals = GlobalTables(
+            plan.global_tables,
+            self._door,
+            runtime,
+            reports,
+            self._settings[rows.cache_max_bytes] // max(1, tables),
+        )
         self.tasks: dict[TaskId, WorkerTask] = {}
         self._topics: dict[str, TopicFacts] = {}
         self._commit_at = 0.0
@@ -103,6 +112,7 @@ class Worker:
         async with AsyncExitStack() as left:
             await self._door.start()
             left.push_async_callback(self._door.aclose)
+            left.push_async_callback(self._globals.aclose)
             left.push_async_callback(self._close_all)
             await self._prepare()
             while not self._is_stopping:
@@ -116,6 +126,11 @@ class Worker:
         internal = internal_topics(plan, counts)
         await self._door.make(internal)
         self._topics = sources | await self._topics_that_appear([each.name for each in internal])
+        if plan.global_tables:
+            await self._globals.start(
+                self._open_database, self._directory.of_globals(), self._topics
+            )
+            await self._globals.restore(lambda: self._is_stopping)
         inputs = sorted({topic for program in plan.programs for topic in program.inputs})
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         await self._door.subscribe(inputs, rebalance)
@@ -140,6 +155,8 @@ class Worker:
             if task is not None:  # a rebalance may have taken it away in the same poll
                 task.task.add(where.topic, chunk)
                 task.fetched[where] = chunk.next_offset
+        if self._plan.global_tables:
+            await self._globals.read()
         if is_restoring:
             await self._restore()
         running = self._of(TaskState.RUNNING)
@@ -239,6 +256,8 @@ class Worker:
             self._reports.membership_lost(str(error))
             await self._close(list(self.tasks))
             return
+        if self._plan.global_tables:
+            await self._globals.commit()
         await self._purge(tasks)
 
     async def _commit_all(self, tasks: Sequence[WorkerTask]) -> None:
@@ -347,7 +366,8 @@ class Worker:
         if database is not None:
             backings = {store.name: database.backing(store.name) for store in program.stores}
         texts = [committed[where].metadata for where in inputs if where in committed]
-        task = self._make_task(program, task_id.partition, backings, texts)
+        stores = self._globals.stores
+        task = self._make_task(program, task_id.partition, backings, texts, stores)
         offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
         return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
 
@@ -369,7 +389,7 @@ class Worker:
 
     async def _close_all(self) -> None:
         await self._close(list(self.tasks))
-        await self._door.restore_from({})
+        await self._door.changelogs.aclose()
 
     # Restoring
 
@@ -388,7 +408,7 @@ class Worker:
         self._door.pause(sorted(waiting))
 
     async def _follow_changelogs(self) -> None:
-        await self._door.restore_from(restore.open_offsets(self.tasks.values()))
+        await self._door.changelogs.read_from(restore.open_offsets(self.tasks.values()))
 
     def _settle(self, task: WorkerTask) -> None:
         if all(each.is_done for each in task.restoring.values()):
@@ -405,14 +425,14 @@ class Worker:
         }
         if not by_changelog:
             return
-        for fetched in await self._door.restored(_RESTORE_POLL_S):
+        for fetched in await self._door.changelogs.read(_RESTORE_POLL_S):
             task = by_changelog.get(fetched.where)
             if task is not None:
                 facts = self._topics[fetched.where.topic]
                 count = await self._runtime.run_blocking(restore.apply, task, fetched, facts)
                 self._reports.restored_records(task, fetched.where, count)
         for where, task in by_changelog.items():
-            reached = self._door.restored_to(where)
+            reached = self._door.changelogs.position(where)
             if reached > task.restoring[where].position:
                 restore.advance(task, where, reached, self._topics[where.topic])
         for task in self._of(TaskState.RESTORING):
@@ -425,13 +445,16 @@ class Worker:
     async def _heal(self, error: StoreCorrupted) -> None:
         """Makes the damaged task anew from its changelog; its input is read again from where it
         was committed."""
-        path = error.context["path"]
+        path = str(error.context["path"])
+        if self._globals.has(path):
+            await self._globals.heal(error)
+            return
         damaged = next(
             each for each in self.tasks.values() if each.database and each.database.path == path
         )
         inputs = damaged.inputs
         await self._close([damaged.task_id])
-        aside = TaskDatabase.set_aside(str(path), self._runtime.files)
+        aside = TaskDatabase.set_aside(path, self._runtime.files)
         self._reports.damaged(str(damaged.task_id), str(error), aside)
         committed = await self._door.committed(inputs)
         for where in inputs:

@@ -18,6 +18,7 @@ from moldau.runtime.places import absolute_path
 from moldau.streams.rocks import StateInUse
 from moldau.streams.worker.tasks import OpenDatabase
 
+GLOBAL: Final = "global"
 DEFAULT: Final = "~/.local/state/moldau/streams"
 _MEMBER: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -58,6 +59,10 @@ class StateDirectory:
     def of_task(self, task: str) -> str:
         """Where the task's database is."""
         return task_path(self.path, task)
+
+    def of_globals(self) -> str:
+        """Where the database of the global tables is."""
+        return posixpath.join(self.path, GLOBAL)
 
     def close(self) -> None:
         """Lets another worker use it."""

@@ -13,15 +13,18 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from moldau.streams.engine.contract import RunsPartition
+from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
 
-MakeTask = Callable[[Program, int, Mapping[str, Backing], Sequence[str]], RunsPartition]
-"""Makes a task of a program, a partition, the rows of its stores, and the texts that were kept
-with its offsets."""
+MakeTask = Callable[
+    [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, GlobalStore]], RunsPartition
+]
+"""Makes a task of a program, a partition, the rows of its stores, the texts that were kept with its
+offsets, and the worker's global tables."""
 
 
 class Database(Protocol):
@@ -40,6 +43,8 @@ class Database(Protocol):
     def commit(self, positions: Mapping[str, ChangelogPosition]) -> None: ...
 
     def clear(self, store: str) -> None: ...
+
+    def flush(self) -> None: ...
 
     def close(self) -> None: ...
 

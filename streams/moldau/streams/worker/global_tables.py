@@ -1,0 +1,215 @@
+"""The global tables of a worker: whole topics in one database, which all of its tasks look up.
+
+Invariants: the rows and how far each partition is in them reach RocksDB in one batch, so a worker
+that was killed reads on from what it had stored; no task starts before all tables hold what their
+topics held when the worker started. Nothing touches the stores while tasks are at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from moldau.runtime import Runtime
+from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.plan.plan import GlobalTable
+from moldau.streams.problems import RecordFailed
+from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, TaskDatabase, position_name
+from moldau.streams.worker.door import Door, Fetched, TopicFacts, TopicPartition
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.state_directory import GLOBAL
+from moldau.streams.worker.tasks import Database, OpenDatabase, store_kinds
+
+_POLL_S: Final = 0.1
+_FLUSH_RECORDS: Final = 10_000
+"""So many records are worth a file of RocksDB's, so that a worker that is killed keeps them."""
+
+
+class GlobalTables:
+    """Of one worker. Opened once, then read in every turn."""
+
+    def __init__(
+        self,
+        tables: Sequence[GlobalTable],
+        door: Door,
+        runtime: Runtime,
+        reports: Reports,
+        cache_bytes: int,
+    ) -> None:
+        self._tables = {table.store.name: table for table in tables}
+        self._of_topic: dict[str, list[str]] = {}
+        for name, table in self._tables.items():
+            self._of_topic.setdefault(table.topic, []).append(name)
+        self._door = door
+        self._runtime = runtime
+        self._reports = reports
+        self._cache_bytes = cache_bytes
+        self._topics: Mapping[str, TopicFacts] = {}
+        self._database: Database | None = None
+        self._open: Callable[[], Database] | None = None
+        self._read_to: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._stored: dict[TopicPartition, int] = {}
+        self._unflushed = 0
+        self.stores: dict[str, GlobalStore] = {}
+
+    async def start(
+        self, open_database: OpenDatabase, path: str, topics: Mapping[str, TopicFacts]
+    ) -> None:
+        """Opens the database and begins to read where it was left."""
+        self._topics = topics
+        kinds = store_kinds(table.store for table in self._tables.values())
+        self._open = lambda: open_database(path, kinds)
+        await self._begin()
+
+    async def _begin(self) -> None:
+        partitions = [
+            TopicPartition(table.topic, partition)
+            for table in self._tables.values()
+            for partition in range(self._topics[table.topic].partitions)
+        ]
+        ends = await self._door.ends(sorted(set(partitions)))
+        self._ends = {where: end for where, (_, end) in ends.items()}
+        await self._runtime.run_blocking(self._open_at, ends)
+        self._reports.restoring_globals(self._read_to, self._ends)
+        await self._door.globals.read_from(self._read_to)
+
+    def _open_at(self, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """On a thread."""
+        assert self._open is not None
+        try:
+            database = self._open()
+        except StoreCorrupted as error:
+            self._set_aside(error)
+            database = self._open()
+        self._database = database
+        self._read_to = {where: end for where, (_, end) in ends.items()}
+        for name, table in self._tables.items():
+            for where, offset in self._positions(database, name, table, ends).items():
+                self._read_to[where] = min(self._read_to[where], offset)
+            backing = database.backing(name)
+            if name in self.stores:
+                self.stores[name].renew(backing)
+            else:
+                self.stores[name] = GlobalStore(table, backing, cache_bytes=self._cache_bytes)
+        self._stored = dict(self._read_to)
+
+    def _positions(
+        self,
+        database: Database,
+        name: str,
+        table: GlobalTable,
+        ends: Mapping[TopicPartition, tuple[int, int]],
+    ) -> dict[TopicPartition, int]:
+        """Where each partition goes on; rows that do not fit the topic any more are deleted."""
+        facts = self._topics[table.topic]
+        found = {}
+        for partition in range(facts.partitions):
+            where = TopicPartition(table.topic, partition)
+            first, end = ends[where]
+            position = database.position(position_name(name, partition))
+            if position is None:
+                found[where] = first
+            elif position.topic_id == facts.topic_id and first <= position.offset <= end:
+                found[where] = position.offset
+            else:
+                self._reports.cleared_global(name, table.topic)
+                everything = range(facts.partitions)
+                # The positions first: a crash in between leaves rows that are cleared again.
+                database.commit(
+                    {position_name(name, each): ChangelogPosition(0) for each in everything}
+                )
+                database.clear(name)
+                return {
+                    where: begin for where, (begin, _) in ends.items() if where.topic == table.topic
+                }
+        return found
+
+    async def restore(self, is_stopping: Callable[[], bool]) -> None:
+        """Returns when the tables hold what the topics held at the start."""
+        while not is_stopping() and any(
+            self._read_to[where] < end for where, end in self._ends.items()
+        ):
+            await self._take_in(await self._door.globals.read(_POLL_S))
+            await self.commit()
+        await self._runtime.run_blocking(self._flush)
+        self._reports.restored_globals()
+
+    async def read(self) -> None:
+        """Takes in what has come meanwhile."""
+        fetched = await self._door.globals.read(0.0)
+        if fetched:
+            await self._take_in(fetched)
+
+    async def _take_in(self, fetched: Sequence[Fetched]) -> None:
+        try:
+            for failed in await self._runtime.run_blocking(self._apply, fetched):
+                self._reports.skipped_global(str(failed))
+        except StoreCorrupted as error:
+            await self.heal(error)
+            return
+        for where in self._read_to:
+            self._read_to[where] = max(self._read_to[where], self._door.globals.position(where))
+
+    def _apply(self, fetched: Sequence[Fetched]) -> list[RecordFailed]:
+        """On a thread. A table whose rows are further than this records takes them in again."""
+        skipped = []
+        for where, chunk in fetched:
+            for name in self._of_topic[where.topic]:
+                skipped += self.stores[name].apply(chunk, where.partition)
+            self._unflushed += len(chunk)
+        return skipped
+
+    async def commit(self) -> None:
+        """Stores what was taken in."""
+        if self._read_to != self._stored:
+            await self._runtime.run_blocking(self._store)
+
+    def _store(self) -> None:
+        assert self._database is not None
+        self._database.commit(
+            {
+                position_name(name, where.partition): ChangelogPosition(
+                    offset, self._topics[where.topic].topic_id
+                )
+                for where, offset in self._read_to.items()
+                for name in self._of_topic[where.topic]
+            }
+        )
+        self._stored = dict(self._read_to)
+        if self._unflushed >= _FLUSH_RECORDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        assert self._database is not None
+        if self._unflushed:
+            self._database.flush()
+            self._unflushed = 0
+
+    def has(self, path: str) -> bool:
+        """Whether the database is the one there."""
+        return self._database is not None and self._database.path == path
+
+    async def heal(self, error: StoreCorrupted) -> None:
+        """Makes the tables anew from their topics; tasks wait till `restore` has returned."""
+        await self._runtime.run_blocking(self._drop, error)
+        await self._door.globals.aclose()
+        await self._begin()
+        await self.restore(lambda: False)
+
+    def _drop(self, error: StoreCorrupted) -> None:
+        assert self._database is not None
+        self._database.close()
+        self._set_aside(error)
+
+    def _set_aside(self, error: StoreCorrupted) -> None:
+        aside = TaskDatabase.set_aside(str(error.context["path"]), self._runtime.files)
+        self._reports.damaged(GLOBAL, str(error), aside)
+
+    async def aclose(self) -> None:
+        """Stores what was taken in, and lets go."""
+        await self._door.globals.aclose()
+        if self._database is not None:
+            await self.commit()
+            await self._runtime.run_blocking(self._database.close)
+            self._database = None
