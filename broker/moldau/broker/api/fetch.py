@@ -158,6 +158,26 @@ class _Reader:
                 replica=replica_id,
             )
 
+    def is_held_up(self, partition: Partition) -> bool:
+        """Whether the follower is throttled, and more was sent to such ones than may be. One that
+        is in sync never is: writes wait for it."""
+        if not partition.is_send_throttled or self.replica_id in partition.leadership.isr:
+            return False
+        return self.node.replicas.quotas.sent.is_exceeded(self._now_ms())
+
+    def note_sent(self, rows: list[Row]) -> None:
+        """What goes to throttled followers counts."""
+        replicas = self.node.replicas
+        for _, wanted, data in rows:
+            size = len(data.records or b"")
+            if size:
+                found = replicas.find(wanted.known_as or wanted.topic, data.partition_index)
+                if found is not None and found.is_send_throttled:
+                    replicas.quotas.sent.record(size, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self.node.runtime.clock.monotonic_ns() // _NS_PER_MS
+
     def told(self, wanted: Wanted, error: KafkaError) -> KafkaError:
         node, index = self.node, wanted.asked.partition
         if not self.uses_topic_ids:
@@ -284,7 +304,10 @@ class Fetch(DelayedAnswer):
             max_bytes = asked.partition_max_bytes
             if left < max_bytes:
                 max_bytes = left
-            slice_ = partition.read(offset, max_bytes, bound, is_first)
+            if reader.is_follower and reader.is_held_up(partition):
+                slice_ = partition.read(offset, 0, bound, False)
+            else:
+                slice_ = partition.read(offset, max_bytes, bound, is_first)
             if slice_.size_bytes:
                 records = slice_
                 if not _is_newest(partition, slice_):
@@ -338,6 +361,8 @@ class Fetch(DelayedAnswer):
                 if reader.find(wanted) is not partition:
                     return True
                 bound = partition.fetch_bound(reader.isolation_level, reader.is_follower)
+                if reader.is_follower and reader.is_held_up(partition):
+                    continue
                 if bound != watched.bound:
                     offset = wanted.asked.fetch_offset
                     if reader.min_bytes <= HEADER_BYTES and bound > offset:
@@ -365,6 +390,8 @@ class Fetch(DelayedAnswer):
             refusal.session_id = cast(int, error.context["session_id"])
             self.answer(refusal)
             return
+        if self._reader.is_follower:
+            self._reader.note_sent(rows)
         response = _new_response(0, session_id, _by_topic(told_rows))
         if self._is_urgent and self._reader.version >= _LEADERS_SINCE:
             _name_leaders(node, self.request, response)

@@ -22,12 +22,16 @@ from moldau.broker.controller.liveness import Liveness
 from moldau.broker.controller.outcome import Moment, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
 from moldau.broker.controller.producer_ids import allocate_producer_ids
+from moldau.broker.controller.reassignments import alter_reassignments, list_reassignments
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import create_topics
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from moldau.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -38,6 +42,9 @@ from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from moldau.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
@@ -127,6 +134,12 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),
+    AlterPartitionReassignmentsRequest: lambda at, request, _, moment: alter_reassignments(
+        at.image, at.rules, request, moment
+    ),
+    ListPartitionReassignmentsRequest: lambda at, request, _, __: Outcome(
+        (), list_reassignments(at.image, request)
+    ),
     AssignReplicasToDirsRequest: lambda at, request, _, __: assign_replicas_to_dirs(
         at.image, at.rules, request
     ),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from moldau.broker.controller.configs import ResourceType
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.leadership import Circumstances, Election, change_of
+from moldau.broker.controller.levels import supports_directories
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topics import Partition
@@ -55,6 +56,7 @@ def circumstances_of(
         election=Election.UNCLEAN if unclean else Election.CLEAN,
         min_isr=int(topic_config(image, rules, topic, MIN_ISR) or 1),
         is_elr_enabled=image.features.is_elr_enabled,
+        are_directories_known=supports_directories(image.features.metadata_version),
     )
 
 

@@ -7,9 +7,11 @@ incarnation than the one that fetched (KIP-841, KIP-903). Rules and codes are Ka
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from moldau.broker.controller.elections import circumstances_of
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.leadership import isr_change
+from moldau.broker.controller.leadership import assignment_change
 from moldau.broker.controller.outcome import Outcome
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topics import RECOVERED, RECOVERING, Partition, Topic
@@ -25,6 +27,7 @@ from moldau.protocol.messages.alter_partition import (
 from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
 
 _EPOCHS_SINCE = 3
+_NEW_LEADER_SINCE = 2
 _ANY_EPOCH = -1
 
 
@@ -75,8 +78,14 @@ def _alter_one(
     name: tuple[Uuid, int] = topic.topic_id, asked.partition_index
     active = image.brokers.active_ids()
     at = circumstances_of(image, rules, topic.name, partition, active)
-    record = isr_change(name, partition, isr, asked.leader_recovery_state, at)
+    wanted = replace(partition, isr=tuple(isr), leader_recovery_state=asked.leader_recovery_state)
+    record = assignment_change(name, partition, wanted, at)
     after = partition if record is None else partition.changed(record)
+    if after.leader != asker[0]:
+        # The change ended a move, and the leader goes with it.
+        is_known = asker[1] >= _NEW_LEADER_SINCE
+        code = ErrorCode.NEW_LEADER_ELECTED if is_known else ErrorCode.FENCED_LEADER_EPOCH
+        return _refused(asked, code), record
     row = AlterPartitionResponsePartitionData(
         partition_index=asked.partition_index,
         error_code=ErrorCode.NONE,

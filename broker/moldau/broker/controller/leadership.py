@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from moldau.broker.controller.assignment import completed
 from moldau.broker.controller.topics import (
     LEADER_UNCHANGED,
     NO_LEADER,
@@ -43,6 +44,8 @@ class Circumstances:
     election: Election
     min_isr: int
     is_elr_enabled: bool
+    are_directories_known: bool = True
+    """The cluster's metadata.version records the log directories of replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def change_of(
         return None
     if not circumstances.is_elr_enabled and not isr:
         isr = list(partition.isr)
-    elr, last_known = _eligible(partition, isr, circumstances, lost_its_data)
+    elr, last_known = _eligible(partition, isr, circumstances, lost_its_data, partition.replicas)
     record = PartitionChangeRecord(
         partition_id=name[1],
         topic_id=name[0],
@@ -93,25 +96,47 @@ def change_of(
     return None if _says_nothing(record) else record
 
 
-def isr_change(
+def assignment_change(
     name: tuple[Uuid, int],
-    partition: Partition,
-    isr: list[int],
-    recovery: int,
+    before: Partition,
+    wanted: Partition,
     circumstances: Circumstances,
 ) -> PartitionChangeRecord | None:
-    """The leader has other replicas in sync; None when that changes nothing."""
-    elr, last_known = _eligible(partition, isr, circumstances, None)
+    """The partition shall be as `wanted`: other replicas in sync, or other replicas at all. A move
+    whose new replicas are all in sync ends with it. None when nothing changes.
+
+    Where replicas leave, the leader epoch goes up, so that their fetches are refused.
+    """
+    after = completed(wanted) or wanted
+    isr = list(after.isr)
+    elected = _elect(after, isr, circumstances, None)
+    leader, recovery = LEADER_UNCHANGED, after.leader_recovery_state
+    if elected.leader != before.leader:
+        leader = elected.leader
+        if leader != NO_LEADER and leader not in isr:
+            isr = [leader]
+        if elected.is_unclean:
+            recovery = RECOVERING
+    elif not set(before.replicas) <= set(after.replicas):
+        leader = before.leader
+    elr, last_known = _eligible(before, isr, circumstances, None, after.replicas)
+    are_others = after.replicas != before.replicas
     record = PartitionChangeRecord(
         partition_id=name[1],
         topic_id=name[0],
-        isr=None if set(isr) == set(partition.isr) else isr,
-        leader=LEADER_UNCHANGED,
+        isr=None if set(isr) == set(before.isr) else isr,
+        leader=leader,
+        replicas=_if_changed(list(after.replicas), before.replicas),
+        removing_replicas=_if_changed(list(after.removing_replicas), before.removing_replicas),
+        adding_replicas=_if_changed(list(after.adding_replicas), before.adding_replicas),
         leader_recovery_state=(
-            RECOVERY_UNCHANGED if recovery == partition.leader_recovery_state else recovery
+            RECOVERY_UNCHANGED if recovery == before.leader_recovery_state else recovery
         ),
-        eligible_leader_replicas=_if_changed(elr, partition.elr),
-        last_known_elr=_if_changed(last_known, partition.last_known_elr),
+        directories=(
+            list(after.directories) if are_others and circumstances.are_directories_known else None
+        ),
+        eligible_leader_replicas=_if_changed(elr, before.elr),
+        last_known_elr=_if_changed(last_known, before.last_known_elr),
     )
     return None if _says_nothing(record) else record
 
@@ -144,15 +169,23 @@ def _elect(
 
 
 def _eligible(
-    partition: Partition, isr: list[int], at: Circumstances, lost_its_data: int | None
+    partition: Partition,
+    isr: list[int],
+    at: Circumstances,
+    lost_its_data: int | None,
+    replicas: tuple[int, ...],
 ) -> tuple[list[int], list[int]]:
-    """The ELR and the last known leader that go with that ISR."""
+    """The ELR and the last known leader that go with that ISR, among those replicas."""
     if not at.is_elr_enabled:
-        return list(partition.elr), list(partition.last_known_elr)
-    if len(isr) >= min(at.min_isr, len(partition.replicas)):
+        return (
+            [each for each in partition.elr if each in replicas],
+            [each for each in partition.last_known_elr if each in replicas],
+        )
+    if len(isr) >= min(at.min_isr, len(replicas)):
         return [], []
     known = _in_order((*partition.elr, *partition.isr))
-    elr = [each for each in known if each not in isr and each != lost_its_data]
+    gone = (lost_its_data, *isr)
+    elr = [each for each in known if each in replicas and each not in gone]
     last_known = list(partition.last_known_elr)
     if isr:
         last_known = []
@@ -176,4 +209,7 @@ def _says_nothing(record: PartitionChangeRecord) -> bool:
         and record.leader_recovery_state == RECOVERY_UNCHANGED
         and record.eligible_leader_replicas is None
         and record.last_known_elr is None
+        and record.replicas is None
+        and record.adding_replicas is None
+        and record.removing_replicas is None
     )

@@ -31,6 +31,9 @@ from moldau.broker.log.open_files import may_pass
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -44,6 +47,11 @@ OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
 OnCommitted: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
 
 _SNAPSHOT_AFTER_BYTES: Final = 20 << 20
+_MAKING_LOGS: Final = (
+    CreateTopicsRequest,
+    CreatePartitionsRequest,
+    AlterPartitionReassignmentsRequest,
+)
 
 
 class _Parked(NamedTuple):
@@ -174,7 +182,7 @@ class ActiveController:
         )
 
     def _moment(self, request: Request | None = None) -> Moment:
-        makes_logs = isinstance(request, (CreateTopicsRequest, CreatePartitionsRequest))
+        makes_logs = isinstance(request, _MAKING_LOGS)
         return Moment(
             self._monotonic_ms(),
             self._quorum.log_end_offset,

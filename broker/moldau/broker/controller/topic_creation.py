@@ -233,12 +233,12 @@ def new_partition(image: Image, replicas: list[int], number: int | None = None) 
         replicas=tuple(replicas),
         isr=isr,
         leader=isr[0],
-        directories=tuple(_directory(brokers[each]) for each in replicas),
+        directories=tuple(first_directory(brokers[each]) for each in replicas),
     )
 
 
-def _directory(broker: Broker) -> Uuid:
-    """A broker with one directory has no choice."""
+def first_directory(broker: Broker) -> Uuid:
+    """Where a new replica will lie on the broker; one with several directories chooses itself."""
     return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED
 
 

@@ -65,7 +65,10 @@ class Partition:
         "_purgatory",
         "_refusal",
         "index",
+        "is_fetch_throttled",
+        "is_in_sync",
         "is_reserved",
+        "is_send_throttled",
         "leader_epoch",
         "leader_id",
         "log",
@@ -94,6 +97,9 @@ class Partition:
         self._is_held = False
         self._acks_min = 1
         self.leader_id = NOBODY
+        self.is_in_sync = False
+        """While it follows: the metadata say that it is in the ISR."""
+        self.is_send_throttled = self.is_fetch_throttled = False
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def __repr__(self) -> str:
@@ -290,10 +296,11 @@ class Partition:
             leader.hold()
         self._trust_log(leader)
 
-    def follow(self, leadership: Leadership) -> None:
+    def follow(self, leadership: Leadership, node_id: int) -> None:
         """Follow another broker from now on, in this epoch."""
         self.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leadership.leader_epoch)
         self.leader_id = leadership.leader
+        self.is_in_sync = node_id in leadership.isr
 
     def hold(self) -> None:
         """Take appends, and acknowledge none of them until `carry_on`."""
@@ -317,6 +324,8 @@ class Partition:
     def configure(self, config: TopicConfig) -> None:
         """Other settings from the next append on."""
         self._acks_min = config.min_insync_replicas
+        self.is_send_throttled = self.index in config.sends_throttled
+        self.is_fetch_throttled = self.index in config.fetches_throttled
         self.log.configure(config.log)
         if self._leader is not None and self._leader.require(self._acks_min):
             self._take_over_mark(self._leader)

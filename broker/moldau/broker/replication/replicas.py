@@ -30,6 +30,7 @@ from moldau.broker.log.upkeep import Upkeep
 from moldau.broker.replication.moves import Moves
 from moldau.broker.replication.partition import NOBODY, Leadership, Partition
 from moldau.broker.replication.purgatory import Purgatory
+from moldau.broker.replication.quota import ReplicationQuotas
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -77,6 +78,7 @@ class Replicas:
         self._names: dict[Uuid, str] = {}
         self._counts: dict[Uuid, int] = {}
         """Partitions of each topic id."""
+        self.quotas = ReplicationQuotas()
         self._commits = GroupCommits(runtime)
         writer = CheckpointWriter(runtime, log)
         self.upkeep = Upkeep(runtime, directories, self._commits, writer, log)
@@ -138,6 +140,10 @@ class Replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
         return self.partition(topic, index)
 
+    def find(self, topic: str, index: int) -> Partition | None:
+        """As `partition`; None where that raises."""
+        return self._serving.get((topic, index))
+
     def __iter__(self) -> Iterator[Partition]:
         """All that can serve, in the order in which they came."""
         return iter(self._serving.values())
@@ -189,7 +195,7 @@ class Replicas:
         if partition is not None:
             self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             partition.configure(config)
-            partition.follow(leadership)
+            partition.follow(leadership, self._node_id)
             self.on_followed(partition)
 
     def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
@@ -245,12 +251,14 @@ class Replicas:
 
     def start(self, settings: Settings) -> None:
         """Begin the periodic work on the logs: retention, flushes, checkpoints, compaction."""
+        self.quotas.start(settings)
         self.upkeep.start(upkeep_options(settings))
         self.cleaner.start(cleaner_options(settings))
         self.moves.configure(move_options(settings), is_start=True)
 
     def reconfigure(self, settings: Settings) -> None:
         """Other settings of the broker for that work. Those of topics come by `configure`."""
+        self.quotas.configure(settings)
         self.upkeep.configure(upkeep_options(settings))
         self.cleaner.configure(cleaner_options(settings))
         self.moves.configure(move_options(settings))

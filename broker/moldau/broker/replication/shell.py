@@ -36,6 +36,7 @@ from moldau.records import whole_bytes
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
+    from moldau.broker.replication.quota import ReplicationQuota
     from moldau.ids import Uuid
     from moldau.link import Peers
     from moldau.logging import Logger
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 Key = tuple["Uuid", int]
 
 RACE_MS: Final = 50
+THROTTLED_MS: Final = 100
+"""How long a throttled partition rests while the quota is exceeded."""
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 
@@ -69,6 +72,7 @@ class Ground:
     node_id: int
     broker_epoch: Callable[[], int]
     terms: Callable[[], FetchTerms]
+    quota: Callable[[], ReplicationQuota]
     log: Logger
 
 
@@ -171,6 +175,7 @@ class LeaderFetcher:
     def _asked(self) -> dict[Key, tuple[Partition, int, int]]:
         """The partitions to ask for, each with its leader epoch and the end of its log."""
         now_ms = self._now_ms()
+        self._rest_throttled(now_ms)
         for key in [key for key, until_ms in self._paused.items() if until_ms <= now_ms]:
             del self._paused[key]
         return {
@@ -178,6 +183,14 @@ class LeaderFetcher:
             for key, partition in self._partitions.items()
             if key not in self._paused and partition.log.failure is None
         }
+
+    def _rest_throttled(self, now_ms: int) -> None:
+        """While the quota is exceeded, throttled replicas that are not in sync wait."""
+        if not self._ground.quota().is_exceeded(now_ms):
+            return
+        for key, partition in self._partitions.items():
+            if partition.is_fetch_throttled and not partition.is_in_sync:
+                self._paused[key] = now_ms + THROTTLED_MS
 
     async def _wait(self) -> None:
         """Until partitions come, or the pause of one is over."""
@@ -328,6 +341,8 @@ class LeaderFetcher:
             whole = memoryview(records)[: whole_bytes(records)]
             if len(whole):
                 log.append_as_follower(whole, self._ground.runtime.clock.wall_ms())
+                if partition.is_fetch_throttled:
+                    self._ground.quota().record(len(whole), self._now_ms())
         log.update_high_watermark(data.high_watermark)
         if data.log_start_offset > log.log_start_offset:
             log.increment_log_start_offset(min(data.log_start_offset, log.high_watermark))

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.log_settings import log_config
-from moldau.broker.settings import ResourceSettings, topic
+from moldau.broker.replication.quota import NOTHING, Throttled, throttled_on
+from moldau.broker.settings import ResourceSettings, node, topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,16 @@ class TopicConfig:
 
     log: LogConfig = field(default_factory=LogConfig)
     min_insync_replicas: int = 1
+    sends_throttled: Throttled = NOTHING
+    fetches_throttled: Throttled = NOTHING
 
 
 def topic_config(settings: ResourceSettings) -> TopicConfig:
     """As the topic's settings are now."""
-    return TopicConfig(log_config(settings), settings[topic.min_insync_replicas])
+    node_id = settings.broker[node.node_id]
+    return TopicConfig(
+        log_config(settings),
+        settings[topic.min_insync_replicas],
+        throttled_on(node_id, settings[topic.leader_replication_throttled_replicas]),
+        throttled_on(node_id, settings[topic.follower_replication_throttled_replicas]),
+    )

@@ -38,6 +38,9 @@ VERSION: Final = AlterPartitionRequest.spec.versions.last
 PARTITIONS_MAX: Final = 2000
 """In one request."""
 PAUSE_SECONDS: Final = 0.1
+_REFUSED_FOR_GOOD: Final = frozenset(
+    (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
+)
 _AGAIN: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT))
 
 
@@ -144,8 +147,12 @@ class IsrChanges:
                     is_settled = False
                     continue
                 self._proposals.pop(name, None)
-                if row.error_code:
+                if row.error_code in _REFUSED_FOR_GOOD:
                     partition.withdraw(leader)
+                    continue
+                if row.error_code:
+                    # Perhaps it was taken before: the metadata will say. Until then the replicas
+                    # that were to join may be elected, so they hold the high watermark back.
                     continue
                 partition.on_isr(row.isr, row.leader_epoch, row.partition_epoch)
         return is_settled

@@ -37,6 +37,7 @@ class Replication:
                 node.node_id,
                 lambda: node.broker_epoch,
                 lambda: fetch_terms(node.settings),
+                lambda: node.replicas.quotas.fetched,
                 log,
             )
         )

@@ -1,0 +1,87 @@
+"""A partition on its way from some replicas to others (KIP-455).
+
+While it moves, `replicas` holds both: those that it shall have, then those that shall go.
+`adding_replicas` are those that it did not have before, `removing_replicas` those that it shall not
+have after.
+
+Invariants: nothing is removed before every added replica is in sync; a cancelled move leaves the
+replicas that were there before it; at least one replica stays in sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from moldau.broker.controller.topics import Partition
+from moldau.ids import Uuid
+
+
+def is_moving(partition: Partition) -> bool:
+    """Whether replicas are added or removed."""
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def goal_of(partition: Partition) -> tuple[int, ...]:
+    """The replicas that it shall have."""
+    leaving = partition.removing_replicas
+    return tuple(each for each in partition.replicas if each not in leaving)
+
+
+def towards(
+    partition: Partition, goal: Sequence[int], new_directory: Callable[[int], Uuid]
+) -> Partition:
+    """The partition when it begins to move to these replicas.
+
+    Replicas that an earlier move wanted, and this one does not, go at once if they are not in sync;
+    else they go at the end, like all others.
+    """
+    started = partition.adding_replicas
+    before = [each for each in partition.replicas if each not in started]
+    dropped = {
+        each
+        for each in started
+        if each not in goal and each not in partition.isr and each not in partition.elr
+    }
+    leaving = [each for each in partition.replicas if each not in goal and each not in dropped]
+    replicas = (*goal, *leaving)
+    known = partition.replicas
+    return replace(
+        partition,
+        replicas=replicas,
+        adding_replicas=tuple(each for each in goal if each not in before),
+        removing_replicas=tuple(leaving),
+        directories=tuple(
+            partition.directory_of(each) if each in known else new_directory(each)
+            for each in replicas
+        ),
+    )
+
+
+def cancelled(partition: Partition) -> Partition:
+    """The partition as it was before the move. Its ISR is empty if only added replicas are in
+    sync: then somebody has to lead who lacks records."""
+    added = partition.adding_replicas
+    return _only(partition, [each for each in partition.replicas if each not in added])
+
+
+def completed(partition: Partition) -> Partition | None:
+    """The partition after its move, if all that are added are in sync; None while it goes on, or
+    when it does not move."""
+    if not is_moving(partition):
+        return None
+    after = _only(partition, list(goal_of(partition)))
+    is_done = bool(after.isr) and set(partition.adding_replicas) <= set(after.isr)
+    return after if is_done else None
+
+
+def _only(partition: Partition, replicas: list[int]) -> Partition:
+    """The partition without its other replicas, at rest."""
+    return replace(
+        partition,
+        replicas=tuple(replicas),
+        isr=tuple(each for each in partition.isr if each in replicas),
+        adding_replicas=(),
+        removing_replicas=(),
+        directories=tuple(partition.directory_of(each) for each in replicas),
+    )

@@ -1,0 +1,102 @@
+"""How many bytes a second throttled replicas may copy, and how many they do (KIP-73).
+
+The rate is measured as Kafka measures it: over some windows of a fixed length, of which the present
+one is not over; before that many have passed, the rest counts as silent. So after a rest as many
+bytes may be copied at once as the windows together hold.
+
+Invariant: a replica that is in sync is never held up; who asks `is_exceeded` has seen to that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.settings import quota as rows
+
+if TYPE_CHECKING:
+    from moldau.config import Settings
+
+UNLIMITED: Final = 2**63 - 1
+EVERY: Final = "*"
+
+
+class ReplicationQuota:
+    """Of one side, that which sends or that which fetches."""
+
+    def __init__(self, window_ms: int = 1000, windows: int = 11) -> None:
+        self.bytes_per_second = UNLIMITED
+        self._window_ms = window_ms
+        self._windows = windows
+        self._counted: deque[tuple[int, int]] = deque()
+        """The number of a window, and the bytes in it."""
+
+    def record(self, size_bytes: int, now_ms: int) -> None:
+        """So many bytes of throttled replicas were copied."""
+        window = now_ms // self._window_ms
+        counted = self._counted
+        if counted and counted[-1][0] == window:
+            size_bytes += counted.pop()[1]
+        counted.append((window, size_bytes))
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        """Whether no more may be copied now."""
+        if self.bytes_per_second == UNLIMITED:
+            return False
+        return self.rate(now_ms) > self.bytes_per_second
+
+    def rate(self, now_ms: int) -> float:
+        """Bytes a second."""
+        counted = self._counted
+        window = now_ms // self._window_ms
+        while counted and counted[0][0] <= window - self._windows:
+            counted.popleft()
+        total = sum(size for _, size in counted)
+        full_ms = (self._windows - 1) * self._window_ms
+        elapsed_ms = max(full_ms + now_ms % self._window_ms, 1)
+        return total * 1000 / elapsed_ms
+
+
+class ReplicationQuotas:
+    """Of a node: `sent` as leader, `fetched` as follower."""
+
+    def __init__(self) -> None:
+        self.sent = ReplicationQuota()
+        self.fetched = ReplicationQuota()
+
+    def start(self, settings: Settings) -> None:
+        """The settings that are known at the start."""
+        window_ms = settings[rows.replication_quota_window_size_seconds] * 1000
+        windows = settings[rows.replication_quota_window_num]
+        self.sent = ReplicationQuota(window_ms, windows)
+        self.fetched = ReplicationQuota(window_ms, windows)
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Other rates from now on."""
+        self.sent.bytes_per_second = settings[rows.leader_replication_throttled_rate]
+        self.fetched.bytes_per_second = settings[rows.follower_replication_throttled_rate]
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """The partitions of a topic whose replicas on one node are throttled."""
+
+    partitions: frozenset[int] = frozenset()
+    is_every: bool = False
+
+    def __contains__(self, partition: int) -> bool:
+        return self.is_every or partition in self.partitions
+
+
+NOTHING: Final = Throttled()
+
+
+def throttled_on(node_id: int, items: Collection[str]) -> Throttled:
+    """Of a topic's `partition:broker` items, or `*`; the settings have checked their form."""
+    if EVERY in items:
+        return Throttled(is_every=True)
+    pairs = (item.split(":") for item in items if item)
+    return Throttled(frozenset(int(number) for number, broker in pairs if int(broker) == node_id))
