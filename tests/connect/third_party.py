@@ -73,6 +73,7 @@ class LinesConfig(ConfigModel):
     file: str = key("file", doc="Where the lines go.")
     refuse: str = key("refuse", "", doc="A value that cannot be written.")
     busy_file: str = key("busy.file", "", doc="While it exists, nothing can be written.")
+    hang_file: str = key("hang.file", "", doc="While it exists, a put does not return.")
 
 
 class Lines(SinkConnector):
@@ -92,6 +93,8 @@ class LinesTask(SinkTask):
     def put(self, records):
         if self.config.busy_file and os.path.exists(self.config.busy_file):
             raise RetriableError("busy")
+        while self.config.hang_file and os.path.exists(self.config.hang_file):
+            time.sleep(0.05)
         with open(self.config.file, "a") as file:
             for record in records:
                 if self.config.refuse and record.value == self.config.refuse:

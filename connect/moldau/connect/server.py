@@ -32,6 +32,7 @@ from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
 
 OFFSETS_FILE: Final = "offsets.json"
+ID_FILE: Final = "worker-id"
 STANDALONE_ID: Final = "standalone"
 
 
@@ -66,6 +67,8 @@ class ConnectWorker:
         if self._place.listen is not None:
             self._rest = RestServer(self._runtime)
             self.address = self._rest.bind(*self._place.listen)
+        if self._place.state is not None:
+            self.settings["group.id"] = self._standalone_id(self._place.state)
         worker_id = self._advertised()
         stores = self._stores()
         membership = self._membership(worker_id, stores[0])
@@ -117,10 +120,18 @@ class ConnectWorker:
         url = f"http://{worker_id}/"
         return GroupMembership(self._runtime, self.settings, url, configs, log)
 
+    def _standalone_id(self, state: str) -> str:
+        """The same as long as the state directory is: tasks have it in their instance ids."""
+        path = f"{state.rstrip('/')}/{ID_FILE}"
+        files = self._runtime.files
+        files.make_dirs(state)
+        if not files.exists(path):
+            files.write_text_atomic(path, f"{self._runtime.random.randbytes(8).hex()}\n")
+        return f"{STANDALONE_ID}-{files.read_text(path).strip()}"
+
     def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
         if self._place.state is not None:
             path = f"{self._place.state.rstrip('/')}/{OFFSETS_FILE}"
-            self._runtime.files.make_dirs(self._place.state)
             offsets: KeyedLog = FileLog(self._runtime, path)
             return ConfigStore(MemoryLog()), StatusStore(MemoryLog()), OffsetStore(offsets)
         topics = internal_topics(self.settings)

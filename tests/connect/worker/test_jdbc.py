@@ -81,7 +81,7 @@ def test_rows_reach_the_other_database_though_tasks_and_worker_are_killed(
     origin.insert("orders", rows(1, 101))
     with scene.worker() as worker:
         worker.create("from", source(scene.name, origin.url))
-        worker.create("to", sink(scene.name, database.url))
+        worker.create(f"{scene.name}-to", sink(scene.name, database.url))
         wait_until(lambda: copied(database, 100), "the first rows are there", 120)
 
         for pid in worker.task_pids():

@@ -46,14 +46,14 @@ def test_two_workers_share_and_one_takes_over_what_a_killed_one_ran(
         first.wait_for("numbers", "RUNNING", "RUNNING", "RUNNING")
         second = stack.enter_context(scene.worker(**QUICK))
         # Whoever is asked: the leader writes.
-        second.create("lines", lines(scene.name, out))
-        wait_until(lambda: len(owners(first, "numbers", "lines")) == 2, "both have tasks")
-        second.wait_for("lines", "RUNNING", "RUNNING")
+        second.create(scene.sink, lines(scene.name, out))
+        wait_until(lambda: len(owners(first, "numbers", scene.sink)) == 2, "both have tasks")
+        second.wait_for(scene.sink, "RUNNING", "RUNNING")
 
         first.kill()
 
         mine = second.url.removeprefix("http://")
-        wait_until(lambda: owners(second, "numbers", "lines") == {mine}, "it runs everything")
+        wait_until(lambda: owners(second, "numbers", scene.sink) == {mine}, "it runs everything")
         wanted = every(300) | {f"1:{number}" for number in range(300)}
         wait_until(lambda: set(content(out)) >= wanted, "nothing is lost", 120)
-        assert second.ask("GET", "/connectors")[1] == ["lines", "numbers"]
+        assert second.ask("GET", "/connectors")[1] == sorted(["numbers", scene.sink])

@@ -27,6 +27,7 @@ from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.diagnosis import trace_of, without
+from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.plugins import secret_values
@@ -68,6 +69,8 @@ class Herder:
         self.stage = "starting"
         self._running: dict[What, ConnectorRun | TaskRun] = {}
         self._failed: set[What] = set()
+        self._fenced: dict[What, int] = {}
+        """The generation of this worker in which a task was fenced."""
         self._restarts: set[What] = set()
         self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
         self.send_tasks: SendTasks = _nobody
@@ -184,7 +187,9 @@ class Herder:
         self._restarts.clear()
         running = {what: run for what, run in self._running.items() if what not in again}
         steps = plan.steps(wanted, running)
-        await self._stop([each.what for each in steps if each.kind <= Kind.STOP_CONNECTOR], again)
+        begins = {each.what for each in steps if each.kind is Kind.START_TASK}
+        gone = [each.what for each in steps if each.kind <= Kind.STOP_CONNECTOR]
+        await self._stop(gone, again, begins)
         for step in steps:
             if step.kind > Kind.STOP_CONNECTOR:
                 await self._begin(step)
@@ -236,20 +241,38 @@ class Herder:
                 history.on_restarted()
                 if what in self._running:
                     self._restarts.add(what)
+        for what, generation in self._fenced.items():
+            if generation != self.membership.generation:
+                self._restarts.add(what)
 
-    async def _stop(self, gone: list[What], again: set[What]) -> None:
+    async def _stop(self, gone: list[What], again: set[What], begins: set[What]) -> None:
         """End those, and the ones that begin again, tasks before connectors."""
         ending = [*gone, *again]
         tasks = [each for each in ending if isinstance(each, TaskId)]
-        await asyncio.gather(*(self.worker.stop_task(task) for task in tasks))
+        why = {
+            task: StopFor.RESTART if task in begins else self._reason_to_stop(task)
+            for task in tasks
+        }
+        await asyncio.gather(*(self.worker.stop_task(task, why[task]) for task in tasks))
         names = [each for each in ending if not isinstance(each, TaskId)]
         await asyncio.gather(*(self._stop_connector(name) for name in names))
         for what in ending:
             self._running.pop(what, None)
             self._failed.discard(what)
+            self._fenced.pop(what, None)
             if what not in again:
                 self.histories.pop(what, None)
                 self._owe_end(what)
+
+    def _reason_to_stop(self, task: TaskId) -> StopFor:
+        image = self.configs.image
+        entry = image.get(task.connector)
+        is_over = (
+            entry is None
+            or entry.target is TargetState.STOPPED
+            or task not in image.tasks(task.connector)
+        )
+        return StopFor.END if is_over else StopFor.MOVE
 
     async def _stop_connector(self, name: str) -> None:
         publishing = self._publishing.pop(name, None)
@@ -380,6 +403,14 @@ class Herder:
             return
         self._failed.discard(task)
         self._owe(task, state)
+
+    def on_task_fenced(self, task: TaskId, trace: str | None) -> None:
+        """Another process runs the task. It begins here again when this worker has joined its group
+        anew and still has the task: to restart it before would throw the other one out."""
+        if task in self._running:
+            self._failed.add(task)
+            self._fenced[task] = self.membership.generation
+            self._owe(task, State.FAILED, without(trace or "", self._secrets(task.connector)))
 
     def _on_failure(self, what: What, trace: str) -> None:
         name = what.connector if isinstance(what, TaskId) else what

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.runtime.children import Mailbox
 
@@ -25,7 +26,13 @@ class Link:
         self._commands: Mailbox[Message] = Mailbox()
         self._answers: dict[int, Mailbox[Message]] = {}
         self._numbers = count(1)
-        self.is_stopping = False
+        self.stop_for: StopFor | None = None
+        """Why the worker stops the task; None while it does not."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the worker wants the task to end."""
+        return self.stop_for is not None
 
     def deliver(self, message: Message) -> None:
         """From the thread that reads what the worker sends."""
@@ -35,7 +42,7 @@ class Link:
                 waiting.put(message)
             return
         if message["type"] == "stop":
-            self.is_stopping = True
+            self.stop_for = StopFor(message["why"])
         self._commands.put(message)
 
     def take(self, timeout_s: float | None) -> Message | None:

@@ -1,6 +1,7 @@
 """What a worker and its tasks tell each other: one JSON object a message. No IO.
 
-Worker to task: `start` (a `TaskSpec`), `pause`, `resume`, `stop`, `answer` (to a question).
+Worker to task: `start` (a `TaskSpec`), `pause`, `resume`, `stop` (with `why`, a `StopFor`),
+`answer` (to a question).
 Task to worker: `state`, `ask` (the store of offsets), `topics` in use, `metrics`, `stopped`.
 """
 
@@ -27,6 +28,8 @@ class TaskSpec:
     task_config: dict[str, str]
     is_paused: bool = False
     environment: dict[str, str] = field(default_factory=dict)
+    cluster: str = "standalone"
+    """The worker group, or the standalone worker."""
 
     @property
     def id(self) -> TaskId:

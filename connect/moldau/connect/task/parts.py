@@ -14,6 +14,7 @@ from moldau.connect.plugins import (
     transformation_stages,
 )
 from moldau.connect.task.chain import Chain, Converters, name_of
+from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import ErrorSettings, beneath
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
@@ -52,11 +53,9 @@ class Parts:
         """The connector's task, not started."""
         return self.connector.task_class()()
 
-    def overrides(self, kind: str) -> dict[str, str]:
-        """`producer.override.*` and its like, as far as the worker allows them."""
-        given = beneath(self.config, f"{kind}.override.")
-        policy = self.worker.get("connector.client.config.override.policy", "All").strip()
-        return {} if policy.lower() == "none" else given
+    def client(self, kind: str) -> dict[str, str]:
+        """The settings of a client: `producer`, `consumer` or `admin`."""
+        return settings_for(self.config, self.worker, kind)
 
     def error_metrics(self) -> dict[str, float]:
         """By Kafka Connect's names."""

@@ -15,6 +15,7 @@ from moldau.connect.errors import ConnectError
 from moldau.connect.storage.statuses import State
 from moldau.connect.task.diagnosis import trace_of
 from moldau.connect.task.link import Link
+from moldau.connect.task.membership import Fenced
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.tolerance import told
 from moldau.logging import Logger
@@ -71,7 +72,8 @@ class TaskRunner(ABC):
         if failure is not None:
             trace = trace_of(failure, self.secrets)
             self.log.error("task failed", task=str(self.spec.id), cause=trace.split("\n", 1)[0])
-            self.link.tell("state", state=State.FAILED.value, trace=trace)
+            is_fenced = isinstance(failure, Fenced)
+            self.link.tell("state", state=State.FAILED.value, trace=trace, is_fenced=is_fenced)
 
     @abstractmethod
     def open(self) -> None:

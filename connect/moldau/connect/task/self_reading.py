@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from moldau.connect.api import SelfReading, SelfReadingSinkTask
 from moldau.connect.errors import ConnectError
+from moldau.connect.task.clients import settings_for
 from moldau.connect.task.runner import TaskRunner, in_order
-from moldau.connect.task.settings import Config, ErrorSettings, beneath, client_settings
+from moldau.connect.task.settings import Config, ErrorSettings
 from moldau.connect.task.subscription import subscription_of
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
-from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.connect.worker.plugins import connector_class, resolved, secret_values
 
 
 class SelfReadingRunner(TaskRunner):
@@ -27,13 +28,13 @@ class SelfReadingRunner(TaskRunner):
         config, secrets = resolved(spec.connector_config, spec.worker)
         task_config, more = resolved(spec.task_config, spec.worker)
         worker, of_worker = resolved(spec.worker, spec.worker)
-        self.secrets |= secrets | more | of_worker
+        self.secrets |= secrets | more | of_worker | secret_values(config)
         task = connector_class(spec.connector_config)().task_class()()
         if not isinstance(task, SelfReadingSinkTask):
             raise ConnectError("the task class of the connector must be a SelfReadingSinkTask")
         self._task = task
         _make_dead_letter_topic(config, worker)
-        name, clients = spec.connector, _clients(config, worker, "consumer")
+        name, clients = spec.connector, settings_for(config, worker, "consumer")
         task.initialize(SelfReading(name, f"connect-{name}", clients, self.is_paused))
         self._is_started = True
         in_order(lambda: task.start(task_config), "the start of the task")
@@ -58,17 +59,8 @@ class SelfReadingRunner(TaskRunner):
         return getattr(self, "_metrics", {})
 
 
-def _clients(config: Config, worker: Config, kind: str) -> dict[str, str]:
-    """The settings of a client of this kind, with the connector's overrides as far as allowed."""
-    found = client_settings(worker, f"{kind}.")
-    policy = worker.get("connector.client.config.override.policy", "All").strip()
-    if policy.lower() != "none":
-        found.update(beneath(config, f"{kind}.override."))
-    return found
-
-
 def _make_dead_letter_topic(config: Config, worker: Config) -> None:
     errors = ErrorSettings.of(config)
     if errors.dead_letter_topic:
-        admin = _clients(config, worker, "admin")
+        admin = settings_for(config, worker, "admin")
         ensure_dead_letter_topic(admin, errors.dead_letter_topic, errors.dead_letter_replicas)

@@ -8,7 +8,7 @@ that go are committed before, if they are not lost already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,10 +18,18 @@ from moldau.connect.api import ErrantRecordReporter, SinkRecord, SinkTask, SinkT
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.dead_letter import DeadLetters
 from moldau.connect.task.failure_log import FailureLog
+from moldau.connect.task.membership import (
+    Membership,
+    StopFor,
+    fenced,
+    is_fenced,
+    release,
+    settings_with,
+)
 from moldau.connect.task.originals import Originals
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.runner import TaskRunner, in_order
-from moldau.connect.task.settings import ErrorSettings, client_settings, whole
+from moldau.connect.task.settings import ErrorSettings, whole
 from moldau.connect.task.subscription import subscription_of
 from moldau.connect.task.tolerance import Failure, Reporter, Skipped, Stage, as_task_failure
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
@@ -109,7 +117,7 @@ class SinkRunner(TaskRunner):
         self._originals = Originals()
         self._again_ms = 0
         self._counts = {"read": 0, "send": 0, "put_batches": 0, "commits": 0, "commit_failures": 0}
-        self._opened: list[tuple[str, Any]] = []
+        self._opened: list[tuple[str, Callable[[], None]]] = []
         self._dead_letters: DeadLetters | None = None
         self._topics: set[str] = set()
         self._parts = make_parts(self, reporters=[])
@@ -144,19 +152,17 @@ class SinkRunner(TaskRunner):
             reporters.append(self._open_dead_letters(errors))
 
     def _open_dead_letters(self, errors: ErrorSettings) -> DeadLetters:
-        worker = self._parts.worker
-        admin = {**client_settings(worker, "admin."), **self._parts.overrides("admin")}
+        admin = self._parts.client("admin")
         ensure_dead_letter_topic(admin, errors.dead_letter_topic, errors.dead_letter_replicas)
         producer = Producer(
             {
                 "client.id": f"connector-dlq-producer-{self.spec.id}",
                 "acks": "all",
-                **client_settings(worker, "producer."),
-                **self._parts.overrides("producer"),
+                **self._parts.client("producer"),
             }
         )
         producer.start()
-        self._opened.append(("dead letter producer", producer))
+        self._opened.append(("dead letter producer", producer.close))
         owner = (self.spec.connector, self.spec.task)
         letters = DeadLetters(
             producer, errors.dead_letter_topic, owner, has_context=errors.has_context_headers
@@ -166,22 +172,41 @@ class SinkRunner(TaskRunner):
         return letters
 
     def _open_consumer(self) -> None:
-        worker = self._parts.worker
+        given = self._parts.client("consumer")
+        membership = Membership.of(self.spec.id, self.spec.cluster, given)
         settings: dict[str, object] = {
-            "group.id": f"connect-{self.spec.connector}",
+            "group.id": membership.group_id,
             "client.id": f"connector-consumer-{self.spec.id}",
             "auto.offset.reset": "earliest",
-            **client_settings(worker, "consumer."),
-            **self._parts.overrides("consumer"),
+            **given,
             "enable.auto.commit": "false",
         }
-        self.consumer = Consumer(settings)
+        self._membership = membership
+        if membership.is_by_coordinator and membership.instance_id is not None:
+            release(self._parts.client("admin"), membership)
+        self.consumer = Consumer(settings_with(settings, membership))
         self.consumer.start()
-        self._opened.append(("consumer", self.consumer))
+
+        def close() -> None:
+            self.consumer.close(leave_group=membership.leaves(self._ending()))
+
+        self._opened.append(("consumer", close))
+
+    def _ending(self) -> StopFor:
+        """A failed task leaves, so that others have its partitions until it begins again."""
+        return self.link.stop_for or StopFor.MOVE
 
     # Records
 
     def work(self) -> None:
+        try:
+            self._round()
+        except KafkaError as error:
+            if not is_fenced(error):
+                raise
+            raise fenced(self.spec.id, self._membership) from None
+
+    def _round(self) -> None:
         self._rewind()
         now_ms = self.now_ms()
         wait_s = min(POLL_S, max(0.0, (self._commit_ms - now_ms) / 1000))
@@ -339,6 +364,8 @@ class SinkRunner(TaskRunner):
             self.consumer.commit(wanted)
         except KafkaError as error:
             self._counts["commit_failures"] += 1
+            if is_fenced(error):
+                raise
             self.log.warn("offsets could not be committed, trying later", error=str(error))
             return
         self._counts["commits"] += 1
@@ -379,8 +406,8 @@ class SinkRunner(TaskRunner):
             failure = self._leave(is_clean=is_clean)
         if getattr(self, "_is_started", False):
             self.guarded("stop", self._task.stop)
-        for what, client in reversed(getattr(self, "_opened", [])):
-            self.guarded(f"close {what}", client.close)
+        for what, close in reversed(getattr(self, "_opened", [])):
+            self.guarded(f"close {what}", close)
         if hasattr(self, "_parts"):
             self.guarded("close converters", self._parts.close)
         if failure is not None:

@@ -19,7 +19,7 @@ from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.runner import TaskRunner, in_order
-from moldau.connect.task.settings import client_settings, whole
+from moldau.connect.task.settings import whole
 from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
@@ -79,14 +79,12 @@ class SourceRunner(TaskRunner):
             "acks": "all",
             "delivery.timeout.ms": "2147483647",
             "max.block.ms": "120000",
-            **client_settings(worker, "producer."),
-            **self._parts.overrides("producer"),
+            **self._parts.client("producer"),
         }
         self._producer = Producer(settings)
         self._producer.start()
         self._opened.append(("producer", self._producer))
-        admin = {**client_settings(worker, "admin."), **self._parts.overrides("admin")}
-        self._creation = TopicCreation(config, worker, admin)
+        self._creation = TopicCreation(config, worker, self._parts.client("admin"))
         task = self._parts.new_task()
         if not isinstance(task, SourceTask):
             raise ConnectError("the task class of a source connector must be a SourceTask")

@@ -17,16 +17,20 @@ from moldau.connect.api import Connector, SinkConnector
 from moldau.connect.errors import ConnectError
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import State
+from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.connector import ConnectorThread, Context
+from moldau.connect.worker.eviction import evict
 from moldau.connect.worker.hosts import Host, ProcessHost, ThreadHost
 from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
+EVICT_S: Final = 10.0
 QUIET_S: Final = 5.0
 MOVED: Final = ("source-record-write-total", "sink-record-send-total")
 
@@ -35,6 +39,8 @@ class Listener(Protocol):
     """The herder."""
 
     def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None: ...
+
+    def on_task_fenced(self, task: TaskId, trace: str | None) -> None: ...
 
     def on_connector_error(self, name: str, error: Exception) -> None: ...
 
@@ -52,6 +58,7 @@ class Listener(Protocol):
 @dataclass(slots=True)
 class _Task:
     host: Host
+    spec: TaskSpec
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     state: State = State.UNASSIGNED
     is_stopping: bool = False
@@ -157,6 +164,7 @@ class Worker:
             dict(connector_config),
             dict(config),
             is_paused,
+            cluster=self._settings.get("group.id", "standalone"),
         )
 
     async def start_task(self, spec: TaskSpec) -> None:
@@ -173,7 +181,7 @@ class Worker:
             host = ThreadHost(self._loggers, on_message, on_end)
         else:
             host = ProcessHost(self._runtime, on_message, on_end)
-        self._tasks[task] = _Task(host)
+        self._tasks[task] = _Task(host, spec)
         try:
             await host.start(spec)
         except OSError as error:
@@ -189,13 +197,20 @@ class Worker:
             case "state":
                 run.state = State(message["state"])
                 if not run.is_stopping or run.state is State.FAILED:
-                    self._listener.on_task_state(task, run.state, message.get("trace"))
+                    self._tell_state(task, message)
             case "metrics":
                 self._on_metrics(run, message["values"])
             case "topics":
                 self._listener.on_topics(task, message["topics"])
             case "ask":
                 self._runtime.spawn(self._answer(task, run, message), name=f"answer {task}")
+
+    def _tell_state(self, task: TaskId, message: Message) -> None:
+        state, trace = State(message["state"]), message.get("trace")
+        if message.get("is_fenced"):
+            self._listener.on_task_fenced(task, trace)
+        else:
+            self._listener.on_task_state(task, state, trace)
 
     def _on_metrics(self, run: _Task, metrics: dict[str, float]) -> None:
         now = self._runtime.clock.monotonic()
@@ -231,13 +246,13 @@ class Worker:
         if run is not None:
             run.host.send({"type": "pause" if is_paused else "resume"})
 
-    async def stop_task(self, task: TaskId) -> None:
+    async def stop_task(self, task: TaskId, why: StopFor) -> None:
         """It has ended after this, in order or by force. Nothing happens if it does not run."""
         run = self._tasks.get(task)
         if run is None:
             return
         run.is_stopping = True
-        run.host.send({"type": "stop"})
+        run.host.send({"type": "stop", "why": why.value})
         try:
             await asyncio.wait_for(run.ended.wait(), self._grace_s)
         except TimeoutError:
@@ -245,7 +260,19 @@ class Worker:
             self._log.warn("a task did not stop in time", task=str(task), killed=is_killed)
             with suppress(TimeoutError):
                 await asyncio.wait_for(run.ended.wait(), KILL_S)
+            await self._evict(run.spec, why)
         self._tasks.pop(task, None)
+
+    async def _evict(self, spec: TaskSpec, why: StopFor) -> None:
+        try:
+            async with asyncio.timeout(EVICT_S):
+                await evict(spec, why, self._settings, self._runtime)
+        except (MoldauError, OSError, TimeoutError) as error:
+            self._log.warn(
+                "a killed task keeps its partitions until its session ends",
+                task=str(spec.id),
+                error=str(error),
+            )
 
     def is_running(self, task: TaskId) -> bool:
         """Whether it has a process or thread."""
@@ -271,7 +298,7 @@ class Worker:
 
     async def aclose(self) -> None:
         """Stop everything."""
-        await asyncio.gather(*(self.stop_task(task) for task in list(self._tasks)))
+        await asyncio.gather(*(self.stop_task(task, StopFor.MOVE) for task in list(self._tasks)))
         await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
 
 

@@ -1,0 +1,68 @@
+"""The settings of the clients that a worker opens for a connector. No IO.
+
+A client gets what all clients of the worker share, then what the worker has for its kind
+(`producer.`, `consumer.`, `admin.`), then what the connector has for it (`producer.override.` and
+so on). `connector.client.config.override.policy` says what a connector may set: All, None,
+Principal (who it is to the cluster, and nothing else), or Allowlist (KIP-1188: the names in
+`connector.client.config.override.allowlist`).
+
+Invariant: what the policy forbids is refused with its key, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.connect.task.settings import Config, beneath, client_settings, listed
+from moldau.errors import ConfigError
+
+POLICY: Final = "connector.client.config.override.policy"
+ALLOWLIST: Final = "connector.client.config.override.allowlist"
+KINDS: Final = ("producer", "consumer", "admin")
+OF_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+_SUFFIX: Final = "connectorclientconfigoverridepolicy"
+_POLICIES: Final = ("all", "none", "principal", "allowlist")
+
+
+def policy_of(worker: Config) -> str:
+    """The policy in lower case, from its name or from that of Kafka's class; ConfigError."""
+    text = worker.get(POLICY, "").strip()
+    name = text.rpartition(".")[2].lower().removesuffix(_SUFFIX) or "all"
+    if name not in _POLICIES:
+        raise ConfigError("must be All, None, Principal or Allowlist", setting=POLICY, value=text)
+    return name
+
+
+def refused_overrides(config: Config, worker: Config) -> dict[str, str]:
+    """The keys of the connector's config that the policy forbids, each with the reason."""
+    policy = policy_of(worker)
+    if policy == "all":
+        return {}
+    allowed = frozenset[str]()
+    if policy == "principal":
+        allowed = OF_PRINCIPAL
+    elif policy == "allowlist":
+        allowed = frozenset(listed(worker, ALLOWLIST))
+    reason = f"The worker's {POLICY} {worker[POLICY].strip()} does not allow to override this"
+    if allowed:
+        reason += f"; allowed are {', '.join(sorted(allowed))}"
+    return {
+        f"{kind}.override.{name}": reason
+        for kind in KINDS
+        for name in beneath(config, f"{kind}.override.")
+        if name not in allowed
+    }
+
+
+def overrides(config: Config, worker: Config, kind: str) -> dict[str, str]:
+    """What the connector sets for its clients of this kind; ConfigError if it may not."""
+    prefix = f"{kind}.override."
+    for name, reason in refused_overrides(config, worker).items():
+        if name.startswith(prefix):
+            raise ConfigError(reason, setting=name)
+    return beneath(config, prefix)
+
+
+def settings_for(config: Config, worker: Config, kind: str) -> dict[str, str]:
+    """The settings of a client of this kind."""
+    return {**client_settings(worker, f"{kind}."), **overrides(config, worker, kind)}

@@ -1,0 +1,51 @@
+"""Take a task that had to be killed out of its consumer group.
+
+A task that ends in order leaves its group itself. One that was killed because it did not stop would
+keep its partitions until its session ends. The member is named by its instance id: should another
+process have taken its place meanwhile, that one is told that it is out and joins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.client import Admin
+from moldau.connect.api import SinkConnector
+from moldau.connect.task.clients import settings_for
+from moldau.connect.task.membership import Membership, StopFor
+from moldau.connect.task.messages import TaskSpec
+from moldau.connect.worker.plugins import connector_class, resolved
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime import Runtime
+
+_HAS_LEFT: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+async def evict(
+    spec: TaskSpec, why: StopFor, worker_settings: Mapping[str, str], runtime: Runtime
+) -> None:
+    """Returns when the group knows; MoldauError or OSError when that cannot be done."""
+    if not issubclass(connector_class(spec.connector_config), SinkConnector):
+        return
+
+    def read() -> tuple[Membership, dict[str, str]]:
+        config, _ = resolved(spec.connector_config, worker_settings)
+        worker, _ = resolved(worker_settings, worker_settings)
+        given = settings_for(config, worker, "consumer")
+        found = Membership.of(spec.id, spec.cluster, given)
+        return found, settings_for(config, worker, "admin")
+
+    membership, settings = await runtime.run_blocking(read)
+    if membership.instance_id is None or not membership.leaves(why):
+        return
+    async with Admin(settings, runtime=runtime) as admin:
+        try:
+            await admin.remove_members(
+                membership.group_id,
+                instance_ids=[membership.instance_id],
+                reason="the task did not stop in time and was killed",
+            )
+        except KafkaError as error:
+            if error.code not in _HAS_LEFT:
+                raise
