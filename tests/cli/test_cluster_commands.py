@@ -340,6 +340,7 @@ def test_only_who_gives_a_setting_by_set_hears_of_the_other_option(tmp_path: Pat
         (("topic", "create", "t", "--set", "retention.ms=1"), "--config is for the topic"),
         (("topic", "list", "--bootstrap", "nohost"), "host:port"),
         (("topic", "list", "--bootstrap-server", "nohost"), "host:port"),
+        (("topic", "list", "-b", "nohost"), "host:port"),
     ],
 )
 def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) -> None:

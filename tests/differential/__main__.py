@@ -51,7 +51,7 @@ def _unless_shuffled(name: str, before: Entry | None, now: Entry) -> Entry:
     if before is None:
         return now
     paths = [each.path for each in differences(name, [before], [now])]
-    return before if all(path.endswith(ORDER) for path in paths) else now
+    return before if paths and all(path.endswith(ORDER) for path in paths) else now
 
 
 def _changed(name: str, before: Sequence[Entry], now: Sequence[Entry]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from tests.differential.plain import WORDS, key_words
 from tests.differential.talk import Entry
 
 ABSENT: Final = "absent"
@@ -141,8 +142,16 @@ def _of_values(kafka: Any, ours: Any, path: str, where: str) -> _Found:
         yield from _of_structs(kafka, ours, path, where)
     elif isinstance(kafka, list) and isinstance(ours, list):
         yield from _of_lists(kafka, ours, path, where)
+    elif (theirs := key_words(kafka)) is not None and (own := key_words(ours)) is not None:
+        if not theirs <= own:
+            yield path, where, kafka, ours
     elif kafka != ours or isinstance(kafka, bool) != isinstance(ours, bool):
-        yield path, where, kafka, ours
+        yield path, where, _without_key_words(kafka), _without_key_words(ours)
+
+
+def _without_key_words(value: Any) -> Any:
+    """Key words count only where both say something."""
+    return value if key_words(value) is None else WORDS
 
 
 def _of_lists(kafka: list[Any], ours: list[Any], path: str, where: str) -> _Found:

@@ -4,8 +4,8 @@
 
 Chance is not masked away but named: the second topic id that turns up is `id of t` for both
 brokers, a session id is `session 1`, a time that is about now is `now`. So an answer that carries
-the wrong id, or the time of another clock, is still found. The words of an error are kept only as
-"there were some": they are the sender's own.
+the wrong id, or the time of another clock, is still found. The words of an error are the sender's
+own and are kept only as "there were some", with the key words that scripts and tools look for.
 
 Of records it is told by batch: every field of the header, and a digest of what is in it.
 """
@@ -30,6 +30,14 @@ NOW: Final = "now"
 _WORDINGS: Final = frozenset(
     ("error_message", "batch_index_error_message", "documentation", "client_software_version")
 )
+KEY_WORDS: Final = (
+    *("already exists", "collides with existing topic", "does not host this topic-partition"),
+    *("Topic name is invalid", "Unknown topic config name", "Unknown group config name"),
+    *("Replication factor", "Number of partitions was set to", "would not be an increase"),
+    *("cannot be reached because only", "Topic already has", "Null value not supported"),
+    *("no such broker is registered", "election not needed"),
+)
+"""What scripts look for in Kafka's error messages; where Kafka's has one, ours has it too."""
 _COMPRESSED: Final = re.compile(r"'bytes': \d+, 'crc': '\w+', ")
 _DISK_SIZES: Final = frozenset(("total_bytes", "usable_bytes"))
 _TIMES: Final = ("timestamp", "time_ms", "timestamp_ms")
@@ -102,7 +110,7 @@ def _value(name: str, value: Any, version: int, symbols: Symbols) -> Any:
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, str):
-        return (WORDS if value else "") if name in _WORDINGS else symbols.text(value)
+        return worded(value) if name in _WORDINGS else symbols.text(value)
     if isinstance(value, int):
         return _number(name, value, symbols)
     if isinstance(value, Struct):
@@ -112,6 +120,19 @@ def _value(name: str, value: Any, version: int, symbols: Symbols) -> Any:
     if name == "records":
         return batches(value, symbols)
     return symbols.id(bytes(value)) if len(value) == 16 else bytes(value).hex()
+
+
+def worded(message: str) -> str:
+    """`words`, with the key words of the message; nothing for an empty one."""
+    found = [each for each in KEY_WORDS if each in message]
+    return ": ".join([WORDS, ", ".join(found)]) if found else WORDS if message else ""
+
+
+def key_words(told: Any) -> set[str] | None:
+    """The key words of what `worded` made; None for any other value."""
+    if not isinstance(told, str) or told.partition(": ")[0] != WORDS:
+        return None
+    return set(told.partition(": ")[2].split(", ")) - {""}
 
 
 def _number(name: str, value: int, symbols: Symbols) -> int | str:

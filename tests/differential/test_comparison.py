@@ -19,7 +19,7 @@ from tests.differential.comparison import (
     differences,
     not_the_same_cases,
 )
-from tests.differential.plain import Symbols, batches, plain
+from tests.differential.plain import WORDS, Symbols, batches, plain, worded
 from tests.differential.requests import THEN, batch
 from tests.differential.talk import CLOSED, Entry
 
@@ -198,3 +198,12 @@ def test_what_is_kept_comes_back(tmp_path: Any, monkeypatch: pytest.MonkeyPatch)
     assert len(kept.path_of("s").read_bytes().splitlines()) == 3
     assert kept.scenarios_kept() == {"s"}
     assert kept.read("nothing") == []
+
+
+def test_key_words_of_kafkas_error_message_have_to_be_in_ours() -> None:
+    kafka = {"error_message": worded("Topic 't' already exists.")}
+
+    assert found(kafka, {"error_message": worded("topic 't' already exists")}) == []
+    assert len(found(kafka, {"error_message": worded("there is one")})) == 1
+    assert len(found(kafka, {"error_message": None})) == 1
+    assert found({"error_message": WORDS}, kafka) == []

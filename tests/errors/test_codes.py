@@ -49,7 +49,7 @@ def test_an_error_tells_its_name_its_reason_and_its_facts() -> None:
     error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t", partition=3)
     assert error.retriable
     assert str(error) == (
-        "UNKNOWN_TOPIC_OR_PARTITION: This server has no such topic or partition. "
+        "UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition. "
         "(topic='t', partition=3)"
     )
     assert str(KafkaError(1, "Asked for 5.")) == "OFFSET_OUT_OF_RANGE: Asked for 5."

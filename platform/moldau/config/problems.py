@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from moldau.config.given import RawValue, Source
 from moldau.errors import ConfigError
 
 _SHOWN_MAX = 120
 _TOLD_MAX = 100
+
+
+UNKNOWN: Final = "unknown setting"
+"""The reason of a problem with a name that the table does not have."""
 
 
 @dataclass(frozen=True, slots=True)

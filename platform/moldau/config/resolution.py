@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.config.given import Given, Layer, RawValue, SourceKind
 from moldau.config.kinds import LIST, trim, without_repetition
-from moldau.config.problems import BadSettings, Problem, shown
+from moldau.config.problems import UNKNOWN, BadSettings, Problem, shown
 from moldau.config.secret import HIDDEN
 from moldau.config.setting import REQUIRED, UpdateMode
 from moldau.config.settings import Chosen, Settings
@@ -76,11 +76,11 @@ class _Resolution:
             name, reason = given.name, f"is gone: {advice}"
         elif secret is not None:
             sign = given.name[len(secret)]
-            name, reason = f"{secret}{sign}{HIDDEN}", "unknown setting"
+            name, reason = f"{secret}{sign}{HIDDEN}", UNKNOWN
             if sign == ".":
                 reason += f"; {secret} is no map"
         else:
-            name, reason = given.name, "unknown setting"
+            name, reason = given.name, UNKNOWN
             if self.suggestions < _SUGGESTIONS_MAX:
                 self.suggestions += 1
                 nearest = self.table.nearest(name)

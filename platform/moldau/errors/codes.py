@@ -41,7 +41,7 @@ class ErrorCode(IntEnum):
     NONE = 0, "No error."
     OFFSET_OUT_OF_RANGE = 1, "The log does not hold that offset."
     CORRUPT_MESSAGE = 2, "A record's checksum, size or missing key makes it unusable.", RETRY
-    UNKNOWN_TOPIC_OR_PARTITION = 3, "This server has no such topic or partition.", REFRESH
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "This server does not host this topic-partition.", REFRESH
     INVALID_FETCH_SIZE = 4, "The size to fetch makes no sense."
     LEADER_NOT_AVAILABLE = 5, "The partition is between two leaders.", REFRESH
     NOT_LEADER_OR_FOLLOWER = 6, "This broker does not have the role that was asked for.", REFRESH
@@ -74,7 +74,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_SASL_MECHANISM = 33, "The broker does not offer that SASL mechanism."
     ILLEGAL_SASL_STATE = 34, "Not the request that SASL expects at this point."
     UNSUPPORTED_VERSION = 35, "That version of the API or message is not supported."
-    TOPIC_ALREADY_EXISTS = 36, "There is a topic of that name already."
+    TOPIC_ALREADY_EXISTS = 36, "A topic of that name already exists."
     INVALID_PARTITIONS = 37, "The number of partitions is not allowed."
     INVALID_REPLICATION_FACTOR = 38, "The replication factor is below one or above the brokers."
     INVALID_REPLICA_ASSIGNMENT = 39, "The replicas cannot be placed like that."
@@ -122,7 +122,7 @@ class ErrorCode(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81, "The group takes no more members."
     FENCED_INSTANCE_ID = 82, "Another member has taken over the instance id."
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "No replica may become leader.", REFRESH
-    ELECTION_NOT_NEEDED = 84, "The partition has the wanted leader.", REFRESH
+    ELECTION_NOT_NEEDED = 84, "Leader election not needed: the wanted one leads.", REFRESH
     NO_REASSIGNMENT_IN_PROGRESS = 85, "The partition is not being moved."
     GROUP_SUBSCRIBED_TO_TOPIC = 86, "The group reads the topic, so its offsets stay."
     INVALID_RECORD = 87, "The broker's validation refused the record."

@@ -100,7 +100,7 @@ def _check_changes(changes: Sequence[Change]) -> None:
         raise _invalid("a setting is named twice")
     empty = [each.name for each in changes if each.value is None]
     if any(each.value is None and each.operation != Operation.DELETE for each in changes):
-        raise _invalid(f"no value for {', '.join(empty)}")
+        raise _invalid(f"Null value not supported for {', '.join(empty)}")
 
 
 def _check_broker(resource: Resource, node_id: int) -> None:

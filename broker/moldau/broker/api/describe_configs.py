@@ -121,7 +121,7 @@ def _entry(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfi
 def _of_topic(view: ConfigView, name: str) -> Iterable[ConfigEntry]:
     check_topic_name(name)
     if view.image.topics.by_name(name) is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {name!r} does not exist")
     values = view.image.configs.of_topic(name)
     return describe_resource(topic_settings(name, values, view.settings, is_stored=True))
 

@@ -214,7 +214,7 @@ def _check_resource(image: Image, resource: Resource) -> None:
             raise _invalid("topics have no common settings of their own; set the brokers'")
         check_topic_name(name)
         if image.topics.by_name(name) is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
     elif kind == ResourceType.BROKER and name != "":
         _check_broker(image, name)
 
@@ -236,7 +236,7 @@ def _changed(
             after.pop(name, None)
             continue
         if value is None:
-            raise _invalid(f"no value for {name}")
+            raise _invalid(f"Null value not supported for {name}")
         if operation == Operation.SET:
             after[name] = value
             continue
@@ -273,7 +273,7 @@ def _replaced(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
     after: dict[str, str] = {}
     for name, _, value in changes:
         if value is None:
-            raise _invalid(f"no value for {name}")
+            raise _invalid(f"Null value not supported for {name}")
         after[name] = value
     return after
 

@@ -66,13 +66,12 @@ def _grow(
 ) -> list[MetadataRecord]:
     topic = image.topics.by_name(wanted.name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name!r}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {wanted.name!r} does not exist"
+        )
     now = len(topic.partitions)
     if wanted.count <= now:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"{wanted.count} partitions are not more than the {now} that the topic has",
-        )
+        raise _no_increase(wanted, now)
     if wanted.count - now > BATCH_RECORDS_MAX:
         raise too_many_partitions()
     added = _added(image, topic, wanted, moment)
@@ -82,6 +81,16 @@ def _grow(
         partition.record(topic.topic_id, now + number, metadata_version)
         for number, partition in enumerate(added)
     ]
+
+
+def _no_increase(wanted: CreatePartitionsTopic, now: int) -> KafkaError:
+    if wanted.count == now:
+        reason = f"Topic already has {now} partitions"
+    else:
+        reason = (
+            f"Topic {wanted.name!r} has {now} partitions; {wanted.count} would not be an increase"
+        )
+    return KafkaError(ErrorCode.INVALID_PARTITIONS, reason)
 
 
 def _added(

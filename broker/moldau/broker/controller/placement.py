@@ -60,12 +60,19 @@ def place(
     """The replicas of each partition. KafkaError INVALID_REPLICATION_FACTOR when it cannot be."""
     known = list(candidates)
     if replication_factor < 1:
-        raise _refusal("the replication factor is not positive", replication_factor, known)
+        raise _refusal("Replication factor must be larger than 0", replication_factor, known)
     if not known:
-        reason = "no broker takes new replicas: are all log directories cordoned off?"
+        reason = (
+            f"Replication factor {replication_factor} cannot be reached because only 0 brokers "
+            "take new replicas: are all log directories cordoned off?"
+        )
         raise _refusal(reason, replication_factor, known)
     if replication_factor > len(known):
-        raise _refusal("there are fewer brokers than replicas", replication_factor, known)
+        reason = (
+            f"Replication factor {replication_factor} cannot be reached because only "
+            f"{len(known)} of the brokers take new replicas"
+        )
+        raise _refusal(reason, replication_factor, known)
     if all(each.is_fenced for each in known):
         raise _refusal("all brokers are fenced", replication_factor, known)
     by_rack: dict[str | None, list[Candidate]] = {}

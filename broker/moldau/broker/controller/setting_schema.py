@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.controller.configs import DynamicConfigs, Resource, ResourceType
@@ -30,8 +31,9 @@ from moldau.broker.settings import (
 )
 from moldau.broker.settings.description import written
 from moldau.broker.settings.rules import local_retention_conflict
-from moldau.config import LIST, BadSettings, list_of
+from moldau.config import LIST, BadSettings, Problem, list_of
 from moldau.config.kinds import trim
+from moldau.config.problems import UNKNOWN
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -121,15 +123,25 @@ class SettingSchema:
 
 
 @contextmanager
-def _refusing(code: ErrorCode) -> Iterator[None]:
+def _refusing(code: ErrorCode, kind: str = "") -> Iterator[None]:
     try:
         yield
     except BadSettings as error:
-        raise _refusal(code, error) from error
+        raise _refusal(code, error, kind) from error
 
 
-def _refusal(code: ErrorCode, error: BadSettings) -> KafkaError:
-    return KafkaError(code, "; ".join(map(str, error.problems)))
+def _refusal(code: ErrorCode, error: BadSettings, kind: str = "") -> KafkaError:
+    return KafkaError(code, "; ".join(_described(each, kind) for each in error.problems))
+
+
+def _described(problem: Problem, kind: str) -> str:
+    """The problem in the words that scripts look for in Kafka's."""
+    if kind and problem.reason.startswith(UNKNOWN):
+        return f"Unknown {kind} config name: {problem}"
+    if problem.shown is not None:
+        rest = replace(problem, shown=None)
+        return f"Invalid value {problem.shown} for configuration {rest}"
+    return str(problem)
 
 
 def _refuse_conflicts(conflicts: tuple[str, ...]) -> None:
@@ -148,7 +160,7 @@ def _refuse_local_retention(settings: Settings) -> None:
 def _check_topic(
     broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
 ) -> None:
-    with _refusing(ErrorCode.INVALID_CONFIG):
+    with _refusing(ErrorCode.INVALID_CONFIG, "topic"):
         settings = topic_settings(resource.name, configs, broker)
     stored = topic_settings(resource.name, before, broker, is_stored=True) if before else None
     _refuse_conflicts(topic_conflicts(settings, stored))
@@ -157,7 +169,7 @@ def _check_topic(
 def _check_group(
     broker: Settings, resource: Resource, configs: Mapping[str, str], before: Mapping[str, str]
 ) -> None:
-    with _refusing(ErrorCode.INVALID_CONFIG):
+    with _refusing(ErrorCode.INVALID_CONFIG, "group"):
         settings = group_settings(resource.name, configs, broker)
     _refuse_conflicts(group_conflicts(settings))
 

@@ -122,12 +122,12 @@ def _check_name(image: Image, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is the cluster's own log")
     check_topic_name(name)
     if image.topics.by_name(name) is not None:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {name!r} already exists")
     other = image.topics.colliding_with(name)
     if other is not None:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"{name!r} and the existing topic {other!r} would be one name in metrics",
+            f"Topic {name!r} collides with existing topic {other!r}: one name in metrics",
         )
 
 
@@ -143,7 +143,9 @@ def _configs_of(topic: CreatableTopic) -> dict[str, str]:
     values = {each.name: each.value for each in topic.configs}
     unset = sorted(name for name, value in values.items() if value is None)
     if unset:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(unset)}")
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for {', '.join(unset)}"
+        )
     return {name: value for name, value in sorted(values.items()) if value is not None}
 
 
@@ -156,12 +158,13 @@ def _partitions_of(
     if factor < UNSAID or factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "the replication factor is 1 or more, or -1 for the default",
+            "Replication factor must be 1 or more, or -1 for the default",
         )
     count = topic.num_partitions
     if count < UNSAID or count == 0:
         raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, "a topic has 1 partition or more, or -1 for the default"
+            ErrorCode.INVALID_PARTITIONS,
+            f"Number of partitions was set to {count}: give 1 or more, or -1 for the default",
         )
     count = rules.num_partitions if count == UNSAID else count
     factor = rules.replication_factor if factor == UNSAID else factor
@@ -207,7 +210,7 @@ def check_replicas(image: Image, replicas: list[int]) -> None:
         raise bad_assignment("a partition without replicas")
     for broker_id in replicas:
         if broker_id not in image.brokers.by_id:
-            raise bad_assignment(f"broker {broker_id} is not registered")
+            raise bad_assignment(f"broker {broker_id}: no such broker is registered")
     if len(set(replicas)) != len(replicas):
         raise bad_assignment(f"a broker holds two replicas: {replicas}")
 

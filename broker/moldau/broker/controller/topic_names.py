@@ -17,16 +17,16 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """KafkaError INVALID_TOPIC_EXCEPTION when no topic can be called that."""
+    """KafkaError INVALID_TOPIC_EXCEPTION if a topic cannot have this name."""
     if name == "":
-        raise _refusal("a topic needs a name")
+        raise _refusal("it is empty")
     if name in (".", ".."):
-        raise _refusal(f"the name of a topic cannot be {name!r}")
+        raise _refusal(f"it cannot be {name!r}")
     if len(name) > LENGTH_MAX:
-        raise _refusal(f"the name of a topic has {LENGTH_MAX} characters at most: {name!r}")
+        raise _refusal(f"{name!r} is longer than {LENGTH_MAX} characters")
     if _LEGAL.fullmatch(name) is None:
-        raise _refusal(f"the name of a topic has only ASCII letters, digits, . _ and -: {name!r}")
+        raise _refusal(f"{name!r} has other characters than ASCII letters, digits, . _ and -")
 
 
 def _refusal(reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")

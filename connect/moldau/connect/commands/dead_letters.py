@@ -28,7 +28,9 @@ def configure(actions: Any) -> None:
     parser: ArgumentParser = actions.add_parser("dlq", help="list or replay dead letters of a sink")
     parser.add_argument("what", choices=("list", "replay"))
     parser.add_argument("name", metavar="NAME", help="the connector")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP")
+    parser.add_argument(
+        "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP"
+    )
     parser.add_argument("--where", metavar="TEXT", help="only records whose error contains this")
     parser.add_argument("--to", metavar="TOPIC", help="replay into this topic")
     add_url(parser)

@@ -23,7 +23,9 @@ def configure(actions: Any) -> None:
         "connector sees it, as a line of JSON. Ctrl-C ends it.",
     )
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP")
+    parser.add_argument(
+        "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP"
+    )
     parser.add_argument("--after", metavar="TRANSFORM", help="behind this transform; else all")
     parser.add_argument("--before-transforms", action="store_true", help="as consumed")
     parser.add_argument("--from-beginning", action="store_true", help="old records too")

@@ -51,7 +51,9 @@ def configure(actions: Any) -> None:
 
 
 def _add_shared(parser: ArgumentParser) -> None:
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers")
+    parser.add_argument(
+        "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers"
+    )
     parser.add_argument("-c", "--config", metavar="FILE", help="the worker's properties")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="one setting of the worker"

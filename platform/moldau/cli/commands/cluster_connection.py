@@ -48,6 +48,7 @@ def add_action_arguments(parser: ArgumentParser) -> None:
 def add_connection_arguments(parser: ArgumentParser) -> None:
     """`--bootstrap` and its like, for a command."""
     parser.add_argument(
+        "-b",
         "--bootstrap",
         "--bootstrap-server",  # as in Kafka's own tools
         metavar="HOST:PORT[,...]",
