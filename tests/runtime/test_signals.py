@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from moldau.runtime.signals import Terminated, interrupted_by_sigterm
+from moldau.runtime.signals import LEASH, LEASH_ON_STDIN, Terminated, interrupted_by_sigterm
 
 pytestmark = pytest.mark.real
 
@@ -110,3 +111,40 @@ def test_the_second_signal_ends_a_process_that_is_stuck(loop: str) -> None:
 
     assert process.wait(timeout=30) == -signal.SIGTERM
     process.stdout.close()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "auto"])
+def test_the_end_of_a_parent_that_holds_the_leash_ends_the_work(loop: str) -> None:
+    process = leashed(loop, stuck=False)
+    assert process.stdin is not None
+    process.stdin.write("what is written means nothing\n")
+    process.stdin.flush()
+    out, _ = process.communicate(timeout=30)  # closes its standard input
+
+    assert out == "ending\nheard SIGTERM\n"
+    assert process.returncode == 0
+
+
+def test_an_orphan_that_is_stuck_ends_all_the_same() -> None:
+    process = leashed("asyncio", stuck=False, ending="await asyncio.sleep(3600)")
+
+    process.communicate(timeout=30)
+
+    assert process.returncode == 137
+
+
+def leashed(loop: str, *, stuck: bool, ending: str = "pass") -> subprocess.Popen[str]:
+    """Up, and at the end of our pipe; `ending` runs when it is to end."""
+    program = PROGRAM.format(loop=loop, stuck=stuck, hangup="SIG_DFL").replace(
+        'print("ending", flush=True)', f'print("ending", flush=True); {ending}'
+    )
+    process = subprocess.Popen(  # noqa: S603 (ours)
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, LEASH: LEASH_ON_STDIN},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process

@@ -17,6 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from moldau.runtime.signals import LEASH, LEASH_ON_STDIN
+
 MAIN = "from moldau.cli import main; raise SystemExit(main())"
 _READ_BYTES = 65_536
 
@@ -25,17 +27,26 @@ class NodeProcess:
     """A process that runs a command of `moldau`."""
 
     def __init__(
-        self, words: Sequence[str], error_path: str, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        error_path: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        directory: str | None = None,
+        is_leashed: bool = False,
     ) -> None:
-        """Starts it. `error_path` is appended to."""
+        """Starts it in `directory`. `error_path` is appended to. One that is leashed ends when this
+        process does, however it ends (see `moldau.runtime.signals`)."""
         self._pending = b""
+        leash = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
         with Path(error_path).open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 (our own command)
                 [sys.executable, "-c", MAIN, *words],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if is_leashed else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **(environment or {}), **leash},
+                cwd=directory,
                 start_new_session=True,
             )
 
@@ -86,9 +97,40 @@ class NodeProcess:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
         return code
+
+
+def outputs_of(
+    commands: Sequence[Sequence[str]], directory: str, timeout_s: float
+) -> list[tuple[int | None, str, str]]:
+    """Run commands of `moldau` beside each other; the exit code (None: it took too long), standard
+    output and standard error of each."""
+    running = [
+        subprocess.Popen(  # noqa: S603 (our own command)
+            [sys.executable, "-c", MAIN, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            text=True,
+            errors="replace",
+        )
+        for words in commands
+    ]
+    return [_output(each, timeout_s) for each in running]
+
+
+def _output(process: subprocess.Popen[str], timeout_s: float) -> tuple[int | None, str, str]:
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        return None, out, err
+    return process.returncode, out, err
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:

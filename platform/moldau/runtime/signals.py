@@ -8,17 +8,28 @@ also when the event loop is stuck in whatever the first one began.
 
 SIGHUP comes when a terminal is closed. Who was started to outlive that (nohup) ignores it already,
 and goes on ignoring it.
+
+A parent that sets `_MOLDAU_LEASH=stdin` for a child and holds a pipe to its standard input ends the
+child by its own end, even by kill -9: `until_signal` takes the end of the pipe as the first signal,
+and ends the process a few seconds later if it still runs. The variable is taken out of the
+environment, so grandchildren do not read the same pipe.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+LEASH: Final = "_MOLDAU_LEASH"
+LEASH_ON_STDIN: Final = "stdin"
+_STDIN: Final = 0
+_ORPHAN_S: Final = 5.0
+_KILLED: Final = 137
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -38,12 +49,17 @@ async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
 
     for number in minded:
         loop.add_signal_handler(number, hear, number)
+    is_leashed = os.environ.pop(LEASH, None) == LEASH_ON_STDIN
+    if is_leashed:
+        loop.add_reader(_STDIN, _mind_parent, loop, lambda: hear(signal.SIGTERM))
     try:
         await task
     except asyncio.CancelledError:
         if not heard:
             raise
     finally:
+        if is_leashed:
+            loop.remove_reader(_STDIN)
         if not heard:
             _give_back(loop, minded)
     return heard[0] if heard else None
@@ -71,6 +87,15 @@ def interrupted_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _mind_parent(loop: asyncio.AbstractEventLoop, hear: Callable[[], None]) -> None:
+    """The parent's pipe is readable: it has ended, or the parent wrote, which means nothing."""
+    if os.read(_STDIN, 1024):
+        return
+    loop.remove_reader(_STDIN)
+    loop.call_later(_ORPHAN_S, os._exit, _KILLED)
+    hear()
 
 
 def _is_for_others(number: signal.Signals) -> bool:
