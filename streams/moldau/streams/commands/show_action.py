@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.output import write_json
 from moldau.streams.commands.given_app import load_app
 
 
 def show_app(arguments: Namespace, context: Context) -> int:
-    """Prints the text, or the picture as SVG."""
+    """Prints the text, the picture as SVG, or with --json the plan as data."""
     from moldau.runtime.places import absolute_path
+    from moldau.streams.plan.description import description
     from moldau.streams.plan.drawing import draw_svg
     from moldau.streams.plan.text import explain_text, topology_text
 
     show = {"topology": topology_text, "explain": explain_text, "draw": draw_svg}
     plan = load_app(arguments.app, absolute_path(".")).plan()
+    if arguments.action == "explain" and arguments.json:
+        write_json(context.out, description(plan, _counts(arguments.partitions)))
+        return Exit.DONE
     print(show[arguments.action](plan).rstrip("\n"), file=context.out)
     return Exit.DONE
+
+
+def _counts(words: list[str]) -> dict[str, int]:
+    """The partitions of topics, as TOPIC=N."""
+    found = {}
+    for word in words:
+        topic, _, count = word.rpartition("=")
+        if not topic or not count.isdecimal() or int(count) < 1:
+            raise UsageError(f"--partitions takes TOPIC=N, not {word}")
+        found[topic] = int(count)
+    return found

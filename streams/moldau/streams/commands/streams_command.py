@@ -44,10 +44,20 @@ class StreamsCommand:
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
         state.add_argument("--json", action="store_true", help="write JSON")
-        shows = [actions.add_parser(name, help=what) for name, what in _SHOWS.items()]
-        for each in shows:
+        shows = {name: actions.add_parser(name, help=what) for name, what in _SHOWS.items()}
+        for each in shows.values():
             _add_app(each)
-        for each in (run, state, *shows):
+        explain = shows["explain"]
+        explain.add_argument("--json", action="store_true", help="write JSON")
+        explain.add_argument(
+            "--partitions",
+            action="append",
+            default=[],
+            metavar="TOPIC=N",
+            help="with --json: check that the app can run on topics with so many partitions; "
+            "may be repeated",
+        )
+        for each in (run, state, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:

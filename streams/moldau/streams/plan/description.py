@@ -1,0 +1,61 @@
+"""A plan as plain data, for programs that draw or check an app without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.partitions import partition_counts
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.text import describe
+from moldau.streams.problems import TopologyError
+
+
+def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
+    """What the app reads, writes and makes, and its steps.
+
+    `partitions` has the counts of topics that are known. `problem` says why the app cannot run on
+    them; it is None where the counts fit, or where an input's count is missing.
+    """
+    own = {topic.name for topic in plan.repartitions}
+    steps = [step for program in plan.programs for step in program.steps]
+    return {
+        "app": plan.app,
+        "reads": list(plan.source_topics()),
+        "writes": sorted({name for each in plan.programs for name in each.outputs} - own),
+        "chooses_topics": any(
+            isinstance(step.operation, op.Sink) and not step.operation.topic for step in steps
+        ),
+        "makes": [*sorted(own), *plan.changelogs()],
+        "programs": [_program(each) for each in plan.programs],
+        "problem": _problem(plan, partitions),
+    }
+
+
+def _program(program: Program) -> dict[str, Any]:
+    return {
+        "index": program.index,
+        "reads": list(program.inputs),
+        "writes": list(program.outputs),
+        "stores": [store.name for store in program.stores],
+        "steps": [
+            {
+                "name": step.name,
+                "kind": step.operation.kind,
+                "parents": list(step.parents),
+                "text": describe(step),
+            }
+            for step in program.steps
+        ],
+    }
+
+
+def _problem(plan: Plan, partitions: Mapping[str, int]) -> str | None:
+    if any(topic not in partitions for topic in plan.source_topics()):
+        return None
+    try:
+        partition_counts(plan, partitions)
+    except TopologyError as error:
+        return str(error)
+    return None
