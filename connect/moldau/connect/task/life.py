@@ -30,8 +30,11 @@ def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
     runner: type[TaskRunner] = SinkRunner
     if issubclass(kind, SourceConnector):
         runner = SourceRunner
-    elif issubclass(kind().task_class(), SelfReadingSinkTask):
-        runner = SelfReadingRunner
+    else:
+        connector = kind()
+        connector.props = dict(spec.connector_config)  # its task's class may depend on them
+        if issubclass(connector.task_class(), SelfReadingSinkTask):
+            runner = SelfReadingRunner
     log = loggers.get(f"moldau.connect.{spec.connector}").bind(task=spec.task)
     return runner(spec, link, RealClock(), log)
 

@@ -88,6 +88,7 @@ def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
         converters(plugins, config, worker), transformation_stages(plugins, config), tolerance
     )
     connector = connector_class(spec.connector_config)()
+    connector.props = dict(config)  # its task's class may depend on them
     secrets = secrets | more | of_worker | secret_values(config)
     return Parts(connector, config, task_config, worker, secrets, tolerance, chain, reporters)
 
