@@ -47,6 +47,7 @@ DEEP_FILES: Final = (
     "tests/connect/worker/test_jdbc.py",
     "tests/connect/worker/test_standalone.py",
     "tests/connect/worker/test_workers.py",
+    "tests/pipeline/test_killed.py",
     "tests/streams/real/test_kills.py",
     "tests/examples/test_shop_demo.py",
 )

@@ -18,7 +18,18 @@ from tests.architecture.sources import ROOT, Source, product
 PYPROJECT = ROOT / "pyproject.toml"
 BROKER = ("main", "server", "api", "network", "coordinator", "controller", "replication", "raft")
 PACKAGES = (
-    *("connectors", "spark", "connect", "streams", "broker", "cli", "testing", "client", "link"),
+    *(
+        "pipeline",
+        "connectors",
+        "spark",
+        "connect",
+        "streams",
+        "broker",
+        "cli",
+        "testing",
+        "client",
+        "link",
+    ),
     *("config", "metrics", "plugins", "logging", "records", "protocol", "runtime", "ids", "errors"),
     *(f"broker.{name}" for name in (*BROKER, "tiered", "log", "security")),
 )
@@ -69,6 +80,7 @@ def test_imports_that_point_down_are_kept(tmp_path: Path) -> None:
     code, output = lint(
         tmp_path,
         {
+            "pipeline": "moldau.connect",
             "connectors": "moldau.connect",
             "connect": "moldau.client",
             "streams": "moldau.client",
@@ -104,6 +116,9 @@ def test_imports_that_point_down_are_kept(tmp_path: Path) -> None:
         ("broker.server", "testing", "The broker does not use moldau.testing"),
         ("connectors", "broker", "Connectors reach broker and streams only over the wire"),
         ("connectors", "streams", "Connectors reach broker and streams only over the wire"),
+        ("connectors", "pipeline", "The platform and what stands on it"),
+        ("pipeline", "broker", "Pipelines reach broker and streams only as processes"),
+        ("pipeline", "streams", "Pipelines reach broker and streams only as processes"),
         ("spark", "connect", "The Spark data source reaches"),
         ("broker.log", "broker.raft", "Inside the broker"),
         ("broker.raft", "broker.replication", "Inside the broker"),

@@ -1,0 +1,130 @@
+"""The Kafka side of a pipeline: facts for a plan, its topics, and how far its groups are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from moldau.client.admin_configs import ConfigSource, Resource, ResourceType
+from moldau.client.sync import Admin, KafkaError, NewTopic
+from moldau.pipeline.pipeline import Pipeline
+from moldau.pipeline.plan import Action, Facts, Plan, PlanStep, TopicFacts
+from moldau.pipeline.worker import ConnectApi
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A group: its state, how many records are left, and how many it has committed in all."""
+
+    state: str
+    lag: int | None
+    committed: int
+
+
+class Cluster:
+    """One Kafka cluster. Close it."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._admin = Admin(dict(settings))
+        self._admin.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._admin.close()
+
+    def facts(self, pipeline: Pipeline, connect: ConnectApi | None) -> Facts:
+        """What there is of the pipeline's topics, connectors and apps."""
+        there = {each.name: each for each in self._admin.list_topics()}
+        topics = {}
+        for topic in pipeline.topics:
+            found = there.get(topic.name)
+            if found is not None:
+                replicas = len(found.partitions[0].replicas) if found.partitions else 0
+                config = self._set_on(topic.name) if topic.config else {}
+                topics[topic.name] = TopicFacts(len(found.partitions), replicas, config)
+        groups = {each.group for each in pipeline.apps}
+        progress = self.progress(groups)
+        running = {
+            name for name, each in progress.items() if each.state not in ("Empty", "Dead", "EMPTY")
+        }
+        connectors = {} if connect is None else connect.configs()
+        return Facts(topics, connectors, frozenset(running))
+
+    def _set_on(self, topic: str) -> dict[str, str]:
+        entries = self._admin.describe_configs(Resource(ResourceType.TOPIC, topic))
+        return {
+            each.name: each.value
+            for each in entries
+            if each.source is ConfigSource.TOPIC and each.value is not None
+        }
+
+    def apply_topics(self, plan: Plan) -> list[str]:
+        """Create and change the topics of a plan; the names of the new ones."""
+        made = []
+        for step in plan.steps:
+            if step.kind != "topic":
+                continue
+            if step.action is Action.CREATE:
+                self._admin.create_topic(_new_topic(step))
+                made.append(step.name)
+            elif step.action is Action.UPDATE:
+                self._change(step)
+        return made
+
+    def _change(self, step: PlanStep) -> None:
+        changed = {each.what: each.after for each in step.changes if each.after is not None}
+        partitions = changed.pop("partitions", None)
+        if partitions is not None:
+            self._admin.create_partitions(step.name, int(partitions))
+        if changed:
+            self._admin.alter_configs(Resource(ResourceType.TOPIC, step.name), set_to=changed)
+
+    def progress(self, groups: Iterable[str]) -> dict[str, Progress]:
+        """Of those groups that exist."""
+        wanted = sorted(set(groups))
+        if not wanted:
+            return {}
+        found = {}
+        for name, each in self._admin.groups_progress(wanted).items():
+            if isinstance(each, KafkaError):
+                continue
+            committed = sum(
+                part.committed.offset for part in each.partitions if part.committed is not None
+            )
+            lags = [
+                (part.end or 0) - (0 if part.committed is None else part.committed.offset)
+                for part in each.partitions
+            ]
+            lag = sum(lags) if lags else None
+            found[name] = Progress(str(each.group.state), lag, committed)
+        return found
+
+    def delete(self, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
+        """What could not be deleted, a line each; what does not exist is fine."""
+        there = {each.name for each in self._admin.list_topics(internal=False)}
+        problems = []
+        gone = [each for each in topics if each in there]
+        for name, error in (self._admin.delete_topics(gone) if gone else {}).items():
+            if error is not None:
+                problems.append(f"topic {name}: {error}")
+        groups = list(groups)
+        for name, error in (self._admin.delete_groups(groups) if groups else {}).items():
+            if error is not None and error.code.name != "GROUP_ID_NOT_FOUND":
+                problems.append(f"group {name}: {error}")
+        return problems
+
+
+def _new_topic(step: PlanStep) -> NewTopic:
+    values = {each.what: each.after or "" for each in step.changes}
+    partitions = int(values.pop("partitions"))
+    replication = int(values.pop("replication", "-1"))
+    return NewTopic(step.name, partitions, replication, values)

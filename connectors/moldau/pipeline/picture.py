@@ -1,0 +1,141 @@
+"""A pipeline as a picture: an SVG with sources, topics, apps and sinks in columns.
+
+A part stands one column right of the last part before it. An app's box lists its operators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.text import operators
+
+_WIDTH, _GAP_X, _GAP_Y, _MARGIN = 220, 56, 22, 24
+_HEAD, _LINE, _CHARACTERS = 42, 14, 34
+
+_STYLE = (
+    "text{font:13px sans-serif;fill:#1b2733}.small{font-size:11px;fill:#52606d}"
+    "rect{stroke:#52606d;rx:6}.topic{fill:#e3f2e6;rx:18}.source{fill:#dbeafe}.sink{fill:#ede9fe}"
+    ".app{fill:#fdf0d5}path{stroke:#52606d;fill:none;marker-end:url(#tip)}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    kind: str
+    title: str
+    under: str
+    lines: tuple[str, ...] = ()
+
+    @property
+    def height(self) -> int:
+        return _HEAD + _LINE * len(self.lines)
+
+
+def pipeline_svg(pipeline: Pipeline) -> str:
+    """The whole pipeline."""
+    boxes = _boxes(pipeline)
+    arrows = _arrows(pipeline, boxes)
+    places = _places(boxes, arrows)
+    right = max((x for x, _ in places.values()), default=0) + _WIDTH + _MARGIN
+    bottom = max((y + boxes[key].height for key, (_, y) in places.items()), default=0) + _MARGIN
+    parts = [_drawn_arrow(places, boxes, begin, end) for begin, end in arrows]
+    parts += [_drawn(box, *places[key]) for key, box in boxes.items()]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right}" height="{bottom}" '
+        f'viewBox="0 0 {right} {bottom}"><title>{escape(pipeline.name)}</title>'
+        f"<style>{_STYLE}</style>"
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" '
+        'markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#52606d;'
+        'marker-end:none"/></marker></defs>' + "".join(parts) + "</svg>\n"
+    )
+
+
+def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
+    found = {f"part {each.name}": _connector(each) for each in pipeline.sources}
+    for topic in pipeline.topics:
+        count = topic.partitions or 1
+        under = "external" if topic.is_external else f"{count} partition{'s' if count > 1 else ''}"
+        found[f"topic {topic.name}"] = _Box("topic", topic.name, under)
+    found.update({f"part {each.name}": _app(each) for each in pipeline.apps})
+    found.update({f"part {each.name}": _connector(each) for each in pipeline.sinks})
+    return found
+
+
+def _connector(connector: Connector) -> _Box:
+    kind = "source" if connector.is_source else "sink"
+    return _Box(kind, connector.name, connector.short_class)
+
+
+def _app(app: App) -> _Box:
+    lines = [line for each in operators(app) for line in _wrapped(each)]
+    return _Box("app", app.name, app.target, tuple(lines))
+
+
+def _wrapped(text: str) -> list[str]:
+    """Broken between operators."""
+    lines = [""]
+    for word in text.split(" > "):
+        joined = f"{lines[-1]} > {word}" if lines[-1] else word
+        if len(joined) > _CHARACTERS and lines[-1]:
+            lines.append(f"> {word}")
+        else:
+            lines[-1] = joined
+    return lines
+
+
+def _arrows(pipeline: Pipeline, boxes: dict[str, _Box]) -> list[tuple[str, str]]:
+    found = []
+    for part in pipeline.writers:
+        found += [(f"part {part.name}", f"topic {topic}") for topic in part.writes]
+    for topic in pipeline.topics:
+        readers = pipeline.readers_of(topic.name)
+        found += [(f"topic {topic.name}", f"part {reader}") for reader in readers]
+    return [(begin, end) for begin, end in found if begin in boxes and end in boxes]
+
+
+def _places(boxes: dict[str, _Box], arrows: list[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """Columns by the longest way from the left; a circle ends after as many rounds as boxes."""
+    columns = dict.fromkeys(boxes, 0)
+    for _ in boxes:
+        moved = [(end, columns[begin] + 1) for begin, end in arrows
+                 if columns[end] <= columns[begin] < len(boxes)]  # fmt: skip
+        if not moved:
+            break
+        for end, column in moved:
+            columns[end] = max(columns[end], column)
+    used: dict[int, int] = {}
+    places = {}
+    for key, box in boxes.items():
+        column = columns[key]
+        y = used.get(column, _MARGIN)
+        used[column] = y + box.height + _GAP_Y
+        places[key] = (_MARGIN + column * (_WIDTH + _GAP_X), y)
+    return places
+
+
+def _drawn(box: _Box, x: int, y: int) -> str:
+    lines = "".join(
+        f'<text class="small" x="{x + 10}" y="{y + _HEAD + 8 + _LINE * n}">{escape(line)}</text>'
+        for n, line in enumerate(box.lines)
+    )
+    return (
+        f'<rect class="{box.kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{box.height}"/>'
+        f'<text x="{x + 10}" y="{y + 18}">{escape(_short(box.title))}</text>'
+        f'<text class="small" x="{x + 10}" y="{y + 34}">{box.kind}: '
+        f"{escape(_short(box.under))}</text>" + lines
+    )
+
+
+def _drawn_arrow(
+    places: dict[str, tuple[int, int]], boxes: dict[str, _Box], begin: str, end: str
+) -> str:
+    x, y = places[begin][0] + _WIDTH, places[begin][1] + boxes[begin].height // 2
+    end_x, end_y = places[end][0], places[end][1] + boxes[end].height // 2
+    bend = _GAP_X // 2
+    return f'<path d="M{x} {y}C{x + bend} {y} {end_x - bend} {end_y} {end_x} {end_y}"/>'
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CHARACTERS - 4 else text[: _CHARACTERS - 7] + "..."

@@ -1,0 +1,124 @@
+"""`${var:name}`, and references to values that must not stand in the file: `${env:NAME}`.
+
+Variables are replaced when the file is read. References stay as they are, in every plan, picture
+and connector config: the process that needs the value resolves them. So a secret is in no output,
+no topic, and no command line. Relative paths of `${file:PATH:KEY}` and `${directory:PATH:FILE}`
+count from the directory of the pipeline file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.pipeline.document import Node
+from moldau.pipeline.problems import Problem, nearest
+
+_REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}:]*):)?([^}:]+)\}")
+_VARIABLE: Final = re.compile(r"\$\{var:([^}]*)\}")
+_CLASSES: Final = {
+    "env": "EnvVarConfigProvider",
+    "file": "FileConfigProvider",
+    "directory": "DirectoryConfigProvider",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reference:
+    """A value that stands elsewhere."""
+
+    provider: str
+    path: str
+    key: str
+
+    @property
+    def file(self) -> str:
+        """What has to be readable."""
+        return posixpath.join(self.path, self.key) if self.provider == "directory" else self.path
+
+    def __str__(self) -> str:
+        path = f"{self.path}:" if self.path else ""
+        return f"${{{self.provider}:{path}{self.key}}}"
+
+
+def references_in(texts: Iterable[str]) -> list[Reference]:
+    """Each once, in order."""
+    found = {
+        Reference(match.group(1), match.group(2) or "", match.group(3))
+        for text in texts
+        for match in _REFERENCE.finditer(text)
+    }
+    return sorted(found)
+
+
+def has_reference(text: str) -> bool:
+    return _REFERENCE.search(text) is not None
+
+
+def provider_settings(references: Iterable[Reference]) -> dict[str, str]:
+    """Settings of a Connect worker that may read these values and no others."""
+    kinds: dict[str, set[str]] = {}
+    for each in references:
+        allowed = re.escape(each.key) if each.provider == "env" else each.file
+        kinds.setdefault(each.provider, set()).add(allowed)
+    if not kinds:
+        return {}
+    settings = {"config.providers": ",".join(sorted(kinds))}
+    for kind, names in kinds.items():
+        prefix = f"config.providers.{kind}"
+        settings[f"{prefix}.class"] = _CLASSES[kind]
+        if kind == "env":
+            settings[f"{prefix}.param.allowlist.pattern"] = "|".join(sorted(names))
+        else:
+            settings[f"{prefix}.param.allowed.paths"] = ",".join(sorted(names))
+    return settings
+
+
+def replace_variables(
+    root: Node, given: Mapping[str, str], base: str
+) -> tuple[Node, list[Problem]]:
+    """The tree with every variable replaced and every path absolute. `given` wins over the file."""
+    section = root.entries().get("variables")
+    own = {} if section is None else section.entries()
+    values = {name: each.value for name, each in own.items() if isinstance(each.value, str)}
+    problems = [
+        Problem(root.line, f"--var {name}: the file has no such variable{nearest(name, own)}")
+        for name in given
+        if name not in own
+    ]
+    known = {**values, **{name: text for name, text in given.items() if name in own}}
+    return _replaced(root, known, base, problems), problems
+
+
+def _replaced(node: Node, known: Mapping[str, str], base: str, problems: list[Problem]) -> Node:
+    value = node.value
+    if isinstance(value, dict):
+        entries = {name: _replaced(each, known, base, problems) for name, each in value.items()}
+        return Node(node.line, entries)
+    if isinstance(value, list):
+        return Node(node.line, [_replaced(each, known, base, problems) for each in value])
+    if value is None:
+        return node
+
+    def variable(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in known:
+            text = f"there is no variable {name} under variables{nearest(name, known)}"
+            problems.append(Problem(node.line, text))
+            return ""
+        return known[name]
+
+    return Node(node.line, _absolute(_VARIABLE.sub(variable, value), base))
+
+
+def _absolute(text: str, base: str) -> str:
+    def absolute(found: re.Match[str]) -> str:
+        provider, path, key = found.group(1), found.group(2) or "", found.group(3)
+        if provider != "env" and path and not posixpath.isabs(path):
+            path = posixpath.normpath(posixpath.join(base, path))
+        return str(Reference(provider, path, key))
+
+    return _REFERENCE.sub(absolute, text)

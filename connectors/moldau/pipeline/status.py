@@ -1,0 +1,138 @@
+"""Every part's state as a table: what is seen in two looks becomes rows. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.place import PartState
+
+if TYPE_CHECKING:
+    from moldau.pipeline.cluster import Progress
+
+HEADER: Final = ("PART", "KIND", "STATE", "LAG", "RATE/S", "RESTARTS", "ERROR")
+GOOD: Final = frozenset({"RUNNING"})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at one time."""
+
+    at_s: float
+    parts: Mapping[str, PartState] = field(default_factory=dict)
+    connectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    groups: Mapping[str, Progress] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Kind of what could not be asked (`cluster`, `worker`) -> why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One part."""
+
+    part: str
+    kind: str
+    state: str
+    lag: int | None = None
+    rate: float | None = None
+    restarts: int = 0
+    error: str | None = None
+
+    def cells(self) -> Sequence[str]:
+        return (
+            self.part,
+            self.kind,
+            self.state,
+            "-" if self.lag is None else f"{self.lag:,}",
+            "-" if self.rate is None else f"{self.rate:,.0f}",
+            str(self.restarts),
+            self.error or "-",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def status_rows(pipeline: Pipeline, now: Look, before: Look) -> list[Row]:
+    """In the order of the records' way: broker, worker, sources, apps, sinks."""
+    rows = []
+    for name, kind, problem in (("broker", "broker", "cluster"), ("worker", "worker", "worker")):
+        part = now.parts.get(name)
+        why = now.problems.get(problem)
+        if part is not None:
+            state = "UNREACHABLE" if why and part.state == "RUNNING" else part.state
+            rows.append(Row(name, kind, state, restarts=part.restarts, error=why or part.error))
+        elif why is not None:
+            rows.append(Row(problem, kind, "UNREACHABLE", error=why))
+    rows += [_connector(each, now, before) for each in pipeline.sources]
+    rows += [_app(each, now, before) for each in pipeline.apps]
+    rows += [_connector(each, now, before) for each in pipeline.sinks]
+    return rows
+
+
+def _connector(connector: Connector, now: Look, before: Look) -> Row:
+    kind = "source" if connector.is_source else "sink"
+    found = now.connectors.get(connector.name)
+    if found is None:
+        state = "UNKNOWN" if "worker" in now.problems else "MISSING"
+        return Row(connector.name, kind, state)
+    tasks: Sequence[Mapping[str, Any]] = found.get("tasks", ())
+    states = [found["state"], *(task["state"] for task in tasks)]
+    error = next((each["error"] for each in (found, *tasks) if each.get("error")), None)
+    progress = now.groups.get(connector.group)
+    rates = [task["rate"] for task in tasks if task.get("rate") is not None]
+    rate = sum(rates) if rates else None
+    if rate is None and not connector.is_source:
+        rate = _rate(connector.group, now, before)
+    return Row(
+        connector.name,
+        kind,
+        _worst(states),
+        lag=None if progress is None or connector.is_source else progress.lag,
+        rate=rate,
+        restarts=found.get("restarts", 0) + sum(task.get("restarts", 0) for task in tasks),
+        error=error,
+    )
+
+
+def _worst(states: Sequence[str]) -> str:
+    """One failed task of several: DEGRADED."""
+    connector, tasks = states[0], states[1:]
+    if connector != "RUNNING" or not tasks:
+        return connector
+    wrong = [each for each in tasks if each != "RUNNING"]
+    if not wrong:
+        return connector
+    return wrong[0] if len(wrong) == len(tasks) else "DEGRADED"
+
+
+def _app(app: App, now: Look, before: Look) -> Row:
+    part = now.parts.get(f"app {app.name}")
+    progress = now.groups.get(app.group)
+    state = "MISSING"
+    if part is not None:
+        state = part.state
+    elif progress is not None:
+        state = "STOPPED" if progress.state.upper() in ("EMPTY", "DEAD") else "RUNNING"
+    elif "cluster" in now.problems:
+        state = "UNKNOWN"
+    return Row(
+        app.name,
+        "app",
+        state,
+        lag=None if progress is None else progress.lag,
+        rate=_rate(app.group, now, before),
+        restarts=0 if part is None else part.restarts,
+        error=None if part is None else part.error,
+    )
+
+
+def _rate(group: str, now: Look, before: Look) -> float | None:
+    """Committed records a second between two looks."""
+    last, first = now.groups.get(group), before.groups.get(group)
+    seconds = now.at_s - before.at_s
+    if last is None or first is None or seconds <= 0:
+        return None
+    return max(0.0, (last.committed - first.committed) / seconds)

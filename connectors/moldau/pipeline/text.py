@@ -1,0 +1,117 @@
+"""A plan and a pipeline as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.plan import Action, Change, Plan
+
+_SIGNS = {
+    Action.CREATE: "+",
+    Action.UPDATE: "~",
+    Action.KEEP: " ",
+    Action.START: ">",
+    Action.REFUSE: "!",
+}
+
+
+def plan_text(plan: Plan) -> str:
+    """A line for each step, its changes below it, and a summary."""
+    lines = [f"pipeline {plan.pipeline}", ""]
+    for step in plan.steps:
+        note = f"  ({step.note})" if step.note else ""
+        lines.append(f"{_SIGNS[step.action]} {step.action.value:6} {step.kind:6} {step.name}{note}")
+        lines += [f"      {_change(each)}" for each in step.changes]
+    parts = [
+        f"{count} to {action.value}"
+        for action in (Action.CREATE, Action.UPDATE, Action.KEEP, Action.START)
+        if (count := plan.count(action))
+    ]
+    lines += ["", ", ".join(parts) or "nothing to do"]
+    if plan.refusals:
+        lines.append(f"{len(plan.refusals)} cannot be done")
+    return "\n".join(lines) + "\n"
+
+
+def _change(change: Change) -> str:
+    if change.before is None:
+        return f"{change.what} = {change.after}"
+    if change.after is None:
+        return f"{change.what}: {change.before} -> (removed)"
+    return f"{change.what}: {change.before} -> {change.after}"
+
+
+def pipeline_text(pipeline: Pipeline) -> str:
+    """The way of the records, from the sources on; what was drawn above is named again only."""
+    tree = _Tree(pipeline)
+    lines = [f"pipeline {pipeline.name}", *tree.lines()]
+    return "\n".join(lines) + "\n"
+
+
+class _Tree:
+    """Walks from sources and external topics along the topics."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._apps = {each.name: each for each in pipeline.apps}
+        self._sinks = {each.name: each for each in pipeline.sinks}
+        self._topics = {each.name: each for each in pipeline.topics}
+        self._told: set[str] = set()
+
+    def lines(self) -> Iterator[str]:
+        for source in self._pipeline.sources:
+            yield f"{source.name}  source {source.short_class}"
+            for topic in source.writes:
+                yield from self._topic(topic, 1)
+            if source.chooses_topics:
+                yield "  -> topics that its config does not name"
+        for name in self._topics:
+            if f"topic {name}" not in self._told and not self._pipeline.writers_of(name):
+                yield from self._topic(name, 0)
+        for app in self._pipeline.apps:
+            if f"app {app.name}" not in self._told:
+                yield from self._app(app, 0)
+
+    def _topic(self, name: str, depth: int) -> Iterator[str]:
+        indent = _indent(depth)
+        if f"topic {name}" in self._told:
+            yield f"{indent}{name}  (above)"
+            return
+        self._told.add(f"topic {name}")
+        topic = self._topics.get(name)
+        count = "" if topic is None else f", {topic.partitions or 1} partitions"
+        external = ", external" if topic is not None and topic.is_external else ""
+        yield f"{indent}{name}  topic{count}{external}"
+        for reader in self._pipeline.readers_of(name):
+            if reader in self._apps:
+                yield from self._app(self._apps[reader], depth + 1)
+            else:
+                yield from _sink(self._sinks[reader], depth + 1)
+
+    def _app(self, app: App, depth: int) -> Iterator[str]:
+        indent = _indent(depth)
+        if f"app {app.name}" in self._told:
+            yield f"{indent}{app.name}  (above)"
+            return
+        self._told.add(f"app {app.name}")
+        yield f"{indent}{app.name}  app {app.target}"
+        for line in operators(app):
+            yield f"{'  ' * depth}   | {line}"
+        for topic in app.writes:
+            yield from self._topic(topic, depth + 1)
+
+
+def _sink(sink: Connector, depth: int) -> Iterable[str]:
+    yield f"{_indent(depth)}{sink.name}  sink {sink.short_class}"
+
+
+def _indent(depth: int) -> str:
+    return "  " * depth + "-> " if depth else ""
+
+
+def operators(app: App) -> list[str]:
+    """A line for each sub-topology: its operators in order."""
+    if app.plan is None:
+        return ["cannot be imported"]
+    return [" > ".join(step.kind for step in program) for program in app.plan.programs]

@@ -1,0 +1,126 @@
+"""How topics join sources, apps and sinks, and what is wrong with that.
+
+Every topic that the pipeline uses is listed under `topics`; something writes each topic that is
+read, unless it is external; records never run in a circle; inputs of a join have partitions alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.problems import Problem, nearest, warning
+
+
+def check_wiring(pipeline: Pipeline) -> list[Problem]:
+    """All of it."""
+    return [
+        *_names(pipeline),
+        *_undeclared(pipeline),
+        *_unwritten(pipeline),
+        *_unused(pipeline),
+        *_circles(pipeline),
+        *_partitions(pipeline),
+    ]
+
+
+def _parts(pipeline: Pipeline) -> list[tuple[str, Connector | App]]:
+    found: list[tuple[str, Connector | App]] = []
+    found += [(f"sources.{each.name}", each) for each in pipeline.sources]
+    found += [(f"topologies.{each.name}", each) for each in pipeline.apps]
+    found += [(f"sinks.{each.name}", each) for each in pipeline.sinks]
+    return found
+
+
+def _names(pipeline: Pipeline) -> Iterator[Problem]:
+    """One name, one part; one app id, one app: both name groups and stored offsets."""
+    seen: dict[str, str] = {}
+    for where, part in _parts(pipeline):
+        if part.name in seen:
+            yield Problem(part.line, f"{where}: {seen[part.name]} has that name already")
+        seen.setdefault(part.name, where)
+    apps: dict[str, str] = {}
+    for app in pipeline.apps:
+        if app.plan is not None and app.plan.app in apps:
+            text = f"topologies.{app.name}: the app id {app.plan.app} is that of "
+            yield Problem(app.line, f"{text}topologies.{apps[app.plan.app]} too")
+        apps.setdefault(app.group, app.name)
+
+
+def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:
+    known = [each.name for each in pipeline.topics]
+    for where, part in _parts(pipeline):
+        for verb, topics in (("reads", part.reads), ("writes", part.writes)):
+            for topic in topics:
+                if topic not in known:
+                    hint = nearest(topic, known)
+                    text = f"{where} {verb} {topic}, which is not under topics{hint}"
+                    yield Problem(part.line, text)
+
+
+def _unwritten(pipeline: Pipeline) -> Iterator[Problem]:
+    """A topic that is read though nothing writes it."""
+    wild = [where for where, part in _parts(pipeline) if part.chooses_topics]
+    external = {each.name for each in pipeline.topics if each.is_external}
+    known = {each.name for each in pipeline.topics}
+    for where, part in _parts(pipeline):
+        for topic in part.reads:
+            if topic not in known or topic in external or pipeline.writers_of(topic):
+                continue
+            if wild:
+                text = f"{where} reads {topic}; whether {wild[0]} writes it is not known here"
+                yield warning(part.line, f"{text}: say so with `writes` beside its `config`")
+            else:
+                text = f"{where} reads {topic}, which nothing writes: add a source, or "
+                yield Problem(part.line, f"{text}`external: true` to the topic")
+        if isinstance(part, Connector) and part.pattern is not None:
+            yield from _unmatched(where, part, pipeline)
+
+
+def _unmatched(where: str, sink: Connector, pipeline: Pipeline) -> Iterator[Problem]:
+    try:
+        pattern = re.compile(sink.pattern or "")
+    except re.error:
+        return  # Connect's own validation tells
+    if not any(pattern.fullmatch(each.name) for each in pipeline.topics):
+        yield warning(sink.line, f"{where}: topics.regex matches no topic of this pipeline")
+
+
+def _unused(pipeline: Pipeline) -> Iterator[Problem]:
+    if any(part.chooses_topics for part in pipeline.writers):
+        return
+    for topic in pipeline.topics:
+        if not pipeline.writers_of(topic.name) and not pipeline.readers_of(topic.name):
+            yield warning(topic.line, f"topics.{topic.name}: nothing reads or writes it")
+
+
+def _circles(pipeline: Pipeline) -> Iterator[Problem]:
+    """Apps that feed themselves over topics, each circle once."""
+    after = {
+        app.name: [each.name for each in pipeline.apps if set(app.writes) & set(each.reads)]
+        for app in pipeline.apps
+    }
+    lines = {app.name: app.line for app in pipeline.apps}
+    done: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> Iterator[list[str]]:
+        if name in path:
+            yield path[path.index(name) :]
+            return
+        if name in done:
+            return
+        for following in after[name]:
+            yield from walk(following, [*path, name])
+        done.add(name)
+
+    for app in pipeline.apps:
+        for circle in walk(app.name, []):
+            text = " -> ".join([*circle, circle[0]])
+            yield Problem(lines[circle[0]], f"records run in a circle: {text}")
+
+
+def _partitions(pipeline: Pipeline) -> Iterator[Problem]:
+    for app in pipeline.apps:
+        if app.plan is not None and app.plan.problem is not None:
+            yield Problem(app.line, f"topologies.{app.name}: {app.plan.problem}")

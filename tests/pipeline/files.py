@@ -1,0 +1,78 @@
+"""Pipeline files for tests, read without any process: apps' plans are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moldau.pipeline.pipeline import AppPlan, Pipeline, Step
+from moldau.pipeline.reading import Outside, Reading, read_pipeline
+
+WORDS = """\
+pipeline: words
+topics:
+  lines: {partitions: 2}
+  counts: {partitions: 2, config: {cleanup.policy: compact}}
+sources:
+  read-lines:
+    connector.class: FileStreamSource
+    file: input.txt
+    topic: lines
+topologies:
+  count-words:
+    app: words:app
+sinks:
+  write-counts:
+    connector.class: FileStreamSink
+    topics: counts
+    file: counts.jsonl
+"""
+
+
+def app_plan(
+    app: str, reads: Sequence[str], writes: Sequence[str], problem: str | None = None
+) -> AppPlan:
+    steps = (Step("in", "source", (), "source"), Step("out", "sink", ("in",), "sink"))
+    makes = (f"{app}-changelog",)
+    return AppPlan(app, tuple(reads), tuple(writes), makes, False, (steps,), problem)
+
+
+PLANS: dict[str, AppPlan | str] = {
+    "words:app": app_plan("words", ["lines"], ["counts"]),
+    "words:broken": "NameError: name 'x' is not defined",
+    "words:back": app_plan("back", ["counts"], ["lines"]),
+    "words:same": app_plan("words", ["lines"], []),
+}
+
+
+def read(
+    text: str,
+    *,
+    plans: Mapping[str, AppPlan | str] | None = None,
+    files: Mapping[str, str] | None = None,
+    **variables: str,
+) -> Reading:
+    """What the file says; app plans by target, other files by path."""
+    known = {**PLANS, **(plans or {})}
+
+    def read_text(path: str) -> str:
+        if path not in (files or {}):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return (files or {})[path]
+
+    def explain(targets: Sequence[str], counts: Mapping[str, int]) -> list[AppPlan | str]:
+        return [known[each] for each in targets]
+
+    return read_pipeline(text, "p.yaml", Outside("/srv/p", read_text, explain, variables))
+
+
+def pipeline(text: str = WORDS) -> Pipeline:
+    """That has no problem."""
+    reading = read(text)
+    assert reading.problems == ()
+    return reading.pipeline
+
+
+def told(text: str, **given: Mapping[str, str]) -> list[str]:
+    """The problems as `lint` prints them, without the file's name."""
+    found = read(text, **given).problems  # type: ignore[arg-type]
+    return [each.told("p.yaml").removeprefix("p.yaml:") for each in found]

@@ -1,0 +1,122 @@
+"""`moldau pipeline plan`: from the facts of a cluster to steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from moldau.connect.config.kinds import HIDDEN
+from moldau.pipeline.plan import Action, Change, Facts, PlanStep, TopicFacts, plan
+from moldau.pipeline.text import plan_text
+from tests.pipeline.files import WORDS, pipeline, read
+
+
+def steps(facts: Facts, text: str = WORDS) -> dict[str, PlanStep]:
+    return {each.name: each for each in plan(read(text).pipeline, facts).steps}
+
+
+def facts(partitions: int = 2, **config: str) -> Facts:
+    """As after a run."""
+    found = pipeline()
+    return Facts(
+        {
+            "lines": TopicFacts(partitions, 1),
+            "counts": TopicFacts(2, 1, {"cleanup.policy": "compact"}),
+        },
+        {each.name: {**each.config, **config} for each in found.connectors},
+    )
+
+
+def test_everything_is_made_where_nothing_is() -> None:
+    found = plan(pipeline(), Facts())
+
+    assert [(each.action, each.kind, each.name) for each in found.steps] == [
+        (Action.CREATE, "topic", "lines"),
+        (Action.CREATE, "topic", "counts"),
+        (Action.CREATE, "sink", "write-counts"),
+        (Action.START, "app", "count-words"),
+        (Action.CREATE, "source", "read-lines"),
+    ]
+    assert found.steps[1].changes == (
+        Change("partitions", None, "2"),
+        Change("cleanup.policy", None, "compact"),
+    )
+
+
+def test_nothing_changes_where_everything_is() -> None:
+    actions = {name: each.action for name, each in steps(facts()).items()}
+
+    assert actions.pop("count-words") is Action.START
+    assert set(actions.values()) == {Action.KEEP}
+
+
+def test_more_partitions_and_other_settings_change_a_topic() -> None:
+    text = WORDS.replace("compact}", "delete, retention.ms: 1}").replace(
+        "lines: {partitions: 2", "lines: {partitions: 4"
+    )
+
+    found = steps(facts(), text)
+
+    assert found["lines"].changes == (Change("partitions", "2", "4"),)
+    assert found["counts"].changes == (
+        Change("cleanup.policy", "compact", "delete"),
+        Change("retention.ms", None, "1"),
+    )
+
+
+def test_fewer_partitions_are_refused() -> None:
+    step = steps(facts(partitions=3))["lines"]
+
+    assert step.action is Action.REFUSE
+    assert step.note.endswith("a topic cannot lose any: say partitions: 3")
+
+
+def test_an_external_topic_must_exist_and_stays() -> None:
+    text = WORDS.replace("lines: {partitions: 2}", "lines: {external: true}")
+
+    assert steps(Facts(), text)["lines"].action is Action.REFUSE
+    assert steps(facts(partitions=9), text)["lines"].action is Action.KEEP
+
+
+def test_a_changed_key_changes_a_connector_and_a_hidden_one_does_not() -> None:
+    found = steps(facts(file="other.txt", extra="1"))["read-lines"]
+
+    assert found.action is Action.UPDATE
+    assert found.changes == (Change("file", "other.txt", "input.txt"), Change("extra", "1", None))
+    assert steps(facts(file=HIDDEN))["read-lines"].action is Action.KEEP
+
+
+def test_an_app_that_runs_elsewhere_is_told() -> None:
+    elsewhere = replace(facts(), running=frozenset({"words"}))
+
+    assert "its group has members already" in steps(elsewhere)["count-words"].note
+
+
+@pytest.mark.parametrize(
+    ("facts", "lines"),
+    [
+        (Facts(), ["+ create topic  lines", "      partitions = 2", "4 to create, 1 to start"]),
+        (
+            facts(file="x"),
+            ["      file: x -> input.txt", "2 to update, 2 to keep, 1 to start"],
+        ),
+    ],
+)
+def test_it_is_told_as_text(facts: Facts, lines: list[str]) -> None:
+    text = plan_text(plan(pipeline(), facts)).splitlines()
+
+    assert [line for line in lines if line not in text] == []
+
+
+def test_it_is_told_as_json() -> None:
+    found = plan(pipeline(), Facts()).to_json()
+
+    assert found["counts"] == {"create": 4, "update": 0, "keep": 0, "start": 1, "refuse": 0}
+    assert found["steps"][0] == {
+        "action": "create",
+        "kind": "topic",
+        "name": "lines",
+        "changes": [{"what": "partitions", "before": None, "after": "2"}],
+        "note": "",
+    }

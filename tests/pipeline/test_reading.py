@@ -1,0 +1,171 @@
+"""`moldau pipeline lint`: every mistake in one pass, with its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.errors import ConfigError
+from moldau.pipeline.pipeline import Topic
+from tests.pipeline.files import WORDS, app_plan, pipeline, read, told
+
+
+def test_a_sound_file_is_read() -> None:
+    found = pipeline()
+
+    assert found.name == "words"
+    assert found.topics == (
+        Topic("lines", 3, 2),
+        Topic("counts", 4, 2, config={"cleanup.policy": "compact"}),
+    )
+    (source,), (app,), (sink,) = found.sources, found.apps, found.sinks
+    assert source.config["file"] == "input.txt"
+    assert source.config["name"] == "read-lines"
+    assert (source.writes, app.reads, app.writes, sink.reads) == (
+        ("lines",),
+        ("lines",),
+        ("counts",),
+        ("counts",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (
+            "sources:",
+            "sourcse:",
+            "5: error: no section sourcse; did you mean sources? (known: pipeline, variables, "
+            "broker, worker, topics, sources, topologies, sinks)",
+        ),
+        (
+            "partitions: 2}",
+            "partition: 2}",
+            "3: error: topics.lines has no key partition; did you mean partitions? "
+            "(known: partitions, replication, config, external)",
+        ),
+        ("partitions: 2}", "partitions: two}", "3: error: topics.lines.partitions: input should be a valid integer, unable to parse string as an integer"),  # noqa: E501
+        ("partitions: 2}", "partitions: 0}", "3: error: topics.lines.partitions: input should be greater than or equal to 1"),  # noqa: E501
+        ("pipeline: words", "x-pipeline: words", "1: error: the pipeline has no name: add a line such as `pipeline: orders`"),  # noqa: E501
+        ("pipeline: words", "pipeline: two words", "1: error: pipeline is no name: letters, digits, '.', '_' and '-'"),  # noqa: E501
+        ("app: words:app", "app: words", "12: error: topologies.count-words.app must be MODULE:APP, such as word_count:app"),  # noqa: E501
+        ("app: words:app", "app: words:broken", "12: error: topologies.count-words: NameError: name 'x' is not defined"),  # noqa: E501
+        ("app: words:app", "worker: 2", "11: error: topologies.count-words.app is missing"),
+        ("topic: lines", "topics: lines", '9: warning: sources.read-lines: Nothing reads the configuration "topics"; did you mean "topic"?'),  # noqa: E501
+        ("topic: lines", "batch.size: 7", '6: error: sources.read-lines: Missing required configuration "topic" which has no default value.'),  # noqa: E501
+        ("FileStreamSource", "FileStreamSink", "7: error: sources.read-lines: FileStreamSink is a sink: put it under sinks"),  # noqa: E501
+        ("topics: counts", "topics: count", "14: error: sinks.write-counts reads count, which is not under topics; did you mean counts?"),  # noqa: E501
+        ("topic: lines", "topic: linse", "6: error: sources.read-lines writes linse, which is not under topics; did you mean lines?"),  # noqa: E501
+        ("    app: words:app", "    app: words:app\n  copy:\n    app: words:same", "13: error: topologies.copy: the app id words is that of topologies.count-words too"),  # noqa: E501
+        ("    app: words:app", "    app: words:app\n  back:\n    app: words:back", "11: error: records run in a circle: count-words -> back -> count-words"),  # noqa: E501
+        ("  write-counts:", "  read-lines:", "14: error: sinks.read-lines: sources.read-lines has that name already"),  # noqa: E501
+        ("  lines:", "  lines:\n  lines:", "4: error: lines stands here and in line 3"),
+        ("  lines:", "  'two words':\n  lines:", "3: error: topics: two words is no name: letters, digits, '.', '_' and '-'"),  # noqa: E501
+        ("  lines:", "  spare:\n  lines:", "3: warning: topics.spare: nothing reads or writes it"),
+        ("file: input.txt", "file: ${var:inptu}", "8: error: there is no variable inptu under variables"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(before: str, after: str, problem: str) -> None:
+    assert before in WORDS
+
+    assert problem in told(WORDS.replace(before, after, 1))
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
+    text = WORDS.replace("partitions: 2}", "partition: 2}").replace(
+        "topics: counts", "topics: count"
+    )
+
+    found = told(text.replace("app: words:app", "app: nothing"))
+
+    assert [each.partition(":")[0] for each in found] == ["3", "4", "12", "14"]
+
+
+def test_a_sink_without_a_writer_is_an_error_unless_the_topic_is_external() -> None:
+    alone = WORDS[: WORDS.index("topologies:")] + WORDS[WORDS.index("sinks:") :]
+
+    assert told(alone) == [
+        "11: error: sinks.write-counts reads counts, which nothing writes: add a source, or "
+        "`external: true` to the topic"
+    ]
+    assert told(alone.replace("counts: {", "counts: {external: true, ")) == []
+
+
+def test_inputs_of_a_join_with_different_partitions_are_told() -> None:
+    plan = app_plan("words", ["lines"], ["counts"], "records of these topics meet by key")
+
+    found = read(WORDS, plans={"words:app": plan}).problems
+
+    assert [each.told("p") for each in found] == [
+        "p:11: error: topologies.count-words: records of these topics meet by key"
+    ]
+
+
+def test_a_source_that_does_not_tell_its_topics_makes_a_warning() -> None:
+    text = WORDS.replace(
+        "    file: input.txt\n    topic: lines",
+        "    connection.url: sqlite:///shop.db\n    mode: bulk\n    topic.prefix: shop-",
+    ).replace("FileStreamSource", "JdbcSource")
+
+    (problem,) = told(text)
+
+    assert problem == (
+        "12: warning: topologies.count-words reads lines; whether sources.read-lines writes it is "
+        "not known here: say so with `writes` beside its `config`"
+    )
+
+
+def test_tables_and_writes_tell_the_topics_of_a_source() -> None:
+    jdbc = "connector.class: JdbcSource, connection.url: 'sqlite:///s.db', mode: bulk"
+    head = "pipeline: p\ntopics: {a-x: , a-y: , b: }\nsources:\n"
+    by_tables = f"{head}  s: {{{jdbc}, topic.prefix: a-, table.whitelist: 'main.x,y'}}\n"
+    by_writes = f"{head}  s: {{config: {{{jdbc}, topic.prefix: q}}, writes: [b]}}\n"
+
+    assert read(by_tables).pipeline.sources[0].writes == ("a-x", "a-y")
+    assert read(by_writes).pipeline.sources[0].writes == ("b",)
+    assert not read(by_writes).pipeline.sources[0].chooses_topics
+
+
+def test_a_connector_may_be_a_file_of_connect() -> None:
+    text = WORDS[: WORDS.index("  write-counts:")] + "  write-counts: sink.json\n"
+    config = (
+        '{"name": "other", "config": {"connector.class": "FileStreamSink", "topics": "counts", '
+        '"file": "counts.jsonl"}}'
+    )
+
+    found = read(text, files={"/srv/p/sink.json": config})
+
+    assert found.problems == ()
+    assert found.pipeline.sinks[0].config["name"] == "write-counts"
+    assert told(text) == [
+        "14: error: sinks.write-counts: /srv/p/sink.json: No such file or directory"
+    ]
+
+
+def test_lists_in_configs_are_comma_separated_texts() -> None:
+    text = WORDS.replace("topics: counts", "topics: [counts, lines]")
+
+    assert pipeline(text).sinks[0].config["topics"] == "counts,lines"
+
+
+def test_variables_are_replaced_and_can_be_given() -> None:
+    text = WORDS.replace("input.txt", "${var:folder}/in.txt") + "variables: {folder: here}\n"
+
+    assert read(text).pipeline.sources[0].config["file"] == "here/in.txt"
+    assert read(text, folder="there").pipeline.sources[0].config["file"] == "there/in.txt"
+    (problem,) = read(text, foldr="x").problems
+    assert problem.text == "--var foldr: the file has no such variable; did you mean folder?"
+
+
+def test_what_is_no_yaml_is_one_error_that_quotes_nothing() -> None:
+    with pytest.raises(ConfigError, match="not YAML") as caught:
+        read("pipeline: p\npassword: 'hunter2\n")
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ConfigError, match="is a YAML mapping"):
+        read("- a\n- b\n")
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 9))
+
+    with pytest.raises(ConfigError, match="too large"):
+        read(f"l0: &l0 [x]\n{levels}\n")
