@@ -13,6 +13,11 @@ from moldau.errors import ConfigError  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
 from moldau.spark.values import JsonColumn, value_column, value_type  # noqa: E402
 
+
+def binary(*values: bytes | None) -> Any:
+    return pa.array(values, pa.binary())
+
+
 KIND = pa.struct([("id", pa.int64()), ("day", pa.date32()), ("tags", pa.list_(pa.string()))])
 
 
@@ -22,7 +27,7 @@ def test_one_bad_value_costs_only_itself() -> None:
     values[18] = b'{"id":1}{"id":2}'
     values[40] = b""
 
-    found = JsonColumn(KIND, is_strict=False)(values).to_pylist()
+    found = JsonColumn(KIND, is_strict=False)(binary(*values)).to_pylist()
 
     assert len(found) == 100
     assert [index for index, each in enumerate(found) if each is None] == [17, 18, 40]
@@ -30,26 +35,26 @@ def test_one_bad_value_costs_only_itself() -> None:
 
 
 def test_tombstones_are_null_and_line_breaks_are_blanks() -> None:
-    found = JsonColumn(KIND, is_strict=True)([None, b'{\n"id": 1,\r\n"tags": ["a"]}', None])
+    found = JsonColumn(KIND, is_strict=True)(binary(None, b'{\n"id": 1,\r\n"tags": ["a"]}', None))
 
     assert found.to_pylist() == [None, {"id": 1, "day": None, "tags": ["a"]}, None]
     assert found.type == KIND
 
 
 def test_a_date_is_text() -> None:
-    found = JsonColumn(KIND, is_strict=True)([b'{"day":"2026-11-23"}'])
+    found = JsonColumn(KIND, is_strict=True)(binary(b'{"day":"2026-11-23"}'))
 
     assert str(found.to_pylist()[0]["day"]) == "2026-11-23"
 
 
 def test_failfast_names_the_value() -> None:
     with pytest.raises(ConfigError, match=r"no JSON of this value.schema.*\{broken"):
-        JsonColumn(KIND, is_strict=True)([b'{"id":1}', b"{broken"])
+        JsonColumn(KIND, is_strict=True)(binary(b'{"id":1}', b"{broken"))
 
 
 def test_no_values_make_no_rows() -> None:
-    assert JsonColumn(KIND, is_strict=True)([]).to_pylist() == []
-    assert JsonColumn(KIND, is_strict=True)([None]).to_pylist() == [None]
+    assert JsonColumn(KIND, is_strict=True)(binary()).to_pylist() == []
+    assert JsonColumn(KIND, is_strict=True)(binary(None)).to_pylist() == [None]
 
 
 def _options(**options: str) -> Any:
@@ -60,7 +65,7 @@ def _options(**options: str) -> Any:
 def test_text_that_is_no_utf8_is_shown_as_spark_does() -> None:
     column = value_column(_options(**{"value.format": "string"}), pa.string())
 
-    assert column([b"a", None, b"\xff"]).to_pylist() == ["a", None, "\ufffd"]
+    assert column(binary(b"a", None, b"\xff")).to_pylist() == ["a", None, "\ufffd"]
 
 
 def test_avro_has_a_type_and_is_read() -> None:
@@ -78,7 +83,7 @@ def test_avro_has_a_type_and_is_read() -> None:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, loads(schema), {"id": 7, "at": 1000, "note": None})
     kind = pa.struct([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("note", pa.string())])
-    found = value_column(options, kind)([out.getvalue(), b"", None]).to_pylist()
+    found = value_column(options, kind)(binary(out.getvalue(), b"", None)).to_pylist()
 
     assert found[0]["id"] == 7
     assert found[0]["at"].timestamp() == 1.0

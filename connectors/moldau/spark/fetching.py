@@ -10,18 +10,18 @@ error or a gap, as `failOnDataLoss` says.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from moldau.client import TopicPartition
-from moldau.client.fetched import PartitionRecords
+from moldau.client import PartitionColumns, TopicPartition
 from moldau.client.sync import Consumer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.real import RealClock
 from moldau.spark.ranges import Range
 
 _CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer]] = {}
-_BATCH_RECORDS: Final = 10_000
+_BATCH_RECORDS: Final = 50_000
 _WAIT_S: Final = 0.2
 _DEFAULTS: Final = {
     "max.partition.fetch.bytes": "4194304",
@@ -31,17 +31,25 @@ _DEFAULTS: Final = {
 _OURS: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
 
 
+class Part(NamedTuple):
+    """What one poll brought of a range: the first `length` records are in it."""
+
+    columns: PartitionColumns
+    length: int
+
+
 def fetch(
     settings: Mapping[str, str], wanted: Range, *, fails_on_loss: bool, timeout_ms: int
-) -> Iterator[PartitionRecords]:
-    """The records of the range, in order, at most 10,000 at a time."""
+) -> Iterator[Part]:
+    """The records of the range, in order, as columns in buffers."""
     consumer = _placed(settings, wanted.where, wanted.start)
     clock = RealClock()
     position, heard_at = wanted.start, clock.monotonic()
     while position < wanted.end:
         is_late = clock.monotonic() - heard_at > timeout_ms / 1000
         try:
-            parts = consumer.poll(_WAIT_S, max_records=min(_BATCH_RECORDS, wanted.end - position))
+            most = min(_BATCH_RECORDS, wanted.end - position)
+            parts = consumer.poll_batches(_WAIT_S, max_records=most)
         except KafkaError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not is_late:
                 # The driver has heard of a partition that came after this consumer's metadata.
@@ -51,9 +59,9 @@ def fetch(
                 position = _after_loss(consumer, wanted, error, fails_on_loss=fails_on_loss)
             continue
         for part in parts:
-            kept = _before(part, wanted.end)
-            if kept is not None:
-                yield kept
+            count = bisect_left(part.offsets, wanted.end)
+            if count:
+                yield Part(part, count)
         reached = consumer.position(*wanted.where)
         if reached is not None and reached > position:
             position, heard_at = reached, clock.monotonic()
@@ -83,15 +91,6 @@ def _consumer(settings: Mapping[str, str]) -> Consumer:
         found.start()
         _CONSUMERS[key] = found
     return found
-
-
-def _before(part: PartitionRecords, end: int) -> PartitionRecords | None:
-    """Without the records from `end` on."""
-    records = part.records
-    if records[-1].offset < end:
-        return part
-    kept: list[Any] = [each for each in records if each.offset < end]
-    return part._replace(records=kept) if kept else None
 
 
 def _after_loss(

@@ -68,13 +68,13 @@ def _read(options: ReadOptions, schema: Any, partition: Any) -> Iterator[Any]:
         return
     arrow = to_arrow_schema(schema, timezone="UTC")
     values = value_column(options, arrow.field("value").type)
-    for part in fetch(
+    for part, count in fetch(
         options.settings,
         Range(*wanted),
         fails_on_loss=options.fail_on_data_loss,
         timeout_ms=options.poll_timeout_ms,
     ):
-        yield to_batch(part, values, arrow)
+        yield to_batch(part, count, values, arrow)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]

@@ -23,6 +23,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
+_IN_THIS_PYTHON: Final = {"spark.python.daemon.module": "moldau.spark.daemon"}
 _INSTALL: Final = "Spark is not installed: pip install 'moldau-connectors[spark]'"
 
 
@@ -51,7 +52,8 @@ def new_session(
         raise ConfigError(_INSTALL, missing=error.name) from error
     builder = sql.SparkSession.builder.appName(name)
     builder = builder.master(master) if remote is None else builder.remote(remote)
-    for key, value in {**_DEFAULTS, **(conf or {})}.items():
+    own = _IN_THIS_PYTHON if remote is None else {}
+    for key, value in {**_DEFAULTS, **own, **(conf or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     # It repeats each failed query with all its JVM frames; the exception says it already.

@@ -6,19 +6,21 @@ read is null, in mode `failfast` it ends the query and the error names it; a tom
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from moldau.errors import ConfigError
 from moldau.spark.avro import avro_reader, avro_to_ddl
 from moldau.spark.options import ReadOptions, refuse
 
-Values = Sequence[bytes | None]
+Column = Callable[[Any], Any]
+"""From values as Arrow's binary to a column of the type that is wanted."""
+
 _SHOWN: Final = 80
 
 
@@ -37,10 +39,10 @@ def value_type(options: ReadOptions) -> str:
     return f"STRUCT<{schema}>"
 
 
-def value_column(options: ReadOptions, kind: Any) -> Callable[[Values], Any]:
+def value_column(options: ReadOptions, kind: Any) -> Column:
     """What makes a column of this Arrow type of values."""
     if options.value_format == "binary":
-        return _binary
+        return _as_they_are
     if options.value_format == "string":
         return _string
     is_strict = options.value_mode == "failfast"
@@ -51,16 +53,18 @@ def value_column(options: ReadOptions, kind: Any) -> Callable[[Values], Any]:
     return RecordColumn(kind, read, is_strict=is_strict)
 
 
-def _binary(values: Values) -> Any:
-    return pa.array(values, pa.binary())
+def _as_they_are(values: Any) -> Any:
+    return values
 
 
-def _string(values: Values) -> Any:
+def _string(values: Any) -> Any:
     """Bytes that are no UTF-8 become U+FFFD, as Spark's `CAST(value AS STRING)` shows them."""
     try:
-        return pa.array(values, pa.binary()).cast(pa.string())
+        return values.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [None if each is None else each.decode("utf-8", "replace") for each in values]
+        texts = [
+            None if each is None else each.decode("utf-8", "replace") for each in values.to_pylist()
+        ]
         return pa.array(texts, pa.string())
 
 
@@ -74,38 +78,38 @@ class JsonColumn:
             explicit_schema=pa.schema(list(_as_written(kind))), unexpected_field_behavior="ignore"
         )
 
-    def __call__(self, values: Values) -> Any:
-        places = [index for index, each in enumerate(values) if each is not None]
-        lines = [_one_line(values[index]) for index in places]
-        chunks = self._parse(lines)
-        if len(places) == len(values):
-            return pa.concat_arrays(chunks) if chunks else pa.array([], self._kind)
+    def __call__(self, values: Any) -> Any:
+        lines = pc.drop_null(values) if values.null_count else values
+        chunks = self._parse(_one_line_each(lines))
         rows = pa.concat_arrays(chunks) if chunks else pa.array([], self._kind)
-        order: list[int | None] = [None] * len(values)
-        for row, place in enumerate(places):
-            order[place] = row
-        return rows.take(pa.array(order, pa.int64()))
+        if len(lines) == len(values):
+            return rows
+        # How many values are there before: where a value is, that is its row.
+        is_there = pc.is_valid(values)
+        order = pc.subtract(pc.cumulative_sum(is_there.cast(pa.int64())), 1)
+        return rows.take(pc.if_else(is_there, order, pa.scalar(None, pa.int64())))
 
-    def _parse(self, lines: list[bytes]) -> list[Any]:
-        if not lines:
+    def _parse(self, lines: Any) -> list[Any]:
+        if not len(lines):
             return []
         found = self._together(lines)
         if found is not None:
             return [found]
         if len(lines) == 1:
             if self._is_strict:
-                raise _unreadable("JSON", lines[0])
+                raise _unreadable("JSON", lines[0].as_py())
             return [pa.nulls(1, self._kind)]
         middle = len(lines) // 2
         return self._parse(lines[:middle]) + self._parse(lines[middle:])
 
-    def _together(self, lines: list[bytes]) -> Any:
+    def _together(self, lines: Any) -> Any:
         """None where they cannot be read together."""
-        data = b"\n".join(lines)
-        reading = pa_json.ReadOptions(block_size=max(len(data) + 1, 1024), use_threads=False)
+        whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+        data = pc.binary_join(whole, b"\n")[0].as_buffer()
+        reading = pa_json.ReadOptions(block_size=max(data.size + 1, 1024), use_threads=False)
         try:
             table = pa_json.read_json(
-                io.BytesIO(data), read_options=reading, parse_options=self._options
+                pa.BufferReader(data), read_options=reading, parse_options=self._options
             )
             rows = table.to_struct_array().combine_chunks().cast(self._kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -123,8 +127,8 @@ class RecordColumn:
         self._read = read
         self._is_strict = is_strict
 
-    def __call__(self, values: Values) -> Any:
-        return pa.array([self._row(each) for each in values], self._kind)
+    def __call__(self, values: Any) -> Any:
+        return pa.array([self._row(each) for each in values.to_pylist()], self._kind)
 
     def _row(self, value: bytes | None) -> dict[str, Any] | None:
         if value is None:
@@ -152,12 +156,12 @@ def _written(kind: Any) -> Any:
     return kind
 
 
-def _one_line(value: bytes | None) -> bytes:
+def _one_line_each(values: Any) -> Any:
     """Line breaks in JSON stand between tokens, where a blank means the same."""
-    assert value is not None
-    if b"\n" in value or b"\r" in value:
-        value = value.replace(b"\n", b" ").replace(b"\r", b" ")
-    return value
+    for mark in ("\n", "\r"):
+        if pc.any(pc.match_substring(values, mark)).as_py():
+            values = pc.replace_substring(values, mark, " ")
+    return values
 
 
 def _unreadable(kind: str, value: bytes) -> ConfigError:

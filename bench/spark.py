@@ -1,0 +1,184 @@
+"""The data source `moldau` beside Spark's own `kafka` source, and the sink connector beside a job
+written by hand, in rows a second.
+
+Both sources run in one Spark session, on moldau's broker, one after the other. The jars of the
+stock source come from Maven. `BENCH_SCALE=0.1` makes every load a tenth as long, for a look.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from bench.broker_load import create_topic, rdkafka_produce
+from bench.consumer import AS_JAVA, SIZE_BYTES, scaled
+from bench.harness import Case, Goal, Table
+from bench.peer_brokers import PARTITIONS, BrokerProcess, MoldauBroker
+from moldau.connectors.spark.messages import START, STOP
+from moldau.connectors.spark.process import RunnerProcess
+from moldau.spark.session import new_session
+from tests.peers.spark_kafka import stock_jars
+
+ROWS: Final = 5_000_000
+SUNK: Final = 2_000_000
+
+STOCK: Final = "kafka"
+OURS: Final = "moldau"
+BY_HAND: Final = "by hand"
+CONNECTOR: Final = "SparkSinkConnector"
+CONF: Final[Mapping[str, str]] = {
+    "spark.driver.memory": "2g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+MASTER: Final = "local[2]"
+SCHEMA: Final = "id BIGINT, amount DOUBLE, note STRING"
+VALUE: Final = b'{"id": 1234567, "amount": 1234.5, "note": "%s"}' % (b"x" * 53)
+NOTES: Final = (f"{PARTITIONS} partitions, master {MASTER}; broker and Spark on the same cores.",)
+_TIMEOUT_S: Final = 300
+
+
+@cache
+def broker() -> BrokerProcess:
+    """Ours, with a topic of bytes and one of JSON; made when the first case runs."""
+    with ExitStack() as stack:
+        found = stack.enter_context(MoldauBroker.started())
+        for topic, count, value in (("read", ROWS, bytes(SIZE_BYTES)), ("json", SUNK, VALUE)):
+            create_topic(found, topic, PARTITIONS)
+            whole = scaled(count) // PARTITIONS * PARTITIONS
+            rdkafka_produce(found, topic, whole, value, AS_JAVA)
+        atexit.register(stack.pop_all().close)
+    return found
+
+
+@cache
+def session() -> Any:
+    jars = ",".join(map(str, stock_jars()))
+    found = new_session("bench", master=MASTER, conf={**CONF, "spark.jars": jars})
+    atexit.register(found.stop)
+    return found
+
+
+def address() -> dict[str, str]:
+    return {"kafka.bootstrap.servers": f"127.0.0.1:{broker().port}"}
+
+
+def timed(work: Callable[[], object], count: int) -> float:
+    start = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - start)
+
+
+def read(kind: str) -> float:
+    """A batch of all records, thrown away."""
+    rows = session().read.format(kind).options(**address(), subscribe="read").load()
+    return timed(rows.write.format("noop").mode("overwrite").save, scaled(ROWS))
+
+
+def stream(kind: str) -> float:
+    """The same as a stream, in micro-batches of a fifth."""
+    given = {"subscribe": "read", "startingOffsets": "earliest"}
+    given["maxOffsetsPerTrigger"] = str(scaled(ROWS) // 5)
+    rows = session().readStream.format(kind).options(**address(), **given).load()
+    with TemporaryDirectory(prefix="moldau-bench-") as folder:
+        writer = rows.writeStream.format("noop").option("checkpointLocation", folder)
+        return timed(
+            lambda: writer.trigger(availableNow=True).start().awaitTermination(), scaled(ROWS)
+        )
+
+
+def write(kind: str) -> float:
+    """Rows that Spark makes, with keys, into a fresh topic."""
+    topic = f"write-{time.monotonic_ns()}"
+    create_topic(broker(), topic, PARTITIONS)
+    count = scaled(ROWS) // 2
+    rows = session().range(count).selectExpr(
+        "CAST(id AS STRING) AS key", f"rpad(CAST(id AS STRING), {SIZE_BYTES}, 'x') AS value"
+    )  # fmt: skip
+    return timed(
+        lambda: rows.write.format(kind).options(**address(), topic=topic).mode("append").save(),
+        count,
+    )
+
+
+def by_hand() -> float:
+    """What one writes without the connector: the stock source, from_json, Parquet."""
+    from pyspark.sql.functions import col, from_json
+
+    given = {"subscribe": "json", "startingOffsets": "earliest"}
+    records = session().readStream.format(STOCK).options(**address(), **given).load()
+    parsed = from_json(col("value").cast("string"), SCHEMA)
+    rows = records.select(parsed.alias("row")).select("row.*")
+    with TemporaryDirectory(prefix="moldau-bench-") as folder:
+        writer = rows.writeStream.format("parquet").option("path", f"{folder}/rows")
+        writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+        return timed(
+            lambda: writer.trigger(availableNow=True).start().awaitTermination(), scaled(SUNK)
+        )
+
+
+def connector() -> float:
+    """The connector's runner with a config, from the query's begin to its end."""
+    with TemporaryDirectory(prefix="moldau-bench-") as folder:
+        return _sunk(Path(folder))
+
+
+def _sunk(folder: Path) -> float:
+    config = {
+        "topics": "json",
+        "value.format": "json",
+        "value.schema": SCHEMA,
+        "sink.format": "parquet",
+        "sink.path": str(folder / "rows"),
+        "trigger": "available-now",
+        "checkpoint.location": str(folder / "checkpoint"),
+        "spark.master": MASTER,
+        **{name.replace("spark.", "spark.conf.", 1): text for name, text in CONF.items()},
+    }
+    runner = RunnerProcess()
+    clients = {"bootstrap.servers": f"127.0.0.1:{broker().port}"}
+    runner.send({"type": START, "name": "bench", "config": config, "clients": clients})
+    try:
+        _until(runner, "started")
+        return timed(lambda: _until(runner, "finished"), scaled(SUNK))
+    finally:
+        runner.send({"type": STOP})
+        runner.end(60)
+
+
+def _until(runner: RunnerProcess, kind: str) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        found = runner.take(1.0)
+        if found is not None and found["type"] == kind:
+            return
+        if found is not None and found["type"] in ("failed", "end"):
+            raise RuntimeError(f"the runner failed: {found.get('cause')}")
+    raise TimeoutError(f"no {kind} in {_TIMEOUT_S} s")
+
+
+def _both(work: Callable[[str], float]) -> list[Case]:
+    return [Case(kind, partial(work, kind)) for kind in (STOCK, OURS)]
+
+
+def tables() -> Iterator[Table]:
+    unit = f"rows of {SIZE_BYTES} B a second"
+    goal = [Goal(OURS, STOCK, ratio_at_least=1.0)]
+    yield Table("Read a batch into noop", unit, _both(read), goal, notes=NOTES)
+    yield Table("Read a stream into noop", unit, _both(stream), goal, notes=NOTES)
+    yield Table(
+        "Write a batch", unit, _both(write), [Goal(OURS, STOCK, ratio_at_least=0.8)], notes=NOTES
+    )
+    yield Table(
+        "Topic to Parquet",
+        "rows of JSON a second",
+        [Case(BY_HAND, by_hand), Case(CONNECTOR, connector)],
+        [Goal(CONNECTOR, BY_HAND, ratio_at_least=0.7)],
+        notes=NOTES,
+    )
