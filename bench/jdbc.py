@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,8 @@ import psycopg
 import sqlalchemy as sa
 
 from bench.harness import Case, Goal, Table, rate
-from moldau.connect.api import Schema, SinkRecord, Struct
+from moldau.connect.api import Schema, SinkRecord, SourceBatch, Struct
+from moldau.connect.converters.json import JsonConverter
 from moldau.connect.data import FLOAT64, INT64, STRING, TIMESTAMP
 from moldau.connectors.jdbc.columns import TableId
 from moldau.connectors.jdbc.selection import TABLES_KEY, tables_to_text
@@ -119,8 +120,8 @@ class Measured:
 
         return run
 
-    def source(self) -> float:
-        """Rows a second of a task that has started."""
+    def source(self, use: Callable[[SourceBatch], Sequence[object]]) -> float:
+        """Rows a second of a task that has started, with what a worker does to its batches."""
         task = JdbcSourceTask()
         task.initialize(SourceContext(Offsets()))
         task.start(
@@ -137,7 +138,8 @@ class Measured:
         def work() -> None:
             count = 0
             while count < ROWS:
-                count += len(task.poll() or [])
+                records = task.poll()
+                count += len(use(records)) if isinstance(records, SourceBatch) else 0
 
         try:
             return rate(work, ROWS)()
@@ -179,8 +181,17 @@ def tables() -> Iterator[Table]:
         "rows/s",
         [
             Case("server-side cursor", rate(made.read, ROWS)),
-            Case("JDBC source", made.source),
+            Case("JDBC source to JSON", lambda: made.source(json_of({"schemas.enable": "false"}))),
+            Case("JDBC source to JSON with schemas", lambda: made.source(json_of({}))),
+            Case("JDBC source, single records", lambda: made.source(SourceBatch.records)),
         ],
-        [Goal("JDBC source", versus="server-side cursor", ratio_at_least=0.5)],
+        [Goal("JDBC source to JSON", versus="server-side cursor", ratio_at_least=0.5)],
         notes=NOTES,
     )
+
+
+def json_of(settings: Mapping[str, str]) -> Callable[[SourceBatch], Sequence[object]]:
+    """The values of a batch as a topic gets them."""
+    converter = JsonConverter()
+    converter.configure(settings)
+    return lambda batch: converter.from_connect_columns(batch.topic, batch.schema, batch.columns)

@@ -40,7 +40,7 @@ def polled(config: dict[str, str]) -> list[SourceRecord]:
     assert isinstance(task, SourceTask)
     task.initialize(SourceContext(Offsets()))
     task.start(source.task_configs(1)[0])
-    records = task.poll() or []
+    records = list(task.poll() or [])
     task.stop()
     source.stop()
     return records

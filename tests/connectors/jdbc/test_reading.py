@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.connect.api import SourceRecord
 from moldau.connect.errors import DataError
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
 from moldau.connectors.jdbc.dialects import dialect_of
@@ -106,10 +107,13 @@ def test_a_stop_anywhere_skips_no_row_of_an_instant(
 ) -> None:
     rows = [(n, START + timedelta(seconds=at)) for n, at in enumerate(instants)]
     read = reading()
-    records = []
+    records: list[SourceRecord] = []
     for start in range(0, len(rows) + 1, batch):
         part = rows[start : start + batch]
-        records += read.records(part, is_last=len(part) < batch)
+        found = read.records(part, is_last=len(part) < batch)
+        if found is not None:
+            records += found
+            assert found.last_offset == records[-1].source_offset
     assert [record.value["id"] for record in records] == list(range(len(rows)))
 
     kept = records[:delivered]
@@ -125,6 +129,7 @@ def test_a_result_that_broke_off_is_read_again_from_the_last_complete_instant() 
     rows = [(1, START), (2, START + timedelta(seconds=1)), (3, START + timedelta(seconds=1))]
     first = read.records(rows, is_last=False)
 
+    assert first is not None
     assert [record.value["id"] for record in first] == [1, 2]
     assert read.progress.timestamp_ns == instant_ns(START, UTC)
 

@@ -97,7 +97,7 @@ def test_rows_of_one_instant_are_not_skipped_when_a_task_stops_among_them(
     database.insert("item", [item(1, "2024-05-01 11:00:00"), *(item(n) for n in (2, 3, 4, 5))])
     offsets = Offsets()
     first = source_task(database, offsets, **TIMESTAMP, **{"batch.max.rows": "3"})
-    delivered = first.poll() or []
+    delivered = list(first.poll() or [])
     offsets.keep(delivered)
     first.stop()
 
@@ -281,7 +281,7 @@ def test_a_lost_connection_is_retried_from_the_last_row_delivered(database: Test
     database.insert("item", [item(n) for n in range(1, 6)])
     settings = {"batch.max.rows": "2", "connection.backoff.ms": "0"}
     task = source_task(database, **INCREMENTING, **settings)
-    first = task.poll() or []
+    first = list(task.poll() or [])
     database.run(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"

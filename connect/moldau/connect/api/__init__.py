@@ -16,6 +16,7 @@ is a class with a `config_model` (a `ConfigModel`), found through an entry point
 
 from __future__ import annotations
 
+from moldau.connect.api.batch import SourceBatch
 from moldau.connect.api.connector import (
     Connector,
     ConnectorContext,
@@ -72,6 +73,7 @@ __all__ = [
     "SinkRecord",
     "SinkTask",
     "SinkTaskContext",
+    "SourceBatch",
     "SourceConnector",
     "SourceRecord",
     "SourceTask",

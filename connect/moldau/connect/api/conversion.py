@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.config.model import ConfigModel, key
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema, SchemaAndValue
+from moldau.connect.data.struct import Struct
 
 
 class ConverterConfig(ConfigModel):
@@ -56,6 +57,20 @@ class Converter(Plugin, ABC):
         self, topic: str, headers: Headers | None, data: bytes | None
     ) -> SchemaAndValue:
         """The value in these bytes. Raises DataError."""
+
+    def from_connect_columns(
+        self, topic: str, schema: Schema, columns: Sequence[Sequence[Any]]
+    ) -> Sequence[bytes | None]:
+        """As `from_connect_data` for many structs of one schema, a sequence for each field.
+
+        Override it where columns can be converted faster than records. Raises DataError if one of
+        them cannot be converted.
+        """
+        convert, of_row = self.from_connect_data, Struct.of_row
+        return [
+            convert(topic, None, schema, of_row(schema, list(row)))
+            for row in zip(*columns, strict=True)
+        ]
 
     def close(self) -> None:
         """Release connections, such as those to a schema registry."""

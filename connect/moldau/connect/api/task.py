@@ -128,8 +128,9 @@ class SourceTask(Task):
         self.context = context
 
     @abstractmethod
-    def poll(self) -> list[SourceRecord] | None:
-        """The next records in their order. May block briefly; None or [] if there are none.
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """The next records in their order: a list, or a `SourceBatch`, which is faster. May block
+        briefly; None or [] if there are none.
 
         Raise RetriableError for what can pass by itself.
         """

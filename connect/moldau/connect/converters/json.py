@@ -7,7 +7,7 @@ with the schema that they hold, and a record that begins with them goes straight
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import orjson
 
 from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
 from moldau.connect.config.model import Problem, key
+from moldau.connect.converters.json_columns import ColumnWriter, is_writable
 from moldau.connect.converters.json_schemas import schema_from_json, schema_to_json
 from moldau.connect.converters.json_values import (
     Convert,
@@ -91,6 +92,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._with_envelope = config.schemas_enable
         self._cache_size = max(config.schemas_cache_size, 1)
         self._written: dict[int, tuple[Schema | None, bytes, Convert]] = {}
+        self._columns: dict[int, tuple[Schema, ColumnWriter]] = {}
         self._known: dict[bytes, tuple[Schema | None, Convert]] = {}
         self._schema: Schema | None = None
         if config.schema_content:
@@ -110,6 +112,26 @@ class JsonConverter(Converter, HeaderConverter):
         _, head, write = known
         payload = _without_schema(value) if schema is None else _dumped(write(value))
         return head + payload + b"}" if self._with_envelope else payload
+
+    def from_connect_columns(
+        self, topic: str, schema: Schema, columns: Sequence[Sequence[Any]]
+    ) -> Sequence[bytes | None]:
+        if is_writable(schema):
+            known = self._columns.get(id(schema))
+            if known is None:
+                known = self._remember_columns(schema)
+            written = known[1].write(columns)
+            if written is not None:
+                return written
+        return super().from_connect_columns(topic, schema, columns)
+
+    def _remember_columns(self, schema: Schema) -> tuple[Schema, ColumnWriter]:
+        if len(self._columns) >= self._cache_size:
+            self._columns.clear()
+        _, head, _ = self._written.get(id(schema)) or self._remember(schema)
+        around = (head, b"}") if self._with_envelope else (b"", b"")
+        known = self._columns[id(schema)] = (schema, ColumnWriter(schema, self._writers, *around))
+        return known
 
     def _remember(self, schema: Schema | None) -> tuple[Schema | None, bytes, Convert]:
         """Head and writer of a schema. Kept by identity beside the schema itself, because to

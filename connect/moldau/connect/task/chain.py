@@ -17,6 +17,7 @@ from moldau.connect.api import (
     HeaderConverter,
     Headers,
     SinkRecord,
+    SourceBatch,
     SourceRecord,
 )
 from moldau.connect.api.record import ConnectRecord
@@ -154,6 +155,27 @@ class Chain:
                 topic, record.headers, record.value_schema, record.value,
             )  # fmt: skip
         return key, value, headers
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether records are converted without transforms."""
+        return not self._steps
+
+    def batch_bytes(
+        self, batch: SourceBatch
+    ) -> tuple[list[bytes | None] | None, list[bytes | None]] | None:
+        """The keys and values of a batch; None if its records have to be converted one by one,
+        which says which of them is bad."""
+        keys: list[bytes | None] | None = None
+        converters, topic = self._converters, batch.topic
+        try:
+            if batch.keys is not None:
+                convert, schema = converters.key.from_connect_data, batch.key_schema
+                keys = [convert(topic, None, schema, key) for key in batch.keys]
+            values = converters.value.from_connect_columns(topic, batch.schema, batch.columns)
+        except Exception:
+            return None
+        return keys, list(values)
 
     def _write_headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
         writer = self._converters.header

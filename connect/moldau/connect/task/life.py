@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from typing import Final
@@ -17,6 +18,7 @@ from moldau.runtime.children import ParentPipe
 from moldau.runtime.real import RealClock
 
 _START_S: Final = 60.0
+_COLLECT_AFTER: Final = 20_000
 
 
 def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
@@ -52,6 +54,8 @@ def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
 
 def live_in_process(pipe: ParentPipe) -> None:
     """The whole of a task's process."""
+    # Records come and go in batches of thousands, which the default of 700 objects looks at often.
+    gc.set_threshold(_COLLECT_AFTER, 20, 20)
     loggers = Loggers(RealClock(), sys.stderr.write)
     root = logging.getLogger()
     root.handlers[:] = [StandardLines(loggers)]

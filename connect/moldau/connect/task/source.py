@@ -9,6 +9,7 @@ source goes on from the last stored offset: at least once.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import whole
+from moldau.connect.task.source_batches import SourceBatches
 from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
@@ -89,6 +91,7 @@ class SourceRunner(TaskRunner):
         if not isinstance(task, SourceTask):
             raise ConnectError("the task class of a source connector must be a SourceTask")
         self._task = task
+        self._batches = SourceBatches(self._parts, task, self._producer)
         self._task.initialize(_Context(config, AskedOffsets(self._ask_offsets)))
         self._is_started = True
         in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
@@ -104,15 +107,16 @@ class SourceRunner(TaskRunner):
             self.rest(1.0)
             return
         records = self._poll()
-        for record in records or ():
-            if self.link.is_stopping:
-                return  # what was not sent is polled again after a restart
-            self._send(record)
+        if not self._send_batch(records):
+            for record in records or ():
+                if self.link.is_stopping:
+                    return  # what was not sent is polled again after a restart
+                self._send(record)
         self._commit_if_due()
         if not records:
             self.rest(IDLE_S)
 
-    def _poll(self) -> list[SourceRecord] | None:
+    def _poll(self) -> Sequence[SourceRecord] | None:
         try:
             records = self._task.poll()
         except RetriableError as error:
@@ -122,6 +126,23 @@ class SourceRunner(TaskRunner):
             return None
         self._counts["polled"] += len(records or ())
         return records
+
+    def _send_batch(self, records: Sequence[SourceRecord] | None) -> bool:
+        """Whether the records are a batch that could be sent as a whole."""
+        converted = self._batches.convert(records)
+        if converted is None:
+            return False
+        batch = converted.batch
+        self._creation.ensure(batch.topic)
+        self._note_topic(batch.topic)
+        submit = partial(self._submitted.submit, dict(batch.source_partition), batch.last_offset)
+        self._batches.send(converted, submit)
+        return True
+
+    def _note_topic(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self.link.tell("topics", topics=[topic])
 
     def _send(self, record: SourceRecord) -> None:
         entry = self._submitted.submit(record.source_partition, record.source_offset)
@@ -135,9 +156,7 @@ class SourceRunner(TaskRunner):
         except Skipped:
             self._drop(record, entry)
             return
-        if made.topic not in self._topics:
-            self._topics.add(made.topic)
-            self.link.tell("topics", topics=[made.topic])
+        self._note_topic(made.topic)
         more: dict[str, Any] = {"partition": made.kafka_partition}
         if made.timestamp is not None:
             more["timestamp_ms"] = made.timestamp
@@ -179,15 +198,19 @@ class SourceRunner(TaskRunner):
 
     def _check_delivered(self) -> None:
         """Tell the connector what is safe; fail for what never will be."""
-        while self._delivered:
-            record, sent = self._delivered.popleft()
-            self._counts["written"] += sent is not None
-            self._task.commit_record(record, sent)
+        self._note_delivered()
         if self._failed is not None:
             error, record = self._failed
             raise ConnectError(
                 "the cluster refused a record", topic=record.topic, error=str(error)
             ) from error
+
+    def _note_delivered(self) -> None:
+        while self._delivered:
+            record, sent = self._delivered.popleft()
+            self._counts["written"] += sent is not None
+            self._task.commit_record(record, sent)
+        self._counts["written"] += self._batches.settle()
 
     # Offsets
 
@@ -231,18 +254,19 @@ class SourceRunner(TaskRunner):
             self._producer.flush(timeout_s=self._grace_ms * FLUSH_PART / 1000)
         except (KafkaError, TimeoutError) as error:
             self.log.warn("not all records were acknowledged at the stop", error=str(error))
-        while self._delivered:
-            record, sent = self._delivered.popleft()
-            self._counts["written"] += sent is not None
-            self._task.commit_record(record, sent)
+        self._note_delivered()
         self._commit_offsets()
+
+    def _active(self) -> int:
+        """Records that are not safe yet."""
+        return self._submitted.count + (self._batches.waiting if self._is_started else 0)
 
     def metrics(self) -> dict[str, float]:
         counts = self._parts.tolerance.counts if hasattr(self, "_parts") else None
         return {
             "source-record-poll-total": float(self._counts["polled"]),
             "source-record-write-total": float(self._counts["written"]),
-            "source-record-active-count": float(self._submitted.count),
+            "source-record-active-count": float(self._active()),
             "source-offset-commit-completion-total": float(self._counts["commits"]),
             "source-offset-commit-failure-total": float(self._counts["commit_failures"]),
             **({} if counts is None else self._parts.error_metrics()),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.connect.api import SourceRecord
+from moldau.connect.api import SourceBatch
 from moldau.connect.data import Schema, Struct
 from moldau.connect.errors import DataError
 from moldau.connectors.jdbc.layout import Layout
@@ -21,6 +21,10 @@ from moldau.connectors.jdbc.progress import Progress
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select
 
 Rows = Sequence[Sequence[Any]]
+Columns = Sequence[Sequence[Any]]
+Offset = dict[str, Any] | None
+Key = Callable[[Columns], tuple[Schema | None, Sequence[Any] | None]]
+"""From the columns of a result to the schema and the values of the keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,10 @@ class Reading:
         self.select = select
         self.criteria = criteria
         self.progress = progress
-        self._make: Callable[[Rows], list[SourceRecord]] = self._unready
+        self._make: Callable[[Rows], SourceBatch] = self._unready
         self._layout: Layout | None = None
         self._held: Sequence[Any] | None = None
-        self._key: Callable[[Struct], tuple[Schema | None, Any]] | None = None
+        self._key: Key = _no_key
         self._stamps: tuple[int, ...] = ()
         self._number = -1
 
@@ -73,7 +77,7 @@ class Reading:
             Mode.TIMESTAMP_INCREMENTING: self._both,
         }[mode]
 
-    def records(self, rows: Rows, *, is_last: bool) -> list[SourceRecord]:
+    def records(self, rows: Rows, *, is_last: bool) -> SourceBatch | None:
         """Records for the next rows of the result. `is_last`: the result has no more."""
         if self.criteria.mode is Mode.TIMESTAMP:
             if self._held is not None:
@@ -81,22 +85,27 @@ class Reading:
                 self._held = None
             if not is_last and rows:
                 *rows, self._held = rows
-        return self._make(rows)
+        return self._make(rows) if rows else None
 
-    def _unready(self, rows: Rows) -> list[SourceRecord]:
+    def _unready(self, rows: Rows) -> SourceBatch:
         raise AssertionError("records before begin")
 
-    def _bulk(self, rows: Rows) -> list[SourceRecord]:
-        return self._made(rows, [None] * len(rows))
+    def _bulk(self, rows: Rows) -> SourceBatch:
+        count = len(rows)
+        return self._made(rows, lambda: [None] * count)
 
-    def _incrementing(self, rows: Rows) -> list[SourceRecord]:
-        numbers = [self._number_of(row[self._number]) for row in rows]
-        records = self._made(rows, [{"incrementing": number} for number in numbers])
-        if rows:
-            self.progress = Progress(numbers[-1])
-        return records
+    def _incrementing(self, rows: Rows) -> SourceBatch:
+        at = self._number
+        numbers = [row[at] for row in rows]
+        if set(map(type, numbers)) != {int}:
+            numbers = [self._number_of(number) for number in numbers]
+        last = Progress(numbers[-1])
+        offsets = lambda: [{"incrementing": number} for number in numbers]  # noqa: E731
+        batch = self._made(rows, offsets, last.to_offset())
+        self.progress = last
+        return batch
 
-    def _timestamp(self, rows: Rows) -> list[SourceRecord]:
+    def _timestamp(self, rows: Rows) -> SourceBatch:
         instants = [self._instant(row) for row in rows]
         after = self._instant(self._held) if self._held is not None else None
         progress, offsets = self.progress, []
@@ -106,31 +115,27 @@ class Reading:
                 progress = Progress(None, instant)
                 offset = progress.to_offset()
             offsets.append(offset)
-        records = self._made(rows, offsets)
+        batch = self._made(rows, lambda: offsets, offsets[-1])
         self.progress = progress
-        return records
+        return batch
 
-    def _both(self, rows: Rows) -> list[SourceRecord]:
+    def _both(self, rows: Rows) -> SourceBatch:
         places = [Progress(self._number_of(row[self._number]), self._instant(row)) for row in rows]
-        records = self._made(rows, [place.to_offset() for place in places])
-        if places:
-            self.progress = places[-1]
-        return records
+        last = places[-1]
+        batch = self._made(rows, lambda: [place.to_offset() for place in places], last.to_offset())
+        self.progress = last
+        return batch
 
-    def _made(self, rows: Rows, offsets: Sequence[dict[str, Any] | None]) -> list[SourceRecord]:
+    def _made(
+        self, rows: Rows, offsets: Callable[[], Sequence[Offset]], last_offset: Offset = None
+    ) -> SourceBatch:
         assert self._layout is not None
-        partition: Any = self.route.partition
-        topic, schema, key_of = self.route.topic, self._layout.schema, self._key
-        structs = self._layout.structs(rows)
-        if key_of is None:
-            return [
-                SourceRecord(partition, offset, topic, None, None, None, schema, value)
-                for offset, value in zip(offsets, structs, strict=True)
-            ]
-        return [
-            SourceRecord(partition, offset, topic, None, *key_of(value), schema, value)
-            for offset, value in zip(offsets, structs, strict=True)
-        ]
+        route, schema = self.route, self._layout.schema
+        columns = self._layout.values(rows)
+        key_schema, keys = self._key(columns)
+        return SourceBatch(
+            route.topic, route.partition, schema, columns, offsets, last_offset, key_schema, keys
+        )
 
     def _number_of(self, value: Any) -> int:
         if type(value) is int:
@@ -149,18 +154,25 @@ class Reading:
         raise DataError(f"{self.route.topic}: a row has no timestamp in {names}")
 
 
-def _key_of(
-    schema: Schema, columns: Sequence[str]
-) -> Callable[[Struct], tuple[Schema | None, Any]] | None:
+def _key_of(schema: Schema, columns: Sequence[str]) -> Key:
     """One column is the key itself; several are a struct; none is no key."""
     missing = [name for name in columns if name not in schema.positions]
     if missing:
         raise DataError(f"key.fields: no column {', '.join(missing)} in {list(schema.positions)}")
     positions = [schema.positions[name] for name in columns]
     if not positions:
-        return None
+        return _no_key
     if len(positions) == 1:
         position, key_schema = positions[0], schema.fields[positions[0]].schema
-        return lambda value: (key_schema, value.row[position])
+        return lambda values: (key_schema, values[position])
     struct = Schema.struct({name: schema.fields[schema.positions[name]].schema for name in columns})
-    return lambda value: (struct, Struct.of_row(struct, [value.row[each] for each in positions]))
+
+    def key(values: Columns) -> tuple[Schema | None, Sequence[Any] | None]:
+        rows = zip(*[values[each] for each in positions], strict=True)
+        return struct, [Struct.of_row(struct, list(row)) for row in rows]
+
+    return key
+
+
+def _no_key(values: Columns) -> tuple[Schema | None, Sequence[Any] | None]:
+    return None, None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.connect.api import ConnectError, RetriableError, SourceRecord, SourceTask
+from moldau.connect.api import ConnectError, RetriableError, SourceBatch, SourceTask
 from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.columns import Kind, Table, TableId
 from moldau.connectors.jdbc.connecting import open_database
@@ -86,7 +86,7 @@ class JdbcSourceTask(SourceTask):
         if self._database is not None:
             self._database.close()
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> SourceBatch | None:
         """The next batch of the table that is due, or None after a short wait."""
         running = self._running
         if running is None:
@@ -108,7 +108,7 @@ class JdbcSourceTask(SourceTask):
             self._running = None
             raise
 
-    def _read(self, source: _Source) -> list[SourceRecord] | None:
+    def _read(self, source: _Source) -> SourceBatch | None:
         running = self._running or self._begin(source)
         rows = running.fetched or running.rows.fetch(self._config.batch_max_rows)
         running.fetched = []
@@ -119,7 +119,7 @@ class JdbcSourceTask(SourceTask):
             running.rows.close()
             self._running = None
             source.due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
-        return records or None
+        return records
 
     def _begin(self, source: _Source) -> _Running:
         assert self._database is not None

@@ -1,0 +1,71 @@
+"""Many source records of one kind, kept as columns until somebody looks at a single one.
+
+A source that reads tables returns a `SourceBatch` from `poll`. It is a sequence of `SourceRecord`s
+like any other. Where no transform has to see the records, the worker converts the columns at once
+and no record is ever made, which costs a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from moldau.connect.api.record import SourceRecord
+from moldau.connect.data.schema import Schema
+from moldau.connect.data.struct import Struct
+
+Offset = dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class SourceBatch(Sequence[SourceRecord]):
+    """Records of one topic and one source partition whose values are structs of one schema.
+
+    `columns` has a sequence for each field, all as long as the batch, with what a struct's row
+    holds. `offsets` is called when single records are made; `last_offset` is that of the last one.
+    """
+
+    topic: str
+    source_partition: Mapping[str, Any]
+    schema: Schema
+    columns: Sequence[Sequence[Any]]
+    offsets: Callable[[], Sequence[Offset]]
+    last_offset: Offset
+    key_schema: Schema | None = None
+    keys: Sequence[Any] | None = None
+    _made: list[SourceRecord] | None = field(default=None, repr=False)
+
+    def records(self) -> list[SourceRecord]:
+        """The records, made once."""
+        if self._made is None:
+            partition: Any = self.source_partition
+            topic, schema, key_schema, of_row = self.topic, self.schema, self.key_schema, _of_row
+            keys = self.keys if self.keys is not None else [None] * len(self)
+            rows = zip(*self.columns, strict=True)
+            self._made = [
+                SourceRecord(
+                    partition, offset, topic, None, key_schema, key, schema,
+                    of_row(schema, list(row)),
+                )
+                for offset, key, row in zip(self.offsets(), keys, rows, strict=True)
+            ]  # fmt: skip
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[SourceRecord]:
+        return iter(self.records())
+
+    @overload
+    def __getitem__(self, index: int) -> SourceRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[SourceRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> SourceRecord | list[SourceRecord]:
+        return self.records()[index]
+
+
+_of_row = Struct.of_row

@@ -1,0 +1,107 @@
+"""Structs in columns to JSON, many at a time.
+
+Columns are looked at as a whole: one pass says whether all values have the type of the schema, and
+most columns then go to the encoder as they are. What is unusual takes the same functions as a
+single record (`json_values`), so the bytes mean the same. `ColumnWriter.write` gives None where the
+fast way does not apply; the caller then converts record by record, which also names what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import starmap
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+
+from moldau.connect.converters.json_values import Convert, Writers
+from moldau.connect.data.logical import EPOCH
+from moldau.connect.data.schema import Logical, Schema, Type
+from moldau.connect.data.validation import RANGES
+
+_MS: Final = timedelta(milliseconds=1)
+_NONE: Final = type(None)
+_EXACT: Final = {Type.STRING: str, Type.BOOLEAN: bool, Type.FLOAT32: float, Type.FLOAT64: float}
+_ENCODER: Final = msgspec.json.Encoder()
+
+Prepare = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class ColumnWriter:
+    """For structs of one schema. `head` and `tail` surround each payload."""
+
+    def __init__(
+        self, schema: Schema, writers: Writers, head: bytes = b"", tail: bytes = b""
+    ) -> None:
+        names = {f"f{field.position}": field.name for field in schema.fields}
+        self._row: Callable[..., Any] = msgspec.defstruct(
+            "Row", list(names), rename=names, gc=False
+        )
+        self._prepares = [
+            _prepare(field.schema, writers.of(field.schema)) for field in schema.fields
+        ]
+        self._head, self._tail = head, tail
+
+    def write(self, columns: Sequence[Sequence[Any]]) -> list[bytes] | None:
+        """The JSON of each row; None if the rows have to be converted one by one."""
+        try:
+            prepared = [p(column) for p, column in zip(self._prepares, columns, strict=True)]
+            rows = list(starmap(self._row, zip(*prepared, strict=True)))
+            lines = _ENCODER.encode_lines(rows)
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
+            return None
+        if self._head or self._tail:
+            # JSON has no newline inside, so those between the rows are the only ones.
+            lines = lines.replace(b"\n", self._tail + b"\n" + self._head)
+            lines = self._head + lines[: len(lines) - len(self._head)]
+        return lines.split(b"\n")[:-1]
+
+
+def is_writable(schema: Schema | None) -> bool:
+    """Whether a schema is a struct, at least of one field."""
+    return schema is not None and schema.type is Type.STRUCT and bool(schema.fields)
+
+
+def _prepare(schema: Schema, write: Convert) -> Prepare:
+    """From a column of Connect's values to what the encoder takes."""
+    fits = _fits(schema)
+    change = _timestamps if schema.logical is Logical.TIMESTAMP else None
+    kinds, kinds_or_none = {fits}, {fits, _NONE}
+
+    def prepare(column: Sequence[Any]) -> Sequence[Any]:
+        found = set(map(type, column))
+        if found == kinds or (
+            schema.optional and schema.default is None and found <= kinds_or_none
+        ):
+            values = column if _NONE not in found else [v for v in column if v is not None]
+            if _is_regular(schema, values):
+                return column if change is None else change(column)
+        return list(map(write, column))
+
+    return prepare
+
+
+def _fits(schema: Schema) -> type | None:
+    """The only Python type whose values need no conversion, but for timestamps."""
+    if schema.logical is not None:
+        return datetime if schema.logical is Logical.TIMESTAMP else None
+    return int if schema.type in RANGES else _EXACT.get(schema.type)
+
+
+def _is_regular(schema: Schema, values: Sequence[Any]) -> bool:
+    """Whether values of the right type are also in the range that JSON and the schema have."""
+    if schema.logical is not None or not values:
+        return True
+    if schema.type in RANGES:
+        low, high = RANGES[schema.type]
+        return bool(low <= min(values) and max(values) <= high)
+    if schema.type in (Type.FLOAT32, Type.FLOAT64):
+        return all(map(isfinite, values))
+    return True
+
+
+def _timestamps(column: Sequence[Any]) -> list[int | None]:
+    """TypeError for a datetime without a zone."""
+    return [None if value is None else (value - EPOCH) // _MS for value in column]
