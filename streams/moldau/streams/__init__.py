@@ -12,17 +12,26 @@ from moldau.streams.engine.operators.process import Context, Record
 from moldau.streams.plan.joins import within
 from moldau.streams.plan.policies import dead_letter, retry
 from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
+from moldau.streams.query.asking import AsyncQuery, Query
+from moldau.streams.query.questions import BadQuery, NotHere, QueryFailed, Row, StoreUnavailable
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.windows import count_window, hopping, session, sliding, tumbling, unlimited
 
 __all__ = [
+    "AsyncQuery",
+    "BadQuery",
     "Codec",
     "Context",
     "Grouped",
+    "NotHere",
+    "Query",
+    "QueryFailed",
     "Record",
     "RecordFailed",
+    "Row",
     "StateStore",
+    "StoreUnavailable",
     "Stream",
     "Streams",
     "StreamsError",

@@ -7,7 +7,8 @@ of a thread that has no loop, and minds SIGTERM and Ctrl-C if it is the main thr
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.query.shell import Running
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.reports import Reports
@@ -26,42 +28,53 @@ from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A worker among others on its machine."""
+
+    index: int = 0
+    reports: Reports = field(default_factory=Reports)
+    running: Running | None = None
+    """Where the app finds its worker, to ask its stores."""
+
+
 async def run_plan(
-    plan: Plan,
-    settings: AppSettings,
-    runtime: Runtime,
-    *,
-    index: int = 0,
-    reports: Reports | None = None,
+    plan: Plan, settings: AppSettings, runtime: Runtime, place: Place | None = None
 ) -> None:
     """Until it is cancelled: then it commits, leaves the group, and returns."""
+    place = place or Place()
     root = settings.own[rows.state_dir]
-    with closing(StateDirectory.open(root, plan.app, index, runtime)) as directory:
+    with ExitStack() as left:
+        directory = StateDirectory.open(root, plan.app, place.index, runtime)
+        left.callback(directory.close)
         made = partial(make_task, task_settings(plan, settings))
-        worker = Worker(plan, made, settings, directory, runtime, reports or Reports())
+        worker = Worker(plan, made, settings, directory, runtime, place.reports)
+        if place.running is not None:
+            place.running.attach(worker.queries)
+            left.callback(place.running.detach)
         await worker.run()
 
 
-def run_process(plan: Plan, given: Mapping[str, object]) -> None:
+def run_process(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:
     """Until a signal. `given`: settings by Kafka's names, `bootstrap.servers` at least."""
     settings = checked(given)
 
     async def main(runtime: Runtime) -> None:
-        await until_stopped(run_plan(plan, settings, runtime))
+        await until_stopped(run_plan(plan, settings, runtime, Place(running=running)))
 
     from moldau.runtime.real import run
 
     run(main, node=plan.app)
 
 
-async def run_here(plan: Plan, given: Mapping[str, object]) -> None:
+async def run_here(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:
     """On this event loop, until it is cancelled."""
     settings = checked(given)
 
     from moldau.runtime.real import RealRuntime
 
     async with RealRuntime(plan.app) as runtime:
-        await run_plan(plan, settings, runtime)
+        await run_plan(plan, settings, runtime, Place(running=running))
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:

@@ -38,14 +38,14 @@ def run_app(arguments: Namespace, context: Context) -> int:
 
 def _work(arguments: Namespace, context: Context, plan: Plan, settings: AppSettings) -> int:
     from moldau.runtime.real import run
-    from moldau.streams.running import run_plan, until_stopped
+    from moldau.streams.running import Place, run_plan, until_stopped
     from moldau.streams.supervisor.shell import unless_orphaned
 
     index = arguments.worker or 0
 
     async def main(runtime: Runtime) -> None:
         _log_to(runtime, arguments, context)
-        work = run_plan(plan, settings, runtime, index=index)
+        work = run_plan(plan, settings, runtime, Place(index))
         if arguments.worker is not None:
             work = unless_orphaned(work, context.source)
         elif not arguments.json:

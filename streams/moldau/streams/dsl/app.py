@@ -16,6 +16,8 @@ from moldau.streams.plan.plan import GlobalTable, Plan
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
+from moldau.streams.query.asking import AsyncQuery, Query
+from moldau.streams.query.shell import Running
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import Undeclared, codec_for
 from moldau.streams.state.spec import StoreKind, StoreSpec
@@ -57,6 +59,8 @@ class Streams:
             )
         self.name = name
         self._graph = Graph(name, on_error=policy(on_error), emit=op.Emit(emit))
+        self.running = Running(name)
+        """The worker that runs the app in this process."""
 
     @overload
     def stream(
@@ -178,7 +182,7 @@ class Streams:
         """
         from moldau.streams.running import run_process
 
-        run_process(self.plan(), _given(bootstrap, state, settings))
+        run_process(self.plan(), _given(bootstrap, state, settings), self.running)
 
     async def run_async(
         self, bootstrap: str = "", *, state: str = "", settings: Mapping[str, object] | None = None
@@ -186,7 +190,20 @@ class Streams:
         """As `run`, on this event loop: cancel the task to commit and stop."""
         from moldau.streams.running import run_here
 
-        await run_here(self.plan(), _given(bootstrap, state, settings))
+        await run_here(self.plan(), _given(bootstrap, state, settings), self.running)
+
+    def query(self, store: str, *, wait: Duration = 0) -> Query:
+        """Ask a store of the worker that runs the app in this process, from another thread.
+
+        `wait`: so long for a worker that starts and a store that is restored.
+        """
+        wait_s = milliseconds(wait, "query wait") / 1000
+        return Query(lambda question: self.running.ask(store, question, wait_s))
+
+    def query_async(self, store: str, *, wait: Duration = 0) -> AsyncQuery:
+        """As `query`, from a coroutine."""
+        wait_s = milliseconds(wait, "query wait") / 1000
+        return AsyncQuery(lambda question: self.running.ask_later(store, question, wait_s))
 
     def test(self, **options: Any) -> Driver:
         """A driver that runs this app without a broker, in virtual time."""

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.operators.deferred import AsyncCall
+from moldau.streams.engine.parts import Store
 from moldau.streams.state.changes import Changes
 
 
@@ -62,6 +63,10 @@ class RunsPartition(Protocol):
 
     def buffered(self, topic: str) -> int:
         """How many records of `topic` wait: pause its fetching when there are too many."""
+        ...
+
+    def store(self, name: str) -> Store:
+        """One of its stores, to be read between two calls of `process`."""
         ...
 
     def take_calls(self) -> Sequence[AsyncCall]:

@@ -23,6 +23,7 @@ from moldau.streams.engine.failures import Failures
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.network import Network, Run
 from moldau.streams.engine.operators.deferred import AsyncCall
+from moldau.streams.engine.parts import Store
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import Changes
@@ -280,6 +281,9 @@ class Task:
 
     def positions(self) -> Mapping[str, int]:
         return {each.topic: each.position for each in self._order if each.position is not None}
+
+    def store(self, name: str) -> Store:
+        return self.network.stores[name]
 
     def counters(self) -> Mapping[str, int]:
         """What was left out so far: by policies, and late records by operator."""

@@ -61,6 +61,13 @@ class RocksBacking:
         self._scans.add(scan)
         return scan
 
+    def approximate_count(self) -> int:
+        """RocksDB's own estimate, and what is not committed."""
+        assert self._rows is not None, "the store is closed"
+        with rocks_errors(self._path):
+            count = self._rows.property_int_value("rocksdb.estimate-num-keys") or 0
+        return count + sum(1 for value in self._written.values() if value is not None)
+
     def write(self, rows: Sequence[Row]) -> None:
         """Stores these; None deletes."""
         self._written.update(rows)

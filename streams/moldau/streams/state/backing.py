@@ -20,6 +20,10 @@ class Backing(Protocol):
         """The rows with first <= key < end. `end` None means no upper bound."""
         ...
 
+    def approximate_count(self) -> int:
+        """About how many rows there are, without reading them."""
+        ...
+
     def write(self, rows: Sequence[Row]) -> None:
         """Put rows; a value of None deletes. A later row of the same key wins."""
         ...
@@ -41,6 +45,9 @@ class MemoryBacking:
 
     def get(self, key: bytes) -> bytes | None:
         return self._rows.get(key)
+
+    def approximate_count(self) -> int:
+        return len(self._rows)
 
     def scan(
         self, first: bytes, end: bytes | None, *, is_reverse: bool = False

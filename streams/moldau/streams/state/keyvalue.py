@@ -92,6 +92,44 @@ class KeyValueStore:
         except KeyError:
             return self.load(name)
 
+    def peek(self, key: Any) -> Entry | None:
+        """As `get`, without keeping anything in the cache."""
+        name = self.keys.name(key)
+        if name in self.cache:
+            return self.cache[name]
+        row = self._backing.get(self.keys.encoded(name))
+        return None if row is None else self._entry(row)
+
+    def peek_range(
+        self, first: Any, last: Any, *, limit: int | None = None, is_reverse: bool = False
+    ) -> list[tuple[Any, Entry]]:
+        """At most so many rows as `items` has them, reading no more than these from below."""
+        low = b"" if first is None else self.keys.codec.encode(first)
+        high = None if last is None else self.keys.codec.encode(last) + b"\x00"
+        changed = {
+            key: self.cache[name]
+            for name in self.dirty
+            if (key := self.keys.encoded(name)) >= low and (high is None or key < high)
+        }
+        scan = self._backing.scan(low, high, is_reverse=is_reverse)
+        most = None if limit is None else limit + len(changed)
+        rows: dict[bytes, Entry | None] = {key: self._entry(row) for key, row in islice(scan, most)}
+        if most is not None and len(rows) == most and rows:
+            edge = next(reversed(rows))
+            changed = {
+                key: entry
+                for key, entry in changed.items()
+                if (key >= edge if is_reverse else key <= edge)
+            }
+        rows |= changed
+        found = [(key, entry) for key in sorted(rows, reverse=is_reverse) if (entry := rows[key])]
+        return [(self.keys.codec.decode(key), entry) for key, entry in found[:limit]]
+
+    def approximate_count(self) -> int:
+        """About how many rows there are."""
+        fresh = sum(1 for name, old in self.dirty.items() if old is None and self.cache[name])
+        return self._backing.approximate_count() + fresh
+
     def put(self, key: Any, value: Any, timestamp: int) -> Entry | None:
         """Set a value, or delete with None; return what was there."""
         name = self.keys.name(key)

@@ -96,6 +96,9 @@ class SessionStore:
         for span, _, name in sorted(rows, key=lambda row: row[:2]):
             yield self.keys.original(name), span, self._values[name, span]
 
+    def approximate_count(self) -> int:
+        return len(self._values)
+
     def between(self, above: int, below: int) -> list[tuple[Any, Span, Any]]:
         """The sessions with above < end < below, in the order of `items`."""
         spans = [

@@ -94,6 +94,10 @@ class VersionedStore:
             if entry is not None:
                 yield key, entry
 
+    def approximate_count(self) -> int:
+        """About how many versions there are."""
+        return self._backing.approximate_count() + len(self._fresh)
+
     def load(self) -> None:
         """Find the highest time of the rows."""
         for row, _ in self._backing.scan(b"", None):
@@ -147,17 +151,26 @@ class VersionedStore:
                 return
             excess -= len(self._versions.pop(name)) * 300
 
+    def peek(self, key: Any) -> Versions:
+        """All versions of a key, without keeping anything in memory."""
+        name = self.keys.name(key)
+        versions = self._versions.get(name)
+        return self._stored(name) if versions is None else list(versions)
+
     def _loaded(self, name: Any) -> Versions:
         versions = self._versions.get(name)
         if versions is None:
-            first = self._row(name, 0)
-            versions = self._versions[name] = []
-            for row, data in self._backing.scan(first, self._row(name, 2**64 - 1)):
-                try:
-                    value = self.spec.value.decode(data[1:]) if data[0] else None
-                except UNREADABLE as error:
-                    raise unreadable(self.spec, data, error) from None
-                versions.append((_TIME.unpack(row[-8:])[0], value))
+            versions = self._versions[name] = self._stored(name)
+        return versions
+
+    def _stored(self, name: Any) -> Versions:
+        versions: Versions = []
+        for row, data in self._backing.scan(self._row(name, 0), self._row(name, 2**64 - 1)):
+            try:
+                value = self.spec.value.decode(data[1:]) if data[0] else None
+            except UNREADABLE as error:
+                raise unreadable(self.spec, data, error) from None
+            versions.append((_TIME.unpack(row[-8:])[0], value))
         return versions
 
     def _row(self, name: Any, time: int) -> bytes:

@@ -125,6 +125,16 @@ class WindowStore:
             for _, key, entry in self.entries(window):
                 yield key, start, entry
 
+    def approximate_count(self) -> int:
+        """About how many rows there are."""
+        fresh = sum(
+            1
+            for window in self.open.values()
+            for name, old in window.dirty.items()
+            if old is None and window.rows[name] is not None
+        )
+        return self._backing.approximate_count() + fresh
+
     def expire(self, before: int) -> None:
         """Drop the windows with start < `before`, and their rows."""
         stored = self.stored()

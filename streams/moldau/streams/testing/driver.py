@@ -13,10 +13,13 @@ from typing import Any
 
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.parts import Store
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StreamsError
+from moldau.streams.query.answers import answer
+from moldau.streams.query.asking import Query
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_TEXT, codec_for
 from moldau.streams.state.backing import MemoryBacking
@@ -219,6 +222,20 @@ class Driver:
                 strict=True,
             )
         ]
+
+    def query(self, name: str) -> Query:
+        """Ask a store as `Streams.query` does."""
+        self._queried(name)
+        return Query(lambda question: answer(self._queried(name), question))
+
+    def _queried(self, name: str) -> Store:
+        if name in self._global_tables:
+            return self._global_tables[name].store
+        for task in self._tasks:
+            if name in task.network.stores:
+                return task.store(name)
+        known = ", ".join(sorted({*self._backings, *self._global_tables})) or "none"
+        raise StreamsError(f"store={name}: the app has no such store; it has {known}")
 
     def store(self, name: str) -> dict[Any, Any]:
         """The rows of a store: key -> value, in windows (key, start) -> value, and in sessions

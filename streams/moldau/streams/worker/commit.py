@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.runtime import Runtime
+from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.changes import Changes
 from moldau.streams.worker.door import Committed, Door, TopicPartition
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 async def commit(
-    tasks: Sequence[WorkerTask], door: Door, runtime: Runtime, topic_ids: Mapping[str, Uuid]
+    tasks: Sequence[WorkerTask], door: Door, gate: Gate, topic_ids: Mapping[str, Uuid]
 ) -> None:
     """Commits what these tasks did. MembershipLost or CommitLater leave them as they are: nothing
     was stored, and nothing is lost if a later commit follows."""
     touched = [each for each in tasks if each.is_touched]
     if not touched:
         return
-    flushed = await runtime.run_blocking(_flush, touched)
+    flushed = await gate.run(_flush, touched)
     logged = {}
     for where, changes in flushed.items():
         logged[where] = await door.log(where, changes)
@@ -45,7 +45,7 @@ async def commit(
     offsets = {where: each for task in touched for where, each in _offsets(task).items()}
     if offsets:
         await door.commit(offsets)
-    await runtime.run_blocking(_store, touched)
+    await gate.run(_store, touched)
     for task in touched:
         task.committed.update(task.task.positions())
         task.is_touched = False

@@ -30,7 +30,8 @@ from moldau.ids import Uuid
 from moldau.runtime import Runtime
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.state.changes import Changes
-from moldau.streams.worker.settings import AppSettings, replication_factor
+from moldau.streams.worker.owners import OwnerAssignor
+from moldau.streams.worker.settings import AppSettings, application_server, replication_factor
 from moldau.streams.worker.topics import InternalTopic, check_existing
 
 _RECORDS_MAX: Final = 5000
@@ -139,9 +140,9 @@ class Door:
 
     def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
         """`member` is the worker's name, the same after a restart."""
+        self.owners = OwnerAssignor(settings.own[application_server])
         self._replication = settings.own[replication_factor]
         of_group = {
-            "partition.assignment.strategy": "range",  # equal partitions of all topics meet
             "auto.offset.reset": "earliest",
             "group.instance.id": member,
             "client.id": member,
@@ -151,7 +152,9 @@ class Door:
             "enable.auto.commit": "false",
             "allow.auto.create.topics": "false",
         }
-        self.consumer = Consumer(of_group, runtime=runtime)
+        assignors = of_group.pop("partition.assignment.strategy", None)
+        strategy = [self.owners] if assignors is None else assignors.split(",")
+        self.consumer = Consumer(of_group, runtime=runtime, partition_assignment_strategy=strategy)
         self.producer = Producer({"client.id": member, **settings.of("producer")}, runtime=runtime)
         self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
         self.changelogs = Reader(settings.of("restore.consumer"), f"{member}-restore", runtime)

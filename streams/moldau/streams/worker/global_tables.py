@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moldau.runtime import Runtime
+from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed
+from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, TaskDatabase, position_name
 from moldau.streams.worker.door import Door, Fetched, TopicFacts, TopicPartition
 from moldau.streams.worker.reports import Reports
@@ -32,7 +33,8 @@ class GlobalTables:
         self,
         tables: Sequence[GlobalTable],
         door: Door,
-        runtime: Runtime,
+        gate: Gate,
+        files: Files,
         reports: Reports,
         cache_bytes: int,
     ) -> None:
@@ -41,7 +43,8 @@ class GlobalTables:
         for name, table in self._tables.items():
             self._of_topic.setdefault(table.topic, []).append(name)
         self._door = door
-        self._runtime = runtime
+        self._gate = gate
+        self._files = files
         self._reports = reports
         self._cache_bytes = cache_bytes
         self._topics: Mapping[str, TopicFacts] = {}
@@ -52,6 +55,8 @@ class GlobalTables:
         self._stored: dict[TopicPartition, int] = {}
         self._unflushed = 0
         self.stores: dict[str, GlobalStore] = {}
+        self.is_complete = False
+        """Whether they hold what their topics held at the start."""
 
     async def start(
         self, open_database: OpenDatabase, path: str, topics: Mapping[str, TopicFacts]
@@ -70,7 +75,7 @@ class GlobalTables:
         ]
         ends = await self._door.ends(sorted(set(partitions)))
         self._ends = {where: end for where, (_, end) in ends.items()}
-        await self._runtime.run_blocking(self._open_at, ends)
+        await self._gate.run(self._open_at, ends)
         self._reports.restoring_globals(self._read_to, self._ends)
         await self._door.globals.read_from(self._read_to)
 
@@ -132,7 +137,8 @@ class GlobalTables:
         ):
             await self._take_in(await self._door.globals.read(_POLL_S))
             await self.commit()
-        await self._runtime.run_blocking(self._flush)
+        await self._gate.run(self._flush)
+        self.is_complete = True
         self._reports.restored_globals()
 
     async def read(self) -> None:
@@ -143,7 +149,7 @@ class GlobalTables:
 
     async def _take_in(self, fetched: Sequence[Fetched]) -> None:
         try:
-            for failed in await self._runtime.run_blocking(self._apply, fetched):
+            for failed in await self._gate.run(self._apply, fetched):
                 self._reports.skipped_global(str(failed))
         except StoreCorrupted as error:
             await self.heal(error)
@@ -163,7 +169,7 @@ class GlobalTables:
     async def commit(self) -> None:
         """Stores what was taken in."""
         if self._read_to != self._stored:
-            await self._runtime.run_blocking(self._store)
+            await self._gate.run(self._store)
 
     def _store(self) -> None:
         assert self._database is not None
@@ -192,7 +198,8 @@ class GlobalTables:
 
     async def heal(self, error: StoreCorrupted) -> None:
         """Makes the tables anew from their topics; tasks wait till `restore` has returned."""
-        await self._runtime.run_blocking(self._drop, error)
+        self.is_complete = False
+        await self._gate.run(self._drop, error)
         await self._door.globals.aclose()
         await self._begin()
         await self.restore(lambda: False)
@@ -203,7 +210,7 @@ class GlobalTables:
         self._set_aside(error)
 
     def _set_aside(self, error: StoreCorrupted) -> None:
-        aside = TaskDatabase.set_aside(str(error.context["path"]), self._runtime.files)
+        aside = TaskDatabase.set_aside(str(error.context["path"]), self._files)
         self._reports.damaged(GLOBAL, str(error), aside)
 
     async def aclose(self) -> None:
@@ -211,5 +218,5 @@ class GlobalTables:
         await self._door.globals.aclose()
         if self._database is not None:
             await self.commit()
-            await self._runtime.run_blocking(self._database.close)
+            await self._gate.run(self._database.close)
             self._database = None

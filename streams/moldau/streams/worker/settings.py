@@ -22,6 +22,13 @@ state_dir = Setting(
     "it over restarts, so that stores need not be restored. Empty: one in the user's state "
     "directory.",
 )
+application_server = Setting(
+    "application.server",
+    STRING,
+    "",
+    "host:port at which other workers of the app reach the queries of this one; what `--listen` "
+    "says, if it is empty.",
+)
 commit_interval_ms = Setting(
     "commit.interval.ms",
     LONG,
@@ -99,6 +106,7 @@ repartition_purge_interval_ms = Setting(
 STREAMS_SETTINGS: Final = SettingTable(
     [
         state_dir,
+        application_server,
         commit_interval_ms,
         poll_ms,
         buffered_records,

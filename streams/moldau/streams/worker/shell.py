@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.runtime import Runtime
 from moldau.streams.plan.partitions import partition_counts
 from moldau.streams.plan.plan import Plan
+from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
 from moldau.streams.worker import settings as rows
@@ -32,6 +33,7 @@ from moldau.streams.worker.door import (
     TopicPartition,
 )
 from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.state_directory import StateDirectory
@@ -50,7 +52,6 @@ from moldau.streams.worker.topics import internal_topics
 if TYPE_CHECKING:
     from moldau.streams.plan.plan import Program
 
-_SLICE: Final = 500
 _SLICES: Final = 10
 """At most so many slices of a task are processed before the others have their turn."""
 _RESTORE_POLL_S: Final = 0.1
@@ -74,17 +75,20 @@ class Worker:
         self._directory = directory
         self._runtime = runtime
         self._reports = reports
+        self._gate = Gate(runtime)
         self._door = Door(settings, plan.app, directory.member, runtime)
         self._open_database = directory.open_database or self._rocks_opener()
         tables = len(plan.global_tables) + sum(len(each.stores) for each in plan.programs)
         self._globals = GlobalTables(
             plan.global_tables,
             self._door,
-            runtime,
+            self._gate,
+            runtime.files,
             reports,
             self._settings[rows.cache_max_bytes] // max(1, tables),
         )
         self.tasks: dict[TaskId, WorkerTask] = {}
+        self.queries = Queries(plan, self._gate, self.tasks, self._globals, self._door.owners)
         self._topics: dict[str, TopicFacts] = {}
         self._commit_at = 0.0
         self._purge_at = 0.0
@@ -111,6 +115,7 @@ class Worker:
     async def _work(self) -> None:
         async with AsyncExitStack() as left:
             await self._door.start()
+            left.callback(self._gate.close)
             left.push_async_callback(self._door.aclose)
             left.push_async_callback(self._globals.aclose)
             left.push_async_callback(self._close_all)
@@ -133,6 +138,7 @@ class Worker:
             await self._globals.restore(lambda: self._is_stopping)
         inputs = sorted({topic for program in plan.programs for topic in program.inputs})
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
+        self.queries.widths = counts
         await self._door.subscribe(inputs, rebalance)
         self._reports.started(inputs)
         self._schedule_commit()
@@ -164,10 +170,14 @@ class Worker:
             for where in task.inputs:
                 task.task.set_at_end(where.topic, self._door.lag(where) == 0)
         try:
-            self._has_more = await self._runtime.run_blocking(self._process, running)
+            self._has_more = await self._gate.run(self._process, running)
             self._has_more |= await self._await_calls(running)
         except StoreCorrupted as error:
             await self._heal(error)
+            return
+        if (damage := self._gate.damage) is not None:
+            self._gate.damage = None
+            await self._heal(damage)
             return
         for task in running:
             await self._send(task)
@@ -185,15 +195,19 @@ class Worker:
 
     def _process(self, tasks: Sequence[WorkerTask]) -> bool:
         """On a thread; whether there is more to process at once."""
-        now_ms = self._runtime.clock.wall_ms()
+        clock = self._runtime.clock
+        now_ms = clock.wall_ms()
         has_more = False
         for task in tasks:
             for _ in range(_SLICES):
-                count = task.task.process(now_ms, _SLICE)
+                begun = clock.monotonic()
+                count = task.task.process(now_ms, task.slice)
                 if not count:
                     break
                 task.processed += count
                 task.is_touched = True
+                task.fit_slice(clock.monotonic() - begun)
+                self._gate.answer()
             else:
                 has_more = True
             task.task.punctuate(now_ms)
@@ -248,7 +262,7 @@ class Worker:
         self._schedule_commit()
         ids = {name: facts.topic_id for name, facts in self._topics.items()}
         try:
-            await commit(tasks, self._door, self._runtime, ids)
+            await commit(tasks, self._door, self._gate, ids)
         except CommitLater as error:
             self._reports.commit_later(str(error))
             return
@@ -316,7 +330,7 @@ class Worker:
         await self._sort_out(wanted, committed)
         new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
         for task_id, (program, inputs) in new.items():
-            self.tasks[task_id] = await self._runtime.run_blocking(
+            self.tasks[task_id] = await self._gate.run(
                 self._make, task_id, program, inputs, committed
             )
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
@@ -383,7 +397,7 @@ class Worker:
     async def _close(self, task_ids: Sequence[TaskId]) -> None:
         gone = [self.tasks.pop(task_id) for task_id in task_ids]
         for task in gone:
-            await self._runtime.run_blocking(task.close)
+            await self._gate.run(task.close)
         if any(not each.is_done for task in gone for each in task.restoring.values()):
             await self._follow_changelogs()
 
@@ -398,9 +412,7 @@ class Worker:
     ) -> None:
         ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
         for task in tasks:
-            cleared = await self._runtime.run_blocking(
-                restore.begin, task, ends, self._topics, committed
-            )
+            cleared = await self._gate.run(restore.begin, task, ends, self._topics, committed)
             self._reports.restoring(task, cleared)
             self._settle(task)
         await self._follow_changelogs()
@@ -429,7 +441,7 @@ class Worker:
             task = by_changelog.get(fetched.where)
             if task is not None:
                 facts = self._topics[fetched.where.topic]
-                count = await self._runtime.run_blocking(restore.apply, task, fetched, facts)
+                count = await self._gate.run(restore.apply, task, fetched, facts)
                 self._reports.restored_records(task, fetched.where, count)
         for where, task in by_changelog.items():
             reached = self._door.changelogs.position(where)

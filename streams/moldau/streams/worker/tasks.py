@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
@@ -20,6 +20,8 @@ from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
 
+SLICE: Final = 500
+_SLICE_S: Final = 0.05
 MakeTask = Callable[
     [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, GlobalStore]], RunsPartition
 ]
@@ -105,8 +107,17 @@ class WorkerTask:
     """Behind what the task was given."""
     paused: set[TopicPartition] = field(default_factory=set)
     processed: int = 0
+    slice: int = SLICE
+    """How many records are processed before others may read the stores."""
     is_touched: bool = False
     """Whether it has processed or made anything since the last commit."""
+
+    def fit_slice(self, seconds: float) -> None:
+        """Makes slices smaller where a function is slow, and larger again."""
+        if seconds > _SLICE_S:
+            self.slice = max(1, self.slice // 2)
+        elif seconds < _SLICE_S / 4 and self.slice < SLICE:
+            self.slice = min(SLICE, self.slice * 2)
 
     def changelog(self, store: StoreSpec) -> TopicPartition | None:
         """Where the store's changes are."""

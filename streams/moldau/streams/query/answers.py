@@ -1,0 +1,192 @@
+"""Reads the answer to a question from a store.
+
+Invariants: a reader sees what the cache holds, flushed or not; reading changes nothing, and keeps
+nothing in memory; a value that comes out is nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from moldau.streams.engine.parts import Store
+from moldau.streams.query.questions import (
+    FOREVER_MS,
+    BadQuery,
+    Count,
+    Fetch,
+    Get,
+    Question,
+    Range,
+    Row,
+)
+from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.records import RecordStore
+from moldau.streams.state.sessions import SessionStore
+from moldau.streams.state.spec import StoreSpec
+from moldau.streams.state.versioned import VersionedStore
+from moldau.streams.state.windows import OpenWindow, WindowStore
+
+Answer = Row | None | list[Row] | int
+
+
+def answer(store: Store, question: Question) -> Answer:
+    """BadQuery if the store is of a kind that has no such answer."""
+    if isinstance(question, Count) and not isinstance(store, RecordStore):
+        return store.approximate_count()
+    if isinstance(store, KeyValueStore):
+        return _of_rows(store, question)
+    if isinstance(store, VersionedStore):
+        return _of_versions(store, question)
+    if isinstance(store, WindowStore):
+        return _of_windows(store, question)
+    if isinstance(store, SessionStore):
+        return _of_sessions(store, question)
+    raise BadQuery(f"store={store.spec.name}: it holds records that wait, and answers no queries")
+
+
+def merged(spec: StoreSpec, question: Question, answers: Sequence[Any]) -> Answer:
+    """One answer of those of several partitions."""
+    if isinstance(question, Count):
+        total: int = sum(answers)
+        return total
+    if isinstance(question, Get):
+        found: Row | None = next((each for each in answers if each is not None), None)
+        return found
+    rows = [row for each in answers for row in each]
+    if isinstance(question, Range):
+        return _cut(rows, question, _order_of(spec))
+    return rows
+
+
+def _order_of(spec: StoreSpec) -> Callable[[Row], Any]:
+    encode = spec.key.encode
+
+    def order(row: Row) -> Any:
+        if isinstance(row.key, Windowed) and spec.retention_ms is not None:
+            return (encode(row.key.key), row.key.start, row.key.end)
+        return (encode(row.key), 0, 0)
+
+    return order
+
+
+def _cut(rows: list[Row], question: Range, order: Callable[[Row], Any]) -> list[Row]:
+    rows.sort(key=order, reverse=question.is_reverse)
+    return rows if question.limit is None else rows[: question.limit]
+
+
+def _own(spec: StoreSpec, value: Any) -> Any:
+    """The app may change the object in its cache."""
+    return value if spec.value.is_immutable else spec.value.decode(spec.value.encode(value))
+
+
+def _row(spec: StoreSpec, key: Any, value: Any, time: int) -> Row:
+    return Row(key, _own(spec, value), time)
+
+
+def _refused(spec: StoreSpec, question: Question, use: str) -> BadQuery:
+    asked = type(question).__name__.lower()
+    return BadQuery(f"store={spec.name} kind={spec.kind.value}: {asked} is not for it: use {use}")
+
+
+def _of_rows(store: KeyValueStore, question: Question) -> Answer:
+    spec = store.spec
+    if isinstance(question, Get):
+        if question.as_of is not None:
+            raise _refused(spec, question, "as_of on a table with versioned=...")
+        entry = store.peek(question.key)
+        return None if entry is None else _row(spec, question.key, *entry)
+    if isinstance(question, Range):
+        found = store.peek_range(
+            question.first, question.last, limit=question.limit, is_reverse=question.is_reverse
+        )
+        return [_row(spec, key, *entry) for key, entry in found]
+    raise _refused(spec, question, "get or range")
+
+
+def _of_versions(store: VersionedStore, question: Question) -> Answer:
+    spec = store.spec
+    assert not isinstance(question, Count)
+    if isinstance(question, Get):
+        at = FOREVER_MS if question.as_of is None else question.as_of
+        if at < store.clock - (spec.retention_ms or 0):
+            return None
+        before = [each for each in store.peek(question.key) if each[0] <= at]
+        if not before or before[-1][1] is None:
+            return None
+        return _row(spec, question.key, before[-1][1], before[-1][0])
+    if isinstance(question, Fetch):
+        return [
+            Row(question.key, None if value is None else _own(spec, value), time)
+            for time, value in store.peek(question.key)
+            if question.first <= time <= question.last
+        ]
+    within = _within(spec, question)
+    rows = [_row(spec, key, *entry) for key, entry in store.items() if within(key)]
+    return _cut(rows, question, _order_of(spec))
+
+
+def _of_windows(store: WindowStore, question: Question) -> Answer:
+    spec = store.spec
+    if isinstance(question, Fetch):
+        found = []
+        for start in store.starts(question.first, question.last):
+            entry = store.fetch(question.key, start)
+            if entry is not None:
+                found.append(_row(spec, _window(spec, question.key, start), *entry))
+        return found
+    if isinstance(question, Range):
+        within = _within(spec, question)
+        rows = [
+            _row(spec, _window(spec, key, start), *entry)
+            for start in store.starts(question.since, question.until)
+            for key, entry in _rows_of(store, start)
+            if within(key)
+        ]
+        return _cut(rows, question, _order_of(spec))
+    raise _refused(spec, question, "fetch(key, first, last)")
+
+
+def _rows_of(store: WindowStore, start: int) -> Iterator[tuple[Any, tuple[Any, int]]]:
+    window = store.open.get(start) or OpenWindow(start, start, is_complete=False)
+    for _, key, entry in store.entries(window):
+        yield key, entry
+
+
+def _window(spec: StoreSpec, key: Any, start: int) -> Windowed[Any]:
+    end = FOREVER_MS if spec.window_ms is None else start + spec.window_ms
+    return Windowed(key, start, end)
+
+
+def _of_sessions(store: SessionStore, question: Question) -> Answer:
+    spec = store.spec
+    store.load()
+    if isinstance(question, Fetch):
+        sessions = store.find(store.keys.name(question.key), question.first, question.last)
+        return [
+            _row(spec, Windowed(question.key, start, end), value, end)
+            for (end, start), value in sessions
+        ]
+    if isinstance(question, Range):
+        within = _within(spec, question)
+        rows = [
+            _row(spec, Windowed(key, start, end), value, end)
+            for key, (end, start), value in store.items()
+            if end >= question.since and start <= question.until and within(key)
+        ]
+        return _cut(rows, question, _order_of(spec))
+    raise _refused(spec, question, "fetch(key)")
+
+
+def _within(spec: StoreSpec, question: Range) -> Callable[[Any], bool]:
+    """Whether a key is in the range, by its bytes."""
+    encode = spec.key.encode
+    low = None if question.first is None else encode(question.first)
+    high = None if question.last is None else encode(question.last)
+
+    def within(key: Any) -> bool:
+        data = encode(key)
+        return (low is None or data >= low) and (high is None or data <= high)
+
+    return within

@@ -1,0 +1,83 @@
+"""What can be asked of a store, as plain data, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moldau.streams.problems import StreamsError
+
+FOREVER_MS: Final = 2**63 - 1
+
+
+class QueryFailed(StreamsError):
+    """A question that has no answer here."""
+
+
+class BadQuery(QueryFailed):
+    """The store does not exist, or cannot answer this question."""
+
+
+class StoreUnavailable(QueryFailed):
+    """The store cannot be read now. Ask again."""
+
+
+class NotHere(QueryFailed):
+    """Another worker has the key."""
+
+    def __init__(self, message: str, owner: str | None) -> None:
+        super().__init__(message)
+        self.owner = owner
+        """Its address, if it serves queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a store. The key of a window or session is a `Windowed`. Unpacks as (key, value)."""
+
+    key: Any
+    value: Any
+    timestamp: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.key, self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """The row of a key; of a versioned store, the one that was valid at `as_of`."""
+
+    key: Any
+    as_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The windows of a key that start from `first` to `last`, both included, in that order; its
+    sessions that overlap that time; its versions of that time."""
+
+    key: Any
+    first: int = 0
+    last: int = FOREVER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The rows with keys from `first` to `last`, both included, in the order of the keys' bytes;
+    `since` and `until` bound windows as in `Fetch`."""
+
+    first: Any = None
+    last: Any = None
+    since: int = 0
+    until: int = FOREVER_MS
+    limit: int | None = None
+    is_reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """About how many rows there are."""
+
+
+Question = Get | Fetch | Range | Count

@@ -1,0 +1,185 @@
+"""How questions from other threads and coroutines reach the stores of a worker.
+
+`Gate` lets one thread at a time at the stores. A question waits for the work that goes on there and
+is answered in the next break: between two slices of records, or when the work is over.
+`Running` is what an app knows of its worker in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError as Cancelled
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from moldau.runtime import Runtime
+from moldau.streams.problems import StreamsError
+from moldau.streams.query.questions import NotHere, Question, StoreUnavailable
+from moldau.streams.rocks import StoreCorrupted
+
+T = TypeVar("T")
+_AGAIN_S: Final = 0.02
+
+
+class _Asked(NamedTuple):
+    read: Callable[[], Any]
+    future: asyncio.Future[Any]
+
+
+class Gate:
+    """Invariant: whoever runs something here has all stores of the worker to itself."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.damage: StoreCorrupted | None = None
+        """What a question has found; the worker repairs it."""
+        self._runtime = runtime
+        self._lock = asyncio.Lock()
+        self._asked: deque[_Asked] = deque()
+        self._answering: asyncio.Task[None] | None = None
+
+    async def run(self, function: Callable[..., T], /, *arguments: Any) -> T:
+        """Runs it on a thread, alone."""
+        async with self._lock:
+            return await self._runtime.run_blocking(function, *arguments)
+
+    async def ask(self, read: Callable[[], T]) -> T:
+        """Runs a read in the next break."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(read, future))
+        if self._answering is None:
+            self._answering = self._runtime.spawn(self._answer_all(), name="streams-queries")
+        return await future
+
+    async def _answer_all(self) -> None:
+        try:
+            while self._asked:
+                await self.run(self.answer)
+        finally:
+            self._answering = None
+
+    def answer(self) -> None:
+        """What was asked, on the thread that has the stores; of no cost if nothing was."""
+        while self._asked:
+            read, future = self._asked.popleft()
+            loop = future.get_loop()
+            try:
+                result = read()
+            except Exception as error:
+                if isinstance(error, StoreCorrupted):
+                    self.damage = error
+                loop.call_soon_threadsafe(_fail, future, error)
+            else:
+                loop.call_soon_threadsafe(_succeed, future, result)
+
+    def close(self) -> None:
+        """Nobody answers any more."""
+        while self._asked:
+            _fail(self._asked.popleft().future, StoreUnavailable("the worker has stopped"))
+
+
+def _succeed(future: asyncio.Future[Any], result: Any) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+class Answers(Protocol):
+    """A worker, as its app sees it."""
+
+    async def ask(self, store: str, question: Question) -> Any: ...
+
+
+class _Worker(NamedTuple):
+    answers: Answers
+    loop: asyncio.AbstractEventLoop
+    asking: set[asyncio.Task[Any]]
+
+
+class Running:
+    """The worker of an app in this process, when there is one."""
+
+    def __init__(self, app: str) -> None:
+        self._app = app
+        self._worker: Future[_Worker] = Future()
+
+    def attach(self, answers: Answers) -> None:
+        """The worker answers, on this event loop."""
+        self._worker.set_result(_Worker(answers, asyncio.get_running_loop(), set()))
+
+    def detach(self) -> None:
+        """It ends."""
+        worker, self._worker = self._worker, Future()
+        if worker.done():
+            for task in worker.result().asking:
+                task.cancel()
+
+    def ask(self, store: str, question: Question, wait_s: float) -> Any:
+        """From a thread without an event loop. Waits so long for a store that is not ready."""
+        try:
+            worker = self._worker.result(wait_s)
+        except TimeoutError:
+            raise self._not_running() from None
+        if _running_loop() is worker.loop:
+            raise StreamsError(
+                f"app={self._app}: this is the worker's own event loop: "
+                "use app.query_async(...) and await its answers"
+            )
+        work = self._answer(worker, store, question, wait_s)
+        try:
+            return asyncio.run_coroutine_threadsafe(work, worker.loop).result()
+        except Cancelled:
+            raise self._not_running() from None
+
+    async def ask_later(self, store: str, question: Question, wait_s: float) -> Any:
+        """From a coroutine, on any event loop."""
+        async with asyncio.timeout(wait_s + 1.0):
+            while not self._worker.done():
+                if wait_s <= 0:
+                    raise self._not_running()
+                await asyncio.sleep(_AGAIN_S)
+                wait_s -= _AGAIN_S
+        worker = self._worker.result()
+        work = self._answer(worker, store, question, wait_s)
+        if _running_loop() is worker.loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, worker.loop))
+
+    async def _answer(self, worker: _Worker, store: str, question: Question, wait_s: float) -> Any:
+        """On the worker's loop."""
+        task = asyncio.ensure_future(_patiently(worker.answers, store, question, wait_s))
+        worker.asking.add(task)
+        task.add_done_callback(worker.asking.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                task.cancel()
+            raise
+
+    def _not_running(self) -> StoreUnavailable:
+        return StoreUnavailable(f"app={self._app}: no worker of it runs in this process")
+
+
+async def _patiently(answers: Answers, store: str, question: Question, wait_s: float) -> Any:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait_s
+    while True:
+        try:
+            return await answers.ask(store, question)
+        except (StoreUnavailable, NotHere):
+            if loop.time() >= end:
+                raise
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

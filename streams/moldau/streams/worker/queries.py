@@ -1,0 +1,184 @@
+"""Questions to the stores of a worker: finds the tasks that have the rows, or who else has them.
+
+Invariants: a key that is not here is never told to be absent; a store that is being restored gives
+no answer, since it would be an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from moldau.records import partition_for_key
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.query.answers import Answer, answer, merged
+from moldau.streams.query.questions import (
+    BadQuery,
+    Fetch,
+    Get,
+    NotHere,
+    Question,
+    Range,
+    StoreUnavailable,
+)
+from moldau.streams.query.shell import Gate
+from moldau.streams.state.spec import StoreSpec
+from moldau.streams.worker.door import TopicPartition
+from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.owners import OwnerAssignor
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+
+_READABLE = (TaskState.RUNNING, TaskState.SUSPENDED)
+_NO_KEY = (TypeError, ValueError, AttributeError, msgspec.MsgspecError)
+
+
+class KnownStore(NamedTuple):
+    """A store of the app; `program` is None for a global table."""
+
+    spec: StoreSpec
+    program: Program | None
+
+
+class Queries:
+    """Of one worker. `widths`: how many partitions each topic has."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        gate: Gate,
+        tasks: Mapping[TaskId, WorkerTask],
+        global_tables: GlobalTables,
+        owners: OwnerAssignor,
+    ) -> None:
+        self.app = plan.app
+        self._gate = gate
+        self._tasks = tasks
+        self._globals = global_tables
+        self._owners = owners
+        self.widths: Mapping[str, int] = {}
+        self.stores = {
+            store.name: KnownStore(store, program)
+            for program in plan.programs
+            for store in program.stores
+        } | {table.store.name: KnownStore(table.store, None) for table in plan.global_tables}
+
+    def store(self, name: str) -> KnownStore:
+        """BadQuery if the app has none of this name."""
+        found = self.stores.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.stores)) or "none"
+            raise BadQuery(f"app={self.app}: there is no store {name}; there are: {known}")
+        return found
+
+    async def ask(self, store: str, question: Question) -> Any:
+        """The answer of this worker's tasks. NotHere or StoreUnavailable if they have none."""
+        spec, program = self.store(store)
+        keys = _keys_of(question)
+        encoded = [self._encoded(spec, key) for key in keys]
+        if program is None:
+            return await self._gate.ask(lambda: self._read_global(store, question))
+        if isinstance(question, Get | Fetch):
+            return await self._ask_for_key(program, spec, question, encoded[0])
+        tasks = self._of(program)
+        self._check_readable(spec, tasks)
+        return await self._gate.ask(_reading(tasks, spec, question))
+
+    async def _ask_for_key(
+        self, program: Program, spec: StoreSpec, question: Get | Fetch, key: bytes
+    ) -> Answer:
+        tasks = self._of(program)
+        readable = [each for each in tasks if each.state in _READABLE]
+        found = await self._gate.ask(_reading(readable, spec, question)) if readable else None
+        if found:
+            return found
+        # Absent, or elsewhere.
+        partition = partition_for_key(key, self._width(program, spec))
+        task = next((each for each in tasks if each.task_id.partition == partition), None)
+        if task is None:
+            self._check_assigned(spec)
+            raise self._elsewhere(program, spec, partition)
+        self._check_readable(spec, [task])
+        return found
+
+    def owner(self, program: Program, partition: int) -> str | None:
+        """The address of the worker that has this partition of a program."""
+        for topic in program.inputs:
+            if partition < self.widths.get(topic, 0):
+                return self._owners.owner(TopicPartition(topic, partition))
+        return None
+
+    def partitions(self, program: Program) -> int:
+        """How many tasks there are of a program."""
+        return max((self.widths.get(topic, 1) for topic in program.inputs), default=1)
+
+    def here(self, program: Program) -> dict[int, TaskState]:
+        """The partitions of a program that this worker has."""
+        return {each.task_id.partition: each.state for each in self._of(program)}
+
+    def _of(self, program: Program) -> list[WorkerTask]:
+        return [each for each in self._tasks.values() if each.task_id.program == program.index]
+
+    def _width(self, program: Program, spec: StoreSpec) -> int:
+        self._check_assigned(spec)
+        return self.partitions(program)
+
+    def _check_assigned(self, spec: StoreSpec) -> None:
+        if not self.widths or not self._tasks:
+            raise StoreUnavailable(
+                f"store={spec.name}: this worker has no partitions yet: ask again"
+            )
+
+    def _check_readable(self, spec: StoreSpec, tasks: Sequence[WorkerTask]) -> None:
+        self._check_assigned(spec)
+        for task in tasks:
+            if task.state in _READABLE:
+                continue
+            done = sum(each.position - each.begin for each in task.restoring.values())
+            total = sum(each.end - each.begin for each in task.restoring.values())
+            raise StoreUnavailable(
+                f"store={spec.name} partition={task.task_id.partition}: it is being restored: "
+                f"{done} of {total} changelog offsets: ask again"
+            )
+
+    def _elsewhere(self, program: Program, spec: StoreSpec, partition: int) -> NotHere:
+        owner = self.owner(program, partition)
+        at = "a worker that serves no queries" if owner is None else owner
+        return NotHere(
+            f"store={spec.name} partition={partition}: another worker has this key: {at}", owner
+        )
+
+    def _read_global(self, name: str, question: Question) -> Answer:
+        found = self._globals.stores.get(name)
+        if found is None or not self._globals.is_complete:
+            raise StoreUnavailable(f"store={name}: its topic is being read: ask again")
+        return answer(found.store, question)
+
+    def _encoded(self, spec: StoreSpec, key: Any) -> bytes:
+        try:
+            return spec.key.encode(key)
+        except _NO_KEY as error:
+            raise BadQuery(
+                f"store={spec.name}: {key!r} is no key of it, which are {spec.key.name}: {error}"
+            ) from None
+
+
+def _keys_of(question: Question) -> list[Any]:
+    if isinstance(question, Get | Fetch):
+        return [question.key]
+    if isinstance(question, Range):
+        return [each for each in (question.first, question.last) if each is not None]
+    return []
+
+
+def _reading(
+    tasks: Sequence[WorkerTask], spec: StoreSpec, question: Question
+) -> Callable[[], Answer]:
+    def read() -> Answer:
+        if any(each.state not in _READABLE for each in tasks):
+            raise StoreUnavailable(f"store={spec.name}: its partitions move: ask again")
+        answers = [answer(each.task.store(spec.name), question) for each in tasks]
+        return merged(spec, question, answers)
+
+    return read
