@@ -21,6 +21,7 @@ from moldau.broker.controller.isr_changes import alter_partition
 from moldau.broker.controller.liveness import Liveness
 from moldau.broker.controller.outcome import Moment, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
+from moldau.broker.controller.periodic import Periodic
 from moldau.broker.controller.producer_ids import allocate_producer_ids
 from moldau.broker.controller.reassignments import alter_reassignments, list_reassignments
 from moldau.broker.controller.rules import Rules
@@ -52,17 +53,19 @@ from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 class Controller:
     """Decides for the cluster. One at a time, its image the fold of the log so far."""
 
-    __slots__ = ("image", "liveness", "rules")
+    __slots__ = ("image", "liveness", "periodic", "rules")
 
     def __init__(self, rules: Rules, image: Image) -> None:
         self.rules = rules
         self.image = image
         self.liveness = Liveness(rules.session_timeout_ms)
+        self.periodic = Periodic(rules)
 
     def take_over(self, now_ms: int, *, is_own_broker_up: bool = False) -> None:
         """The log is replayed to its end and we lead: sessions of brokers begin now."""
         left = None if is_own_broker_up else self.rules.node_id
         self.liveness.take_over(self.image, left, now_ms)
+        self.periodic.take_over(now_ms)
 
     def serves(self, request: type[Request]) -> bool:
         """Whether `on_request` knows such requests."""
@@ -75,14 +78,15 @@ class Controller:
         return outcome
 
     def on_tick(self, moment: Moment) -> tuple[MetadataRecord, ...]:
-        """What time alone leads to: the broker that has been silent the longest is fenced.
+        """What time alone leads to: a broker that has been silent for too long is fenced; then the
+        periodic work that is due.
 
         One at a time, because each decision must see the one before; call until it gives nothing.
         """
         for broker in self.liveness.silent(self.image, moment.now_ms):
             self.liveness.forget(broker.broker_id)
             return tuple(registration.fence(self.image, self.rules, broker))
-        return ()
+        return self.periodic.on_tick(self.image, moment.now_ms)
 
     def replay(self, record: MetadataRecord) -> None:
         """The log says so."""

@@ -158,6 +158,36 @@ def elect_leaders(
     )
 
 
+def give_back(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRecord, ...]:
+    """Leaderships go back to preferred replicas that can take them, at most so many at once."""
+    return _elections(image, rules, Election.PREFERRED, most)
+
+
+def elect_uncleanly(image: Image, rules: Rules, most: int) -> tuple[PartitionChangeRecord, ...]:
+    """Partitions without a leader get one, where their topic may lose records for it."""
+    return _elections(image, rules, Election.UNCLEAN, most)
+
+
+def _elections(
+    image: Image, rules: Rules, election: Election, most: int
+) -> tuple[PartitionChangeRecord, ...]:
+    active = image.brokers.active_ids()
+    records: list[PartitionChangeRecord] = []
+    for topic, partition_id, partition in image.topics.all_partitions():
+        if not _is_needed(partition, election):
+            continue
+        usual = circumstances_of(image, rules, topic.name, partition, active)
+        if election is Election.UNCLEAN and usual.election is not Election.UNCLEAN:
+            continue
+        at = replace(usual, election=election)
+        change = change_of((topic.topic_id, partition_id), partition, at)
+        if change is not None and _leads(change, partition, election):
+            records.append(change)
+            if len(records) >= most:
+                break
+    return tuple(records)
+
+
 def _elect_one(
     image: Image, rules: Rules, name: tuple[str, int], election: Election | None
 ) -> tuple[PartitionResult, PartitionChangeRecord | None]:

@@ -67,4 +67,8 @@ class Rules:
     replication_factor: int = 1
     min_isr: int = 1
     session_timeout_ms: int = 9_000
+    rebalance_interval_ms: int | None = None
+    """How often leaderships go back to preferred replicas; None: never by themselves."""
+    unclean_interval_ms: int | None = None
+    """How often partitions without a leader are looked at that may lose records to have one."""
     supported: Mapping[str, LevelRange] = field(default_factory=lambda: SUPPORTED)

@@ -14,6 +14,7 @@ from moldau.broker.raft.replica import Timing
 from moldau.broker.raft.shell import Terms
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.settings import controller as rows
+from moldau.broker.settings import replication
 from moldau.broker.settings.creation import default_replication_factor, num_partitions
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
@@ -58,6 +59,8 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
             replication_factor=settings[default_replication_factor],
             min_isr=settings[min_insync_replicas],
             session_timeout_ms=settings[broker_session_timeout_ms],
+            rebalance_interval_ms=_rebalance_interval_ms(settings),
+            unclean_interval_ms=settings[replication.unclean_leader_election_interval_ms],
         ),
         log_config=LogConfig(
             segment_bytes=segment_bytes or settings[rows.metadata_log_segment_bytes],
@@ -86,3 +89,9 @@ def charter_of(settings: Settings, cluster_id: str, directory: str) -> Charter:
         ),
         voters={voter.node_id: (voter.address.host, voter.address.port) for voter in voters},
     )
+
+
+def _rebalance_interval_ms(settings: Settings) -> int | None:
+    if not settings[replication.auto_leader_rebalance_enable]:
+        return None
+    return settings[replication.leader_imbalance_check_interval_seconds] * 1000

@@ -13,7 +13,7 @@ from typing import Final
 _LOGINS: Final = "logins"
 _QUOTAS: Final = "quotas"
 _QUORUM: Final = "voters that come and go at run time"
-_FOLLOWERS: Final = "leaders that are given back, and finer control of followers"
+_FOLLOWERS: Final = "finer control of followers"
 _REPORTERS: Final = "metrics by Kafka's reporters"
 _SHARE: Final = "share groups"
 _TIERED: Final = "tiered storage"
@@ -23,7 +23,6 @@ _TRANSACTIONS: Final = "transactions"
 WAITING: Final[Mapping[str, str]] = {
     "add.partitions.to.txn.": _TRANSACTIONS,
     "alter.log.dirs.replication.quota.": _QUOTAS,
-    "auto.leader.rebalance.enable": _FOLLOWERS,
     "connection.failed.authentication.delay.ms": _LOGINS,
     "connections.max.reauth.ms": _LOGINS,
     "controller.performance.": "a watch on slow controller events",
@@ -36,7 +35,6 @@ WAITING: Final[Mapping[str, str]] = {
     "group.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "group.share.": _SHARE,
     "group.streams.": "streams groups",
-    "leader.imbalance.check.interval.seconds": _FOLLOWERS,
     "log.dir.failure.timeout.ms": _QUORUM,
     "log.local.retention.": _TIERED,
     "metadata.max.idle.interval.ms": _QUORUM,
@@ -64,7 +62,6 @@ WAITING: Final[Mapping[str, str]] = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": _TRANSACTIONS,
     "transaction.state.log.load.buffer.size": _TRANSACTIONS,
     "transactional.id.expiration.ms": _TRANSACTIONS,
-    "unclean.leader.election.": _FOLLOWERS,
     "unstable.": "versions that Kafka has not settled",
 }
 

@@ -1,0 +1,51 @@
+"""What the controller does from time to time, beside the watch over sessions.
+
+Invariant: work that found more to do than one batch takes is due again at once; else it rests for
+its interval. A controller that takes over begins with a rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from moldau.broker.controller.elections import elect_uncleanly, give_back
+from moldau.broker.controller.image import Image
+from moldau.broker.controller.rules import Rules
+from moldau.protocol.declare import MetadataRecord
+
+MOST: Final = 1000
+"""Records that one turn of such work may make."""
+
+Work: TypeAlias = Callable[[Image, Rules, int], tuple[MetadataRecord, ...]]
+
+
+class Periodic:
+    """The work of one active controller."""
+
+    __slots__ = ("_due_ms", "_rules", "_works")
+
+    def __init__(self, rules: Rules) -> None:
+        given: tuple[tuple[Work, int | None], ...] = (
+            (give_back, rules.rebalance_interval_ms),
+            (elect_uncleanly, rules.unclean_interval_ms),
+        )
+        self._rules = rules
+        self._works = [(work, interval) for work, interval in given if interval is not None]
+        self._due_ms: dict[Work, int] = {}
+
+    def take_over(self, now_ms: int) -> None:
+        """This controller became active."""
+        self._due_ms = {work: now_ms + interval_ms for work, interval_ms in self._works}
+
+    def on_tick(self, image: Image, now_ms: int) -> tuple[MetadataRecord, ...]:
+        """The records of what is due, of one kind; call until it gives none."""
+        for work, interval_ms in self._works:
+            if now_ms < self._due_ms.get(work, now_ms + 1):
+                continue
+            records = work(image, self._rules, MOST)
+            if len(records) < MOST:
+                self._due_ms[work] = now_ms + interval_ms
+            if records:
+                return records
+        return ()

@@ -1,0 +1,304 @@
+"""`moldau reassign`: partitions move to other brokers, by plans as Kafka's tool has them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands import reassign_throttle
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.reassign_plan import (
+    Brokers,
+    Place,
+    Replicas,
+    parse_plan,
+    plan_text,
+    spread,
+)
+from moldau.cli.commands.reassign_watch import wait_until_moved
+from moldau.cli.numbers import whole
+from moldau.cli.output import write_json, write_lines, write_table
+
+if TYPE_CHECKING:
+    from moldau.client import Admin
+    from moldau.client.admin_partitions import Reassignment
+
+
+def _add_plan(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "topics", metavar="TOPIC", nargs="*", help="all topics unless some are named"
+    )
+    parser.add_argument(
+        "--brokers", type=_ids, metavar="ID,...", help="who shall have the replicas (default: all)"
+    )
+    parser.add_argument(
+        "--replicas", type=whole(1, 2**15), help="how many each partition shall have"
+    )
+
+
+def _add_execute(parser: ArgumentParser) -> None:
+    _add_file(parser)
+    parser.add_argument(
+        "--throttle",
+        type=whole(1, 2**63 - 1),
+        metavar="BYTES",
+        help="a second that a broker sends or takes for the move",
+    )
+    parser.add_argument("--wait", action="store_true", help="until the move is over")
+    parser.add_argument(
+        "--additional", action="store_true", help="also while other partitions move"
+    )
+
+
+def _add_verify(parser: ArgumentParser) -> None:
+    _add_file(parser)
+    parser.add_argument("--wait", action="store_true", help="until the move is over")
+    parser.add_argument(
+        "--preserve-throttles", action="store_true", help="leave the throttles of a finished move"
+    )
+
+
+def _add_file(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a plan; - reads it from standard input")
+
+
+def _add_nothing(parser: ArgumentParser) -> None:
+    """All moves are meant."""
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(each) for each in text.split(","))
+    except ValueError:
+        raise UsageError(f"{text!r} is not a list of broker ids") from None
+
+
+def _plan_of(arguments: Namespace, context: Context) -> dict[Place, Replicas]:
+    from moldau.runtime.real_files import RealFiles
+
+    if arguments.file == "-":
+        return parse_plan(context.source.read().decode("utf-8", "replace"), "standard input")
+    try:
+        text = RealFiles().read_text(arguments.file)
+    except OSError as error:
+        raise UsageError(f"{arguments.file} cannot be read: {error.strerror}") from error
+    return parse_plan(text, arguments.file)
+
+
+def current_replicas(
+    admin: Opened[Admin], names: Iterable[str] | None = None
+) -> dict[Place, Replicas]:
+    """Of these topics, or of all."""
+    if names is None:
+        topics = admin.run(lambda client: client.list_topics(internal=True))
+    else:
+        wanted = sorted(set(names))
+        found = admin.run(lambda client: client.describe_topics(wanted))
+        topics = []
+        for each in found.values():
+            if isinstance(each, Exception):
+                raise each
+            topics.append(each)
+    return {
+        (topic.name, each.index): tuple(each.replicas)
+        for topic in topics
+        for each in topic.partitions
+    }
+
+
+def known_brokers(admin: Opened[Admin], ids: Sequence[int] | None = None) -> Brokers:
+    """Of the cluster; only `ids` if given. UsageError for one that is not there."""
+    cluster = admin.run(lambda client: client.describe_cluster())
+    racks = {each.node_id: each.rack for each in cluster.brokers}
+    missing = sorted(set(ids or ()) - racks.keys())
+    if missing:
+        raise UsageError(f"there is no broker {missing[0]}; there are {_listed(sorted(racks))}")
+    return Brokers({each: racks[each] for each in (ids or racks)})
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def _plan(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        current = current_replicas(admin, arguments.topics or None)
+        brokers = known_brokers(admin, arguments.brokers)
+    goal = spread(current, brokers, arguments.replicas)
+    moved = {place: each for place, each in goal.items() if each != current[place]}
+    write_lines(context.err, [f"moldau: {len(moved)} of {len(goal)} partitions change"])
+    write_lines(context.out, [plan_text(moved)])
+    return Exit.DONE
+
+
+def _execute(arguments: Namespace, context: Context) -> int:
+    goal = _plan_of(arguments, context)
+    with opened_admin(arguments, context) as admin:
+        current = current_replicas(admin, {topic for topic, _ in goal})
+        _check_places(goal, current)
+        known_brokers(admin, sorted({each for replicas in goal.values() for each in replicas}))
+        moving = admin.run(lambda client: client.list_partition_reassignments())
+        if moving and not arguments.additional:
+            raise UsageError(
+                f"{len(moving)} partitions move already: wait, cancel them, or say --additional"
+            )
+        write_lines(context.err, ["moldau: to go back, execute:", plan_text(_only(current, goal))])
+        if arguments.throttle is not None:
+            _throttle(admin, current, goal, arguments.throttle)
+        code = start_moves(admin, context, goal)
+        if arguments.wait and code == Exit.DONE:
+            wait_until_moved(admin, context, goal)
+            if arguments.throttle is not None:
+                _clear(admin, goal)
+    return code
+
+
+def _check_places(goal: Mapping[Place, Replicas], current: Mapping[Place, Replicas]) -> None:
+    for topic, number in goal:
+        if (topic, number) not in current:
+            raise UsageError(f"there is no partition {number} of {topic}")
+
+
+def _only(
+    current: Mapping[Place, Replicas], goal: Mapping[Place, Replicas]
+) -> dict[Place, Replicas]:
+    return {place: current[place] for place in goal}
+
+
+def _throttle(
+    admin: Opened[Admin],
+    current: Mapping[Place, Replicas],
+    goal: Mapping[Place, Replicas],
+    rate: int,
+) -> None:
+    topics = reassign_throttle.throttled_replicas(current, goal)
+    brokers = {each for place in goal for each in (*goal[place], *current[place])}
+    admin.run(lambda client: reassign_throttle.throttle(client, topics, brokers, rate))
+
+
+def _clear(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None:
+    topics = {topic for topic, _ in goal}
+    brokers = known_brokers(admin).racks
+    admin.run(lambda client: reassign_throttle.clear(client, topics, brokers))
+
+
+def start_moves(
+    admin: Opened[Admin], context: Context, goal: Mapping[Place, Sequence[int] | None]
+) -> int:
+    """Begin them, or cancel them where the goal is None; what cannot be is told."""
+    from moldau.client import TopicPartition
+
+    wanted = {TopicPartition(*place): replicas for place, replicas in goal.items()}
+    results = admin.run(lambda client: client.alter_partition_reassignments(wanted))
+    failed = {where: error for where, error in results.items() if error is not None}
+    write_lines(
+        context.err,
+        [f"moldau: {where.topic}-{where.partition}: {failed[where]}" for where in failed],
+    )
+    return Exit.FAILED if failed else Exit.DONE
+
+
+def _verify(arguments: Namespace, context: Context) -> int:
+    goal = _plan_of(arguments, context)
+    with opened_admin(arguments, context) as admin:
+        if arguments.wait:
+            wait_until_moved(admin, context, goal)
+        moving = {
+            (where.topic, where.partition)
+            for where in admin.run(lambda client: client.list_partition_reassignments())
+        }
+        current = current_replicas(admin, {topic for topic, _ in goal})
+        states = {place: _state(place, goal[place], current, moving) for place in sorted(goal)}
+        if not moving and not arguments.preserve_throttles:
+            _clear(admin, goal)
+    if arguments.json:
+        facts = [{"topic": at[0], "partition": at[1], "state": states[at]} for at in states]
+        write_json(context.out, facts)
+    else:
+        rows = [(topic, str(number), states[topic, number]) for topic, number in states]
+        write_table(context.out, ("TOPIC", "PARTITION", "STATE"), rows)
+    return Exit.DONE if set(states.values()) == {"done"} else Exit.FAILED
+
+
+def _state(
+    place: Place,
+    goal: Replicas,
+    current: Mapping[Place, Replicas],
+    moving: Iterable[Place],
+) -> str:
+    if place in moving:
+        return "moving"
+    if place not in current:
+        return "unknown"
+    return "done" if current[place] == goal else "elsewhere"
+
+
+def _cancel(arguments: Namespace, context: Context) -> int:
+    goal = _plan_of(arguments, context)
+    with opened_admin(arguments, context) as admin:
+        moving = admin.run(lambda client: client.list_partition_reassignments())
+        chosen = [place for place in goal if place in {(at.topic, at.partition) for at in moving}]
+        code = start_moves(admin, context, dict.fromkeys(chosen)) if chosen else Exit.DONE
+        if len(chosen) == len(moving):
+            _clear(admin, goal)
+    write_lines(context.out, [f"cancelled the moves of {len(chosen)} partitions"])
+    return code
+
+
+def _list(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        moving = admin.run(lambda client: client.list_partition_reassignments())
+    if arguments.json:
+        write_json(context.out, [_facts(at.topic, at.partition, moving[at]) for at in moving])
+        return Exit.DONE
+    rows = [
+        (
+            at.topic,
+            str(at.partition),
+            _listed(each.replicas),
+            _listed(each.adding) or "-",
+            _listed(each.removing) or "-",
+        )
+        for at, each in moving.items()
+    ]
+    write_table(context.out, ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows)
+    return Exit.DONE
+
+
+def _facts(topic: str, number: int, move: Reassignment) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "partition": number,
+        "replicas": list(move.replicas),
+        "adding": list(move.adding),
+        "removing": list(move.removing),
+    }
+
+
+command = ActionCommand(
+    "Move partitions to other brokers: plan, execute, verify, cancel, list.",
+    (
+        Action(
+            "plan",
+            "write a plan that spreads partitions over brokers",
+            _add_plan,
+            _plan,
+            "Writes the plan in the JSON of kafka-reassign-partitions: as few moves as an even "
+            "spread over brokers and racks takes.",
+        ),
+        Action("execute", "begin the moves of a plan", _add_execute, _execute),
+        Action(
+            "verify",
+            "how far the moves of a plan are",
+            _add_verify,
+            _verify,
+            "Says of each partition: done, moving, elsewhere. When nothing moves any more, the "
+            "throttles are taken away.",
+        ),
+        Action("cancel", "call off the moves of a plan", _add_file, _cancel),
+        Action("list", "the moves that are under way", _add_nothing, _list),
+    ),
+)

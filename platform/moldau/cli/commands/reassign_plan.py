@@ -1,0 +1,171 @@
+"""Plans for `moldau reassign`: the JSON of kafka-reassign-partitions, and how replicas are spread.
+
+Invariants: a plan keeps a replica where it is unless its broker is not among those that are given,
+or has more than its share; a partition has at most one replica on a broker, and its replicas are in
+as many racks as before or more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moldau.cli.command import UsageError
+
+Place = tuple[str, int]
+Replicas = tuple[int, ...]
+
+_VERSION: Final = 1
+_ANY: Final = "any"
+
+
+def plan_text(replicas: Mapping[Place, Sequence[int]]) -> str:
+    """In the form that Kafka's tool writes and reads, a line."""
+    partitions = [
+        {
+            "topic": topic,
+            "partition": number,
+            "replicas": list(brokers),
+            "log_dirs": [_ANY] * len(brokers),
+        }
+        for (topic, number), brokers in sorted(replicas.items())
+    ]
+    return json.dumps({"version": _VERSION, "partitions": partitions}, separators=(",", ":"))
+
+
+def parse_plan(text: str, name: str) -> dict[Place, Replicas]:
+    """UsageError that names what is wrong in the file `name`."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise UsageError(f'{name} does not say "version": {_VERSION}')
+    rows = document.get("partitions")
+    if not isinstance(rows, list) or not rows:
+        raise UsageError(f'{name} names no "partitions"')
+    found: dict[Place, Replicas] = {}
+    for number, row in enumerate(rows):
+        place, replicas = _row(row, f"{name}: partitions[{number}]")
+        if place in found:
+            raise UsageError(f"{name} names {place[0]}-{place[1]} twice")
+        found[place] = replicas
+    return found
+
+
+def _row(row: Any, where: str) -> tuple[Place, Replicas]:
+    if not isinstance(row, dict):
+        raise UsageError(f"{where} is not an object")
+    topic, number, replicas = row.get("topic"), row.get("partition"), row.get("replicas")
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f'{where} has no "topic"')
+    if type(number) is not int or number < 0:
+        raise UsageError(f'{where} has no "partition" number')
+    if not isinstance(replicas, list) or not replicas:
+        raise UsageError(f'{where} has no "replicas"')
+    if not all(type(each) is int and each >= 0 for each in replicas):
+        raise UsageError(f"{where}: replicas are ids of brokers")
+    if len(set(replicas)) != len(replicas):
+        raise UsageError(f"{where}: a broker holds two replicas")
+    directories = row.get("log_dirs", [_ANY] * len(replicas))
+    if directories != [_ANY] * len(replicas):
+        raise UsageError(f'{where}: every one of log_dirs has to be "any", one a replica')
+    return (topic, number), tuple(replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """The brokers that may have replicas, with their racks."""
+
+    racks: Mapping[int, str | None]
+
+    def rack_of(self, broker: int) -> str | int:
+        """A broker without a rack is one by itself."""
+        return self.racks.get(broker) or broker
+
+
+def spread(
+    current: Mapping[Place, Sequence[int]], brokers: Brokers, factor: int | None = None
+) -> dict[Place, Replicas]:
+    """Replicas for each partition, on those brokers alone, with as few moves as an even spread
+    takes. `factor` is how many each shall have; None: as many as now."""
+    if not brokers.racks:
+        raise UsageError("no brokers are left that could have the replicas")
+    placed = {}
+    for place, replicas in sorted(current.items()):
+        wanted = factor or len(replicas)
+        if wanted > len(brokers.racks):
+            raise UsageError(
+                f"{place[0]}-{place[1]} shall have {wanted} replicas, and there are "
+                f"{len(brokers.racks)} brokers for them"
+            )
+        placed[place] = [each for each in replicas if each in brokers.racks][:wanted]
+    counts = Counter(dict.fromkeys(brokers.racks, 0))
+    for chosen in placed.values():
+        counts.update(chosen)
+    for place, chosen in placed.items():
+        _fill(chosen, factor or len(current[place]), brokers, counts)
+    _level(placed, brokers, counts)
+    _level_leaders(placed)
+    return {place: tuple(chosen) for place, chosen in placed.items()}
+
+
+def _fill(chosen: list[int], wanted: int, brokers: Brokers, counts: Counter[int]) -> None:
+    while len(chosen) < wanted:
+        used = Counter(map(brokers.rack_of, chosen))
+        best = min(
+            (each for each in brokers.racks if each not in chosen),
+            key=lambda each: (used[brokers.rack_of(each)], counts[each], each),
+        )
+        chosen.append(best)
+        counts[best] += 1
+
+
+def _level(placed: Mapping[Place, list[int]], brokers: Brokers, counts: Counter[int]) -> None:
+    """From the fullest broker to the emptiest that can take a replica, as long as it helps."""
+    while True:
+        ordered = sorted(counts, key=lambda each: (counts[each], each))
+        pair = next(
+            (
+                (chosen, full, empty)
+                for full in reversed(ordered)
+                for empty in ordered
+                if counts[full] - counts[empty] > 1
+                for chosen in placed.values()
+                if _may_replace(chosen, full, empty, brokers)
+            ),
+            None,
+        )
+        if pair is None:
+            return
+        chosen, full, empty = pair
+        chosen[chosen.index(full)] = empty
+        counts[full] -= 1
+        counts[empty] += 1
+
+
+def _may_replace(chosen: Collection[int], old: int, new: int, brokers: Brokers) -> bool:
+    if old not in chosen or new in chosen:
+        return False
+    after = [new if each == old else each for each in chosen]
+    return len({*map(brokers.rack_of, after)}) >= len({*map(brokers.rack_of, chosen)})
+
+
+def _level_leaders(placed: Mapping[Place, list[int]]) -> None:
+    """The first replica is to lead: another one of the partition, where that is fairer."""
+    leads = Counter({each: 0 for chosen in placed.values() for each in chosen})
+    leads.update(chosen[0] for chosen in placed.values())
+    is_better = True
+    while is_better:
+        is_better = False
+        for chosen in placed.values():
+            best = min(chosen, key=lambda each: (leads[each], chosen.index(each)))
+            if leads[chosen[0]] - leads[best] > 1:
+                leads[chosen[0]] -= 1
+                leads[best] += 1
+                chosen.remove(best)
+                chosen.insert(0, best)
+                is_better = True

@@ -1,0 +1,94 @@
+"""`moldau reassign` on three real nodes: a plan is made, carried out, checked and called off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from moldau.testing import Cluster
+from tests.cli.operated import partitions_of
+from tests.cli.operated import three as three
+from tests.cli.shell import Shell
+from tests.peers.eventually import eventually
+
+pytestmark = pytest.mark.real
+
+
+def replicas_of(shell: Shell, topic: str) -> list[list[int]]:
+    return [each["replicas"] for each in partitions_of(shell, topic)]
+
+
+def test_partitions_move_by_a_plan(three: Cluster, tmp_path: Path) -> None:
+    shell = Shell(three.bootstrap_servers)
+    shell.good("topic", "create", "moving", "--partitions", "4", "--replicas", "1")
+    shell.good("produce", "moving", source="".join(f"{number}\n" for number in range(500)))
+    made = shell("reassign", "plan", "moving", "--brokers", "2,3", "--replicas", "2")
+    assert made.code == 0
+    plan = tmp_path / "plan.json"
+    plan.write_text(made.out)
+    assert all({*each["replicas"]} == {2, 3} for each in json.loads(made.out)["partitions"])
+    done = shell("reassign", "execute", str(plan), "--throttle", "10000000", "--wait")
+    assert done.code == 0, done
+    assert "4 of 4 partitions have moved" in done.err
+    assert '"topic":"moving"' in done.err  # how to go back
+    eventually(lambda: [{*each} for each in replicas_of(shell, "moving")] == [{2, 3}] * 4)
+    checked = shell.good("reassign", "verify", str(plan))
+    assert [each[2] for each in checked.rows] == ["done"] * 4
+    eventually(lambda: "throttled" not in shell.good("topic", "describe", "moving").out)
+    assert len(shell.good("consume", "moving").out.splitlines()) == 500
+    assert shell.good("reassign", "list").rows == []
+    assert "moves of 0 partitions" in shell.good("reassign", "cancel", str(plan)).out
+
+
+def test_a_move_that_takes_too_long_is_called_off(three: Cluster, tmp_path: Path) -> None:
+    shell = Shell(three.bootstrap_servers)
+    shell.good("topic", "create", "stuck", "--partitions", "1", "--replicas", "1")
+    (old,) = replicas_of(shell, "stuck")
+    new = next(each for each in three.node_ids if [each] != old)
+    plan = tmp_path / "plan.json"
+    row = {"topic": "stuck", "partition": 0, "replicas": [new]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    # Nobody copies at a byte a second what is more than ten seconds' worth.
+    shell.good("produce", "stuck", source="x" * 100_000 + "\n")
+    assert shell("reassign", "execute", str(plan), "--throttle", "1").code == 0
+    again = shell("reassign", "execute", str(plan))
+    assert (again.code, "--additional" in again.err) == (2, True)
+    shell.good("reassign", "cancel", str(plan))
+    eventually(lambda: replicas_of(shell, "stuck") == [old])
+    assert shell("reassign", "verify", str(plan)).rows == [["stuck", "0", "elsewhere"]]
+
+
+def test_plans_that_cannot_be_are_refused_in_a_line(three: Cluster, tmp_path: Path) -> None:
+    shell = Shell(three.bootstrap_servers)
+    plan = tmp_path / "plan.json"
+    shell.good("topic", "create", "small", "--partitions", "1", "--replicas", "1")
+    replicas_of(shell, "small")
+    row = {"topic": "small", "partition": 99, "replicas": [1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    refused = shell("reassign", "execute", str(plan))
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "there is no partition 99 of small" in refused.err
+    assert "there is no broker 9" in shell("reassign", "plan", "--brokers", "9").err
+    assert shell("reassign", "execute", str(tmp_path / "none")).code == 2
+
+
+def test_preferred_replicas_lead_again(three: Cluster) -> None:
+    shell = Shell(three.bootstrap_servers)
+    shell.good("topic", "create", "led", "--partitions", "3", "--replicas", "3")
+    replicas_of(shell, "led")
+    three.stop(2)
+    three.start(2)
+    away = [each for each in partitions_of(shell, "led") if each["replicas"][0] == 2]
+    assert [each["leader"] != 2 for each in away] == [True]
+    eventually(lambda: shell("leader", "elect", "led").code == 0)
+    eventually(lambda: _leaders(shell) == [each[0] for each in replicas_of(shell, "led")])
+    again = shell.good("leader", "elect", "led:0").rows
+    assert again == [["led", "0", "no", "election", "needed"]]
+    assert "led has no partition 9" in shell("leader", "elect", "led:9").err
+    assert "name the partitions" in shell("leader", "elect", "--unclean").err
+
+
+def _leaders(shell: Shell) -> list[int]:
+    return [each["leader"] for each in partitions_of(shell, "led")]
