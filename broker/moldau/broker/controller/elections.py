@@ -16,6 +16,7 @@ from moldau.broker.controller.levels import supports_directories
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topics import Partition
+from moldau.broker.settings import topic as topic_rows
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.protocol.messages.elect_leaders import (
@@ -27,7 +28,7 @@ from moldau.protocol.messages.elect_leaders import (
 from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
 
 MIN_ISR = "min.insync.replicas"
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
+UNCLEAN_ELECTION = topic_rows.unclean_leader_election_enable.name
 
 _ELECTION_TYPES = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
