@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from moldau.runtime.node_processes import MAIN, free_ports
+from moldau.testing import Cluster
+from tests.cli.operated import partitions_of
+from tests.cli.shell import Shell
 
 pytestmark = pytest.mark.real
 
@@ -58,3 +61,23 @@ def test_a_cluster_without_a_directory_is_refused(capfd: pytest.CaptureFixture[s
     ).returncode
     assert code == 2
     assert "--data" in capfd.readouterr().err
+
+
+def test_controllers_of_their_own_keep_the_metadata_of_brokers(tmp_path: Path) -> None:
+    with Cluster(brokers=2, controllers=3) as cluster:
+        shell = Shell(cluster.bootstrap_servers)
+        shell.good("topic", "create", "t", "--partitions", "2", "--replicas", "2")
+        assert len(partitions_of(shell, "t")) == 2
+        quorum = shell.good("cluster", "quorum", "--json").json
+        roles = {each["id"]: each["role"] for each in quorum["replicas"]}
+        assert roles == {1: "observer", 2: "observer", **dict.fromkeys((101, 102, 103), "voter")}
+        described = shell.good("cluster", "describe", "--json").json
+        assert [each["id"] for each in described["brokers"]] == [1, 2]
+        cluster.kill(quorum["leader"])
+        shell.good("topic", "create", "after", "--partitions", "1", "--replicas", "2")
+        shell.good("produce", "after", source="one\n")
+        assert shell.good("consume", "after").out == "one\n"
+        cluster.stop(1)
+        log = Path(cluster.log_path_of(1)).read_text(encoding="utf-8")
+        assert "broker is closed" in log
+        assert " ERROR " not in log

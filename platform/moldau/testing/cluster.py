@@ -5,8 +5,9 @@
         cluster.kill(2)
         cluster.start(2)
 
-Nodes are numbered from 1. Each is broker and controller, and votes in the metadata quorum.
-`moldau cluster up` is this class with files that are kept.
+Nodes are numbered from 1. Each is broker and controller, and votes in the metadata quorum, unless
+`controllers` asks for nodes that are only that: they are numbered from 101, and the others are only
+brokers. `moldau cluster up` is this class with files that are kept.
 
 Invariants: after `close` no process is left; temporary files go with it, unless the caller names a
 directory; a node that is started again has its files and its ports.
@@ -26,6 +27,7 @@ from moldau.runtime.real import RealRuntime
 LOCAL: Final = "localhost"
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
+CONTROLLERS_FROM: Final = 101
 _CLUSTER_ID: Final = "cluster.id"
 _UP: Final = " is up"
 
@@ -41,6 +43,7 @@ class Cluster:
         self,
         brokers: int = 3,
         *,
+        controllers: int = 0,
         directory: str | None = None,
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
@@ -50,6 +53,7 @@ class Cluster:
         if brokers < 1:
             raise ClusterFailed("a cluster has one broker or more")
         self.brokers = brokers
+        self.controllers = controllers
         self.directory = directory or ""
         self.ports: list[int] = []
         """Of the brokers, then of the controllers."""
@@ -61,17 +65,34 @@ class Cluster:
         self._cluster_id = ""
 
     @property
-    def node_ids(self) -> range:
+    def broker_ids(self) -> range:
         return range(1, self.brokers + 1)
+
+    @property
+    def controller_ids(self) -> range:
+        """The voters: the brokers, where no node is only a controller."""
+        if not self.controllers:
+            return self.broker_ids
+        return range(CONTROLLERS_FROM, CONTROLLERS_FROM + self.controllers)
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """All; controllers first."""
+        return tuple(dict.fromkeys((*self.controller_ids, *self.broker_ids)))
 
     @property
     def bootstrap_servers(self) -> str:
         """For a client: all brokers."""
-        return ",".join(self.address_of(each) for each in self.node_ids)
+        return ",".join(self.address_of(each) for each in self.broker_ids)
 
     def address_of(self, node_id: int) -> str:
-        """Where clients reach that broker."""
-        return f"{LOCAL}:{self.ports[node_id - 1]}"
+        """Where clients reach that broker, or brokers that controller."""
+        if node_id in self.broker_ids:
+            return f"{LOCAL}:{self.ports[node_id - 1]}"
+        return f"{LOCAL}:{self._controller_port(node_id)}"
+
+    def _controller_port(self, node_id: int) -> int:
+        return self.ports[self.brokers + node_id - self.controller_ids[0]]
 
     def log_path_of(self, node_id: int) -> str:
         """The file with the log lines of that node."""
@@ -115,7 +136,7 @@ class Cluster:
         if self._is_temporary:
             self.directory = files.temporary_dir("moldau-cluster-")
         files.make_dirs(self.directory)
-        count = 2 * self.brokers
+        count = self.brokers + len(self.controller_ids)
         if self._port is None:
             self.ports = free_ports(count)
         else:
@@ -195,15 +216,22 @@ class Cluster:
         return self._children[node_id].exit_code
 
     def _words(self, node_id: int) -> Sequence[str]:
-        controllers = self.ports[self.brokers :]
         voters = ",".join(
-            f"{number}@{LOCAL}:{port}" for number, port in enumerate(controllers, start=1)
+            f"{each}@{LOCAL}:{self._controller_port(each)}" for each in self.controller_ids
         )
-        broker, controller = self.ports[node_id - 1], controllers[node_id - 1]
+        roles: list[str] = []
+        listeners: list[str] = []
+        if node_id in self.broker_ids:
+            roles.append("broker")
+            listeners.append(f"PLAINTEXT://{LOCAL}:{self.ports[node_id - 1]}")
+        if node_id in self.controller_ids:
+            roles.append("controller")
+            listeners.append(f"CONTROLLER://{LOCAL}:{self._controller_port(node_id)}")
         replicas, in_sync = min(3, self.brokers), min(2, self.brokers)
         settings = {
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://{LOCAL}:{broker},CONTROLLER://{LOCAL}:{controller}",
+            "process.roles": ",".join(roles),
+            "listeners": ",".join(listeners),
             "controller.quorum.voters": voters,
             "controller.quorum.bootstrap.servers": "",
             "default.replication.factor": str(replicas),

@@ -8,6 +8,7 @@ from typing import Any
 
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.server import Broker
+from moldau.broker.server.controller_node import ControllerNode
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.server.storage import format_if_empty
 from moldau.broker.settings import broker_settings
@@ -23,12 +24,20 @@ CONTROLLER_PORT = 9093
 
 
 class SimulatedBrokers:
-    """Nodes `b1`, `b2`, ..., each broker, controller and voter."""
+    """Nodes `b1`, `b2`, ..., each broker, controller and voter; or only brokers, where there are
+    controllers `b101`, `b102`, ... beside them."""
 
-    def __init__(self, world: Simulation, count: int = 3, **given: str) -> None:
+    def __init__(
+        self, world: Simulation, count: int = 3, *, controllers: int = 0, **given: str
+    ) -> None:
         self.world = world
+        self.broker_ids = range(1, count + 1)
+        self.controller_ids = range(101, 101 + controllers) if controllers else self.broker_ids
+        self.keeping: dict[int, ControllerNode] = {}
         self.given = {name.replace("_", "."): value for name, value in given.items()}
-        self.lines: dict[int, list[str]] = {number: [] for number in range(1, count + 1)}
+        self.lines: dict[int, list[str]] = {
+            number: [] for number in dict.fromkeys((*self.broker_ids, *self.controller_ids))
+        }
         self.running: dict[int, Broker] = {}
         self.failures: list[BaseException] = []
         self.nodes: dict[int, Node] = {
@@ -37,18 +46,27 @@ class SimulatedBrokers:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"b{number}:{PORT}" for number in self.nodes)
+        return ",".join(f"b{number}:{PORT}" for number in self.broker_ids)
 
     def settings(self, number: int) -> Settings:
-        voters = ",".join(f"{each}@b{each}:{CONTROLLER_PORT}" for each in self.lines)
+        voters = ",".join(f"{each}@b{each}:{CONTROLLER_PORT}" for each in self.controller_ids)
+        roles, listeners = [], []
+        if number in self.broker_ids:
+            roles.append("broker")
+            listeners.append(f"PLAINTEXT://b{number}:{PORT}")
+        if number in self.controller_ids:
+            roles.append("controller")
+            listeners.append(f"CONTROLLER://b{number}:{CONTROLLER_PORT}")
+        replicas = str(min(3, len(self.broker_ids)))
         own = {
             "node.id": str(number),
-            "listeners": f"PLAINTEXT://b{number}:{PORT},CONTROLLER://b{number}:{CONTROLLER_PORT}",
+            "process.roles": ",".join(roles),
+            "listeners": ",".join(listeners),
             "controller.quorum.voters": voters,
             "controller.quorum.bootstrap.servers": "",
-            "default.replication.factor": str(len(self.lines)),
+            "default.replication.factor": replicas,
             "min.insync.replicas": "2",
-            "offsets.topic.replication.factor": str(len(self.lines)),
+            "offsets.topic.replication.factor": replicas,
             "offsets.topic.num.partitions": "3",
         }
         return broker_settings(standalone_layer("/data"), overrides({**own, **self.given}))
@@ -60,6 +78,8 @@ class SimulatedBrokers:
             name = f"b{number}"
             format_if_empty(runtime.files, settings, runtime.random, now_ms, name, CLUSTER_ID)
             loggers = Loggers(runtime.clock, self.lines[number].append, level=Level.INFO)
+            if number not in self.broker_ids:
+                await self._keep(runtime, number, settings, loggers)
             self.running.pop(number, None)
             broker = await Broker.start(runtime, settings, loggers=loggers, host_name=name)
             self.running[number] = broker
@@ -74,13 +94,31 @@ class SimulatedBrokers:
 
         return main
 
+    async def _keep(
+        self, runtime: Runtime, number: int, settings: Settings, loggers: Loggers
+    ) -> None:
+        self.keeping.pop(number, None)
+        node = await ControllerNode.start(
+            runtime, settings, loggers=loggers, host_name=f"b{number}"
+        )
+        self.keeping[number] = node
+        try:
+            await node.wait()
+        except Exception as error:
+            self.failures.append(error)
+            raise
+        finally:
+            self.keeping.pop(number, None)
+            await node.aclose()
+
     def await_up(self, *numbers: int, within: float = 60) -> None:
-        wanted = numbers or tuple(self.nodes)
+        wanted = numbers or tuple(self.broker_ids)
         self.world.run_until(lambda: all(each in self.running for each in wanted), within=within)
 
     def kill(self, number: int) -> None:
         """As `kill -9`: what the kernel has stays."""
         self.running.pop(number, None)
+        self.keeping.pop(number, None)
         self.nodes[number].crash()
 
     def start(self, number: int) -> None:
@@ -103,6 +141,9 @@ class SimulatedBrokers:
         for number, broker in self.running.items():
             assert broker._controller is not None
             if broker._controller.active is not None:
+                return number
+        for number, node in self.keeping.items():
+            if node.controller.active is not None:
                 return number
         return -1
 

@@ -27,7 +27,7 @@ class Led(Cluster):
             unclean_interval_ms=20_000,
         )
         self.controller = Controller(self.rules, self.image)
-        self.controller.take_over(self.now_ms)
+        self.controller.take_over(self.now_ms, is_own_broker_up=True)
 
     def tick(self, seconds: int) -> int:
         """How many records that gives."""
@@ -85,7 +85,7 @@ def test_without_the_setting_no_leadership_goes_back_by_itself() -> None:
     cluster.controller = Controller(
         replace(cluster.rules, rebalance_interval_ms=None), cluster.image
     )
-    cluster.controller.take_over(cluster.now_ms)
+    cluster.controller.take_over(cluster.now_ms, is_own_broker_up=True)
     cluster.now_ms += 100_000
     assert cluster.controller.on_tick(cluster.moment) == ()
 

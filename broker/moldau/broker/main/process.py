@@ -59,16 +59,52 @@ def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
 async def _serve(
     runtime: Runtime, settings: Settings, loggers: Loggers, arguments: Namespace, out: TextIO
 ) -> None:
-    from moldau.broker.server import Broker
     from moldau.broker.settings import notices
-    from moldau.runtime.direct import open_direct
-    from moldau.runtime.places import host_name
-    from moldau.runtime.process import tune_collector
+    from moldau.broker.settings.node import process_roles
 
     log = loggers.get("moldau.broker.settings")
     for notice in notices(settings):
         log.warn(notice)
     is_new = arguments.config is None and _format_if_empty(runtime, settings, arguments.cluster_id)
+    if "broker" in settings[process_roles]:
+        await _serve_broker(runtime, settings, loggers, out, is_new=is_new)
+    else:
+        await _serve_controller(runtime, settings, loggers, out)
+
+
+async def _serve_controller(
+    runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO
+) -> None:
+    from moldau.broker.server.controller_node import ControllerNode
+    from moldau.broker.settings.node import node_id
+    from moldau.plugins.layers import platform_version
+    from moldau.runtime.places import host_name
+
+    node = await ControllerNode.start(runtime, settings, loggers=loggers, host_name=host_name())
+    try:
+        at = ",".join(str(each) for each in node.endpoints.values())
+        with suppress(BrokenPipeError):
+            out.write(
+                f"moldau controller {platform_version()} is up\n"
+                f"  node       {settings[node_id]}\n"
+                f"  address    {at}\n"
+                "Ctrl-C stops it.\n"
+            )
+            out.flush()
+        await node.wait()
+    finally:
+        await node.aclose()
+
+
+async def _serve_broker(
+    runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO, *, is_new: bool
+) -> None:
+    from moldau.broker.server import Broker
+    from moldau.runtime.direct import open_direct
+    from moldau.runtime.places import host_name
+    from moldau.runtime.process import tune_collector
+
+    log = loggers.get("moldau.broker.settings")
     broker = await Broker.start(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
     )

@@ -14,6 +14,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 UNKNOWN = -1
+OBSERVER_MS = 300_000
+"""An observer that has not fetched for so long is one no more, as in Kafka."""
+OBSERVERS_MAX = 1000
 
 
 @dataclass(slots=True)
@@ -63,12 +66,26 @@ class Leader:
         assert replica_id != self.voter_id
         known = self.voters.get(replica_id)
         if known is None:
-            known = self.observers.setdefault(replica_id, Progress())
+            known = self._observer(replica_id, now_ms)
             known.log_end_offset = offset
         known.last_fetch_ms = now_ms
         if offset >= log_end_offset:
             known.last_caught_up_ms = now_ms
         return self.on_durable(replica_id, offset)
+
+    def _observer(self, replica_id: int, now_ms: int) -> Progress:
+        """Whoever connects may call itself by any number: the silent are forgotten, and of too many
+        the one that was silent longest."""
+        known = self.observers.pop(replica_id, None)
+        if known is None:
+            for other in list(self.observers):  # the longest silent first
+                is_silent = now_ms - self.observers[other].last_fetch_ms > OBSERVER_MS
+                if not is_silent and len(self.observers) < OBSERVERS_MAX:
+                    break
+                del self.observers[other]
+            known = Progress()
+        self.observers[replica_id] = known
+        return known
 
     def heard_from_majority_since(self, since_ms: int) -> bool:
         """Whether enough voters have fetched at that time or later; the leader hears itself."""

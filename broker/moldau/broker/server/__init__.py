@@ -4,7 +4,8 @@
     ...
     await broker.aclose()
 
-- the wiring          `shell.Broker`, a start and an end, in order
+- the wiring          `shell.Broker`, a start and an end, in order; `controller_node.ControllerNode`
+                      for a node that is only a controller
 - metadata            `channel.LocalController` decides and commits, `publishing.Publisher` makes
                       what was committed this node's
 - this node's life    `lifecycle.Lifecycle`: registration, heartbeats, controlled shutdown

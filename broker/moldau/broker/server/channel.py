@@ -99,7 +99,13 @@ class LocalController:
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other node votes, so that the controller is always here."""
+        """Whether this node is a whole cluster: it is the only voter, and no setting says where
+        others would find it."""
+        return self._is_sole_voter and not self._charter.voters
+
+    @property
+    def _is_sole_voter(self) -> bool:
+        """No other node votes, so the controller is always here."""
         return self.quorum.voters.ids == (self._charter.membership.node_id,)
 
     @property
@@ -141,7 +147,7 @@ class LocalController:
             raft.start()
             if raft.failure is not None:
                 raise raft.failure
-            if self.is_alone:
+            if self._is_sole_voter:
                 self._publish_alone()
             else:
                 self._publish_snapshot()
@@ -357,7 +363,7 @@ class LocalController:
         # Opened anew, a damaged log would be cut where the damage is, and topics that are told of
         # behind it would count as deleted, with their records.
         is_lost = raft.flusher.is_durability_unknown or isinstance(error, BadData)
-        if is_lost or not self.is_alone:
+        if is_lost or not self._is_sole_voter:
             self._runtime.spawn(self._give_up(raft, error), name="controller-end")
         else:
             self._log.failure("the metadata log failed; it is opened anew", error)

@@ -63,11 +63,12 @@ class Membership:
 
     async def join(self) -> None:
         """Register, and be unfenced. KafkaError when the controller does not want us."""
-        registration = self.lifecycle.controller_registration()
-        if self._is_alone:
-            self._controller.submit(registration, CONTROLLER_VERSION, lambda answer: None)
-        else:
-            await self._ask(registration, CONTROLLER_VERSION)
+        if self.lifecycle.identity.controller_endpoints:
+            registration = self.lifecycle.controller_registration()
+            if self._is_alone:
+                self._controller.submit(registration, CONTROLLER_VERSION, lambda answer: None)
+            else:
+                await self._ask(registration, CONTROLLER_VERSION)
         await self._register()
         while self.lifecycle.state is BrokerState.FENCED:
             await self._beat()

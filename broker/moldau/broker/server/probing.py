@@ -4,7 +4,8 @@ A broker that is killed takes its connections with it. The active controller the
 to it: a host that refuses has no such process any more, and the broker is fenced. Every other
 outcome (it answers, or nothing comes) proves nothing, and the session decides.
 
-Invariant: a broker is only ever fenced early when the host itself said that nobody listens there.
+Invariant: a broker is only ever fenced early when the hosts themselves said of all its listeners
+that nobody is there.
 """
 
 from __future__ import annotations
@@ -67,11 +68,18 @@ class BrokerProbe:
             broker = active.controller.image.brokers.by_id.get(broker_id)
             if broker is None or broker.is_fenced or not broker.endpoints:
                 return
-            at = broker.endpoints[0]
-            if await self._is_refused(at.host, at.port):
-                self._log.warn("a broker is gone, and is fenced", broker=broker_id, port=at.port)
+            if await self._is_gone([(at.host, at.port) for at in broker.endpoints]):
+                ports = [at.port for at in broker.endpoints]
+                self._log.warn("a broker is gone, and is fenced", broker=broker_id, ports=ports)
                 active.on_broker_gone(broker_id, broker.broker_epoch)
                 return
+
+    async def _is_gone(self, endpoints: list[tuple[str, int]]) -> bool:
+        """Whether nobody listens where the broker said that it does, at any of its endpoints."""
+        for host, port in endpoints:
+            if not await self._is_refused(host, port):
+                return False
+        return True
 
     async def _is_refused(self, host: str, port: int) -> bool:
         """Whether every address of the host says that nobody listens there."""

@@ -88,7 +88,7 @@ class BrokerFailed(MoldauError):
 
 
 class Broker:
-    """A node with the roles broker and controller. Made by `start`."""
+    """A node with the role broker, and perhaps that of a controller too. Made by `start`."""
 
     def __init__(
         self,
@@ -215,11 +215,6 @@ class Broker:
         missing = unbuilt(settings)
         if missing:
             raise ConfigError("; ".join(missing))
-        if set(settings[node_settings.process_roles]) != {"broker", "controller"}:
-            raise ConfigError(
-                "this version runs a node as broker and controller together",
-                setting="process.roles=broker,controller",
-            )
 
     def _check_stored(self) -> None:
         """Asked once the metadata say what was set at run time: better no listener than one that is
@@ -279,7 +274,7 @@ class Broker:
         log = self._loggers.get(f"{LOGGER}.controller").bind(node=node_id)
         service = ControllerService(controller, features, lambda: self._publisher.image, log)
         for each in listeners.of_controller:
-            await self._bind(sockets, each, listeners, service)
+            await bind_listener(settings, sockets, each, listeners, service)
         controller.live()
         waiting = [
             self._runtime.spawn(controller.caught_up(), name="broker-metadata"),
@@ -376,7 +371,7 @@ class Broker:
         service = BrokerService(node)
         bound: dict[str, Address] = {}
         for each in listeners.of_broker:
-            port = await self._bind(sockets, each, listeners, service)
+            port = await bind_listener(self._settings, sockets, each, listeners, service)
             bound[each.name] = Address(each.host, port)
         if self._controller_sockets is None:
             for each in listeners.of_controller:
@@ -388,21 +383,6 @@ class Broker:
             for each in listeners.advertised_broker
         }
         node.endpoints = self.endpoints
-
-    async def _bind(
-        self, sockets: SocketServer, listener: Listener, listeners: Listeners, service: Service
-    ) -> int:
-        """The port."""
-        try:
-            options = listener_options(self._settings, listener, listeners)
-            return await _bind(sockets, options, service)
-        except OSError as error:
-            raise BrokerFailed(
-                "cannot listen",
-                listener=listener.name,
-                address=str(Address(listener.host, listener.port)),
-                why=_reason(error),
-            ) from error
 
     def _connections_max(self) -> int | None:
         """How many this process has files for, beside its logs."""
@@ -586,6 +566,26 @@ def _failed(what: str, error: Exception, directory: str | None = None) -> Broker
     """Why a directory that this node needs is out of service, and what to do."""
     where = {} if directory is None else {"directory": directory}
     return BrokerFailed(f"{what}: {advice(error)}", why=str(error), **where)
+
+
+async def bind_listener(
+    settings: Settings,
+    sockets: SocketServer,
+    listener: Listener,
+    listeners: Listeners,
+    service: Service,
+) -> int:
+    """The port. BrokerFailed when the machine refuses."""
+    try:
+        options = listener_options(settings, listener, listeners)
+        return await _bind(sockets, options, service)
+    except OSError as error:
+        raise BrokerFailed(
+            "cannot listen",
+            listener=listener.name,
+            address=str(Address(listener.host, listener.port)),
+            why=_reason(error),
+        ) from error
 
 
 async def _bind(sockets: SocketServer, options: ListenerOptions, service: Service) -> int:

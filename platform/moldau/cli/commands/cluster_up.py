@@ -22,6 +22,12 @@ def add_up(parser: ArgumentParser) -> None:
         "--nodes", type=whole(1, NODES_MAX), default=3, help="how many (default: 3)"
     )
     parser.add_argument(
+        "--controllers",
+        type=whole(0, NODES_MAX),
+        default=0,
+        help="nodes that are only controllers; without them each broker is one too",
+    )
+    parser.add_argument(
         "--port",
         type=whole(1, 65_535 - 2 * NODES_MAX),
         default=PORT,
@@ -49,6 +55,7 @@ def run_up(arguments: Namespace, context: Context) -> int:
     given = load_assignments(arguments.assignments, "--set")
     cluster = Cluster(
         arguments.nodes,
+        controllers=arguments.controllers,
         directory=absolute_path(arguments.data),
         port=arguments.port,
         settings={each.name: str(each.value) for each in given},

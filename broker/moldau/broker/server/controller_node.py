@@ -1,0 +1,246 @@
+"""A node with the role controller alone: it votes, keeps the metadata and decides, and has no
+partitions.
+
+Start: take the directories -> open the metadata log -> bind the listeners of controllers -> take
+part in the quorum -> wait until it is known what was committed. Then, about once a second, time
+passes for the controller, and the cluster is told where this one is if it does not know (KIP-919).
+
+Invariant: after a start that failed, and after `aclose`, no directory is locked, no port bound, no
+task left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.controller.levels import SUPPORTED
+from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.meta_properties import check_meta_properties
+from moldau.broker.network import NetworkMetrics, SocketServer
+from moldau.broker.server.channel import Audience, LocalController
+from moldau.broker.server.charter import charter_of
+from moldau.broker.server.controller_service import ControllerService
+from moldau.broker.server.lifecycle import CONTROLLER_VERSION, Identity, Lifecycle
+from moldau.broker.server.options import network_options
+from moldau.broker.server.publishing import Publisher
+from moldau.broker.server.shell import LOGGER, Address, bind_listener
+from moldau.broker.server.storage import cluster_of, places_of
+from moldau.broker.settings import node as node_settings
+from moldau.broker.settings import read_listeners, unbuilt
+from moldau.errors import ConfigError
+from moldau.errors.codes import KafkaError
+from moldau.ids import new_uuid
+from moldau.logging import Loggers
+from moldau.metrics import Registry
+from moldau.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.image import Image
+    from moldau.config import Settings
+    from moldau.protocol.declare import Response
+    from moldau.runtime import Runtime
+
+TICK_SECONDS: Final = 1.0
+
+
+class ControllerNode:
+    """See the module. Made by `start`."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Settings, registry: Registry, loggers: Loggers
+    ) -> None:
+        self.endpoints: Mapping[str, Address] = {}
+        """Where other controllers and brokers reach it, by listener name."""
+        self.failure: Exception | None = None
+        """Why it cannot go on."""
+        self._runtime = runtime
+        self._settings = settings
+        self._node_id = settings[node_settings.node_id]
+        self._loggers = loggers
+        self._log = loggers.get(f"{LOGGER}.controller").bind(node=self._node_id)
+        self._metrics = NetworkMetrics(registry)
+        self._publisher = Publisher(settings, lambda settings: None, lambda image: None)
+        self._ended = asyncio.Event()
+        self._is_closed = False
+        self._is_asking = False
+        # Made in this order, and so let go in the reverse one.
+        self._directories: list[LogDirectory] = []
+        self._controller: LocalController | None = None
+        self._sockets: SocketServer | None = None
+        self._lifecycle: Lifecycle | None = None
+        self._living: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        runtime: Runtime,
+        settings: Settings,
+        *,
+        registry: Registry | None = None,
+        loggers: Loggers | None = None,
+        host_name: str | None = None,
+    ) -> ControllerNode:
+        """A controller that takes part. Raises as `Broker.start` does."""
+        lines = loggers or Loggers(runtime.clock, lambda line: None)
+        node = cls(runtime, settings, registry or Registry(), lines)
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(node.aclose)
+            await node._start(host_name or runtime.node)
+            on_failure.pop_all()
+        return node
+
+    @property
+    def image(self) -> Image:
+        """Committed metadata."""
+        return self._publisher.image
+
+    @property
+    def controller(self) -> LocalController:
+        """This node's part in the quorum."""
+        assert self._controller is not None, "not started"
+        return self._controller
+
+    async def wait(self) -> None:
+        """Until it cannot go on: raises why."""
+        await self._ended.wait()
+        assert self.failure is not None
+        raise self.failure
+
+    # Start.
+
+    async def _start(self, host_name: str) -> None:
+        missing = unbuilt(self._settings)
+        if missing:
+            raise ConfigError("; ".join(missing))
+        cluster_id = cluster_of(self._runtime.files, self._settings)
+        self._take_directories(cluster_id)
+        metadata = places_of(self._settings).metadata
+        publisher = self._publisher
+        self._controller = controller = LocalController(
+            self._runtime,
+            charter_of(self._settings, cluster_id, metadata),
+            Audience(
+                publisher.on_image,
+                publisher.on_records,
+                lambda: self._log.info("the controller is back"),
+                self._end,
+                lambda: publisher.image,
+            ),
+            self._log,
+        )
+        controller.open()
+        await self._listen(controller, host_name)
+        controller.live()
+        await self._caught_up(controller)
+        self._lifecycle = Lifecycle(self._identity(cluster_id, host_name))
+        self._living = self._runtime.spawn(self._live(), name="controller-life")
+        self._log.info("controller is up", cluster=cluster_id)
+
+    def _take_directories(self, cluster_id: str) -> None:
+        for path in places_of(self._settings).all:
+            directory = LogDirectory.open(self._runtime.files, path)
+            self._directories.append(directory)
+            if directory.meta is None:
+                raise ConfigError("the directory is not formatted", directory=path)
+            check_meta_properties(directory.meta, cluster_id, self._node_id, path)
+
+    async def _listen(self, controller: LocalController, host_name: str) -> None:
+        settings = self._settings
+        listeners = read_listeners(settings)
+        log = self._loggers.get(f"{LOGGER}.network").bind(node=self._node_id)
+        options = network_options(settings, {})
+        self._sockets = sockets = SocketServer(self._runtime, options, self._metrics, log)
+        features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
+        service = ControllerService(controller, features, lambda: self.image, self._log)
+        bound = {
+            each.name: await bind_listener(settings, sockets, each, listeners, service)
+            for each in listeners.of_controller
+        }
+        self.endpoints = {
+            each.name: Address(each.host or host_name, each.port or bound[each.name])
+            for each in listeners.advertised_controller
+        }
+
+    async def _caught_up(self, controller: LocalController) -> None:
+        """Until this node knows the cluster's metadata: a majority of the voters is there."""
+        waiting = [
+            self._runtime.spawn(controller.caught_up(), name="controller-metadata"),
+            self._runtime.spawn(self._ended.wait(), name="controller-ended"),
+        ]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        if self.failure is not None:
+            raise self.failure
+
+    def _identity(self, cluster_id: str, host_name: str) -> Identity:
+        listeners = read_listeners(self._settings)
+        return Identity(
+            node_id=self._node_id,
+            cluster_id=cluster_id,
+            incarnation_id=new_uuid(self._runtime.random),
+            rack=None,
+            endpoints=(),
+            controller_endpoints=tuple(
+                replace(each, host=self.endpoints[each.name].host or host_name)
+                for each in listeners.advertised_controller
+            ),
+            features=SUPPORTED,
+            directory_ids=(),
+        )
+
+    # Life.
+
+    async def _live(self) -> None:
+        while True:
+            self._register_when_unknown()
+            await asyncio.sleep(TICK_SECONDS)
+            self.controller.tick()
+
+    def _register_when_unknown(self) -> None:
+        """Another incarnation is known, or none."""
+        lifecycle = self._lifecycle
+        assert lifecycle is not None
+        known = self.image.brokers.controllers.get(self._node_id)
+        is_known = known is not None and known.incarnation_id == lifecycle.identity.incarnation_id
+        if is_known or self._is_asking:
+            return
+        self._is_asking = True
+
+        def on_answer(answer: Response | KafkaError) -> None:
+            self._is_asking = False
+
+        self.controller.submit(lifecycle.controller_registration(), CONTROLLER_VERSION, on_answer)
+
+    def _end(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failure = error
+            self._log.failure("the controller stops", error)
+            self._ended.set()
+
+    async def aclose(self) -> None:
+        """The end, in order. Again: does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        living, self._living = self._living, None
+        if living is not None:
+            living.cancel()
+            await asyncio.wait([living])
+        try:
+            if self._controller is not None:
+                with suppress(KafkaError, OSError):
+                    await self._controller.aclose()
+            if self._sockets is not None:
+                await self._sockets.aclose(0.0)
+        finally:
+            for directory in self._directories:
+                directory.release()
+        if self._lifecycle is not None:
+            self._log.info("controller is closed")
