@@ -30,6 +30,15 @@ def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = PATIENCE
         time.sleep(0.05)
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that it has started itself."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(each) for each in text.split()]
+
+
 class Worker:
     """A running worker."""
 
@@ -62,12 +71,13 @@ class Worker:
 
     def task_pids(self) -> list[int]:
         """The processes of its tasks."""
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         found = []
-        for text in path.read_text().split():
-            words = Path(f"/proc/{text}/cmdline").read_bytes().split(b"\0")
+        for child in children_of(self.process.pid):
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
             if b"moldau.connect.task" in words:
-                found.append(int(text))
+                found.append(child)
+            elif b"moldau.runtime.fork_server" in words:
+                found += children_of(child)
         return found
 
     def kill(self) -> None:

@@ -5,8 +5,10 @@ child calls `open_parent_pipe`: from then on its standard output is the parent's
 whatever else the program prints goes to standard error.
 
 Invariants: a child whose parent is gone ends at once, without any clean-up (`on_orphaned`), as it
-would by kill -9: another process may do its work already. A child is a fresh interpreter, never a
-fork, so it inherits no socket, lock or event loop.
+would by kill -9: another process may do its work already. A child is a fresh interpreter, or the
+fork of one that has nothing but modules (`moldau.runtime.fork_server`), so it inherits no socket,
+lock or event loop. It has a session of its own: a Ctrl-C in the terminal is heard by the parent
+alone, which ends its children in order.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import os
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import BinaryIO, Final, Generic, TypeVar
@@ -25,8 +28,38 @@ LINE_LIMIT_BYTES: Final = 256 << 20
 _KILLED: Final = 137
 
 
-class Child:
+class Child(ABC):
     """A running child, as its parent sees it. Belongs to the parent's event loop."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Its process."""
+
+    @property
+    @abstractmethod
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the number of the signal that ended it."""
+
+    @abstractmethod
+    def send(self, line: bytes) -> None:
+        """Write one line without its end. A child that has ended loses it."""
+
+    @abstractmethod
+    async def read_line(self) -> bytes | None:
+        """The next line without its end; None when the child has closed its side."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """SIGKILL; nothing happens to one that has ended."""
+
+    @abstractmethod
+    async def wait(self) -> int:
+        """Its exit code."""
+
+
+class FreshChild(Child):
+    """An interpreter of its own."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -37,28 +70,23 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the number of the signal that ended it."""
         return self._process.returncode
 
     def send(self, line: bytes) -> None:
-        """Write one line without its end. A child that has ended loses it."""
         stdin = self._process.stdin
         if stdin is not None and not stdin.is_closing():
             stdin.write(line + b"\n")
 
     async def read_line(self) -> bytes | None:
-        """The next line without its end; None when the child has closed its side."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         return line[:-1] if line.endswith(b"\n") else None
 
     def kill(self) -> None:
-        """SIGKILL; nothing happens to one that has ended."""
         if self._process.returncode is None:
             self._process.kill()
 
     async def wait(self) -> int:
-        """Its exit code."""
         return await self._process.wait()
 
 
@@ -75,8 +103,9 @@ async def start_child(
         stdout=asyncio.subprocess.PIPE,
         limit=LINE_LIMIT_BYTES,
         env=None if environment is None else dict(environment),
+        start_new_session=True,
     )
-    return Child(process)
+    return FreshChild(process)
 
 
 class Mailbox(Generic[T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -43,6 +43,9 @@ class Connector(Plugin):
     """
 
     task: ClassVar[type[Task]]
+    task_modules: ClassVar[Sequence[str]] = ()
+    """Modules that its tasks need and that take long to import. They are imported once for all
+    task processes, so importing them must start no thread and open nothing."""
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:

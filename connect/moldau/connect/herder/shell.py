@@ -85,6 +85,7 @@ class Herder:
 
     async def start(self) -> None:
         """The stores are read, and work begins."""
+        await self.worker.start()
         self.stage = "reading the internal topics"
         await self.statuses.log.start(self.statuses.image.apply)
         await self.offsets.log.start(self.offsets.image.apply)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from moldau.client.admin_configs import Resource, ResourceType
+from moldau.client.offsets import LATEST
 from moldau.connect.storage.log import Entry, KeyedLog, OnRecord
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
@@ -54,6 +55,8 @@ class TopicLog(KeyedLog):
         self._consumer = Consumer({**self._settings, **own}, runtime=runtime)
         writes = {"acks": "all", "linger.ms": "0", "delivery.timeout.ms": "120000"}
         self._producer = Producer({**self._settings, **writes}, runtime=runtime)
+        # Not the consumer's connection: there the answer waits until a fetch has found records.
+        self._admin = Admin(self._settings, runtime=runtime)
         self._partitions: list[TopicPartition] = []
         self._moved = asyncio.Event()
         self._follower: asyncio.Task[None] | None = None
@@ -66,6 +69,7 @@ class TopicLog(KeyedLog):
 
     async def start(self, on_record: OnRecord) -> None:
         self._on_record = on_record
+        await self._admin.start()
         await self._make_topic()
         await self._producer.start()
         await self._consumer.start()
@@ -77,27 +81,26 @@ class TopicLog(KeyedLog):
 
     async def _make_topic(self) -> None:
         topic = self._topic
-        async with Admin(self._settings, runtime=self._runtime) as admin:
-            configs = {"cleanup.policy": "compact", **topic.configs}
-            wanted = NewTopic(topic.name, topic.partitions, topic.replication_factor, configs)
-            try:
-                await admin.create_topic(wanted)
-            except KafkaError as error:
-                if error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
-                    raise ConfigError(
-                        "an internal topic cannot be made: the cluster has fewer brokers than "
-                        "replicas are wanted",
-                        topic=topic.name,
-                        setting=f"{topic.setting}.replication.factor",
-                        value=topic.replication_factor,
-                    ) from error
-                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
-                await self._check_policy(admin)
+        configs = {"cleanup.policy": "compact", **topic.configs}
+        wanted = NewTopic(topic.name, topic.partitions, topic.replication_factor, configs)
+        try:
+            await self._admin.create_topic(wanted)
+        except KafkaError as error:
+            if error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                raise ConfigError(
+                    "an internal topic cannot be made: the cluster has fewer brokers than "
+                    "replicas are wanted",
+                    topic=topic.name,
+                    setting=f"{topic.setting}.replication.factor",
+                    value=topic.replication_factor,
+                ) from error
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            await self._check_policy()
 
-    async def _check_policy(self, admin: Admin) -> None:
+    async def _check_policy(self) -> None:
         resource = Resource(ResourceType.TOPIC, self._topic.name)
-        found = await admin.describe_configs(resource, names=["cleanup.policy"])
+        found = await self._admin.describe_configs(resource, names=["cleanup.policy"])
         policy = found[0].value if found else None
         if policy != "compact":
             raise ConfigError(
@@ -129,12 +132,21 @@ class TopicLog(KeyedLog):
             await self._producer.send(self._topic.name, value, key=key) for key, value in entries
         ]
         await self._producer.flush()
+        ends: dict[TopicPartition, int] = {}
         for each in sent:
-            await each
-        await self.read_to_end()
+            done = await each
+            ends[TopicPartition(done.topic, done.partition)] = done.offset + 1
+        if any(end == 0 for end in ends.values()):  # the broker had it from an earlier try
+            await self.read_to_end()
+        else:
+            await self._read_to(ends)
 
     async def read_to_end(self) -> None:
-        ends = await self._consumer.end_offsets(self._partitions)
+        wanted = dict.fromkeys(self._partitions, LATEST)
+        found = await self._admin.list_offsets(wanted, is_committed=True)
+        await self._read_to({where: end.offset for where, end in found.items()})
+
+    async def _read_to(self, ends: Mapping[TopicPartition, int]) -> None:
         async with asyncio.timeout(_PATIENCE_S):
             while not all(self._is_read(where, end) for where, end in ends.items()):
                 self._moved.clear()
@@ -150,5 +162,6 @@ class TopicLog(KeyedLog):
         if follower is not None:
             follower.cancel()
             await asyncio.wait([follower])
+        await self._admin.aclose()
         await self._consumer.aclose()
         await self._producer.aclose()

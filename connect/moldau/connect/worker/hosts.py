@@ -8,16 +8,35 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec, dump, parse
+from moldau.connect.worker.plugins import connector_class
+from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.children import Child, start_child, start_thread
+from moldau.runtime.children import Child, start_thread
+from moldau.runtime.forking import ForkServer
 
 MODULE: Final = "moldau.connect.task"
+PRELOADED: Final = (
+    "moldau.connect.task.__main__",
+    "moldau.connect.task.life",
+    "moldau.connect.task.self_reading",
+    "moldau.connect.task.sink",
+    "moldau.connect.task.source",
+    "moldau.connect.converters.json",
+    "moldau.connect.converters.plain",
+    "moldau.connect.header_converters.simple",
+    "moldau.client.serdes.resolve",
+    "moldau.config.resolution",
+    "moldau.protocol.codec",
+    "moldau.protocol.codegen",
+    "encodings.idna",
+    "uvloop",
+)
 
 OnMessage = Callable[[Message], None]
 OnEnd = Callable[[str | None], None]
@@ -46,15 +65,18 @@ class Host(ABC):
 
 
 class ProcessHost(Host):
-    """A fresh interpreter."""
+    """A process of its own, a fork of one that has imported what tasks need."""
 
-    def __init__(self, runtime: Runtime, on_message: OnMessage, on_end: OnEnd) -> None:
+    def __init__(
+        self, runtime: Runtime, server: ForkServer, on_message: OnMessage, on_end: OnEnd
+    ) -> None:
         super().__init__(on_message, on_end)
         self._runtime = runtime
+        self._server = server
         self._child: Child | None = None
 
     async def start(self, spec: TaskSpec) -> None:
-        child = await start_child(MODULE)
+        child = await self._server.start_child(MODULE, _imports(spec))
         self._child = child
         self.pid = child.pid
         child.send(dump(spec.message()))
@@ -77,6 +99,13 @@ class ProcessHost(Host):
         if self._child is not None:
             self._child.kill()
         return True
+
+
+def _imports(spec: TaskSpec) -> Sequence[str]:
+    try:
+        return connector_class(spec.connector_config).task_modules
+    except MoldauError:
+        return ()  # the task will say what is wrong
 
 
 class ThreadHost(Host):

@@ -22,11 +22,12 @@ from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.connector import ConnectorThread, Context
 from moldau.connect.worker.eviction import evict
-from moldau.connect.worker.hosts import Host, ProcessHost, ThreadHost
+from moldau.connect.worker.hosts import PRELOADED, Host, ProcessHost, ThreadHost
 from moldau.connect.worker.plugins import connector_class, resolved
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
+from moldau.runtime.forking import ForkServer
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
@@ -81,6 +82,15 @@ class Worker:
         self._grace_s = whole(settings, "task.shutdown.graceful.timeout.ms", 5_000) / 1000
         self._connectors: dict[str, ConnectorThread] = {}
         self._tasks: dict[TaskId, _Task] = {}
+        self._forks = ForkServer(PRELOADED, self._on_no_fork)
+
+    async def start(self) -> None:
+        """Get ready for tasks."""
+        if self._settings.get("task.isolation") == "process":
+            await self._forks.prepare()
+
+    def _on_no_fork(self, why: str) -> None:
+        self._log.warn("tasks start slower, in fresh interpreters", why=why)
 
     # Connectors
 
@@ -180,7 +190,7 @@ class Worker:
         if isolation == "thread":
             host = ThreadHost(self._loggers, on_message, on_end)
         else:
-            host = ProcessHost(self._runtime, on_message, on_end)
+            host = ProcessHost(self._runtime, self._forks, on_message, on_end)
         self._tasks[task] = _Task(host, spec)
         try:
             await host.start(spec)
@@ -300,6 +310,7 @@ class Worker:
         """Stop everything."""
         await asyncio.gather(*(self.stop_task(task, StopFor.MOVE) for task in list(self._tasks)))
         await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
+        await self._forks.aclose()
 
 
 def with_references(

@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 class FileStreamSinkConnector(SinkConnector):
     """Writes topics to files."""
 
+    task_modules = ("moldau.connectors.file.sink",)
     config_model = FileSinkConfig
     java_names: ClassVar[tuple[str, ...]] = (
         "org.apache.kafka.connect.file.FileStreamSinkConnector",

@@ -40,6 +40,7 @@ _IDLE_S = 0.5
 class FileStreamSourceConnector(SourceConnector):
     """One task that reads the file or the files of a pattern."""
 
+    task_modules = ("moldau.connectors.file.source",)
     config_model = FileSourceConfig
     java_names: ClassVar[tuple[str, ...]] = (
         "org.apache.kafka.connect.file.FileStreamSourceConnector",

@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 class JdbcSinkConnector(SinkConnector):
     """Writes topics into tables of a database."""
 
+    task_modules = ("moldau.connectors.jdbc.sink_task",)
     config_model = SinkConfig
     java_names: ClassVar[tuple[str, ...]] = (
         "io.confluent.connect.jdbc.JdbcSinkConnector",

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 class JdbcSourceConnector(SourceConnector):
     """Reads tables or a query of a database into topics."""
 
+    task_modules = ("moldau.connectors.jdbc.source_task",)
     config_model = SourceConfig
     java_names: ClassVar[tuple[str, ...]] = (
         "io.confluent.connect.jdbc.JdbcSourceConnector",

@@ -1,0 +1,209 @@
+"""A process that has imported what its children need, and forks them when it is asked.
+
+A fresh interpreter that imports a few hundred modules works for a second before it does anything;
+a fork of one that has them is there in milliseconds and shares their memory.
+
+    python -m moldau.runtime.fork_server FD MODULE...    FD: the parent's socket
+
+The parent writes one JSON object a line, this process answers likewise:
+
+    {"fork": ID, "module": NAME, "imports": [MODULE]}     {"forked": ID, "pid": PID}
+                                                      or  {"refused": ID, "why": TEXT}
+    {"kill": PID}                                         {"ended": PID, "code": CODE}
+
+With a fork come two descriptors, the child's standard input and output. The child runs `main` of
+`NAME.__main__`; the imports are made before.
+
+Invariants: this process has one thread whenever it forks, threads that libraries start included, so
+a child inherits no lock that somebody holds (else it refuses, and says why); it opens no connection
+and has no event loop; a process is killed only before its end was read, so never another one that
+got its number; it ends with its parent, and so does a child, whose standard input ends then.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from types import FrameType
+from typing import Any, Final
+
+READ_BYTES: Final = 65_536
+DESCRIPTORS_MAX: Final = 64
+_THREADS: Final = "/proc/self/task"
+_NAME: Final = "/proc/self/comm"
+
+
+class _Forked(Exception):
+    """This is a child now, which is to run this module."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(module)
+        self.module = module
+
+
+class Server:
+    """Belongs to the only thread of its process."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._text = b""
+        self._descriptors: deque[int] = deque()
+        self._running: set[int] = set()
+
+    def serve(self) -> None:
+        """Until the parent is gone; in a child it raises `_Forked`."""
+        self._control.setblocking(False)
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        ours.setblocking(False)
+        signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _nothing)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._wakes = (ours, theirs)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(ours, select.POLLIN)
+        while True:
+            poll.poll()
+            with suppress(BlockingIOError):
+                ours.recv(READ_BYTES)
+            self._reap()
+            if not self._obey():
+                return
+
+    def _obey(self) -> bool:
+        """Read what the parent wants; False when it is gone."""
+        while True:
+            try:
+                read, descriptors, _, _ = socket.recv_fds(
+                    self._control, READ_BYTES, DESCRIPTORS_MAX
+                )
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if not read:
+                return False
+            self._descriptors.extend(descriptors)
+            *lines, self._text = (self._text + read).split(b"\n")
+            for line in lines:
+                self._do(json.loads(line))
+
+    def _do(self, order: dict[str, Any]) -> None:
+        if "fork" in order:
+            source, sink = self._descriptors.popleft(), self._descriptors.popleft()
+            try:
+                self._fork(order, source, sink)
+            finally:
+                os.close(source)
+                os.close(sink)
+        elif order.get("kill") in self._running:
+            os.kill(order["kill"], signal.SIGKILL)
+
+    def _fork(self, order: dict[str, Any], source: int, sink: int) -> None:
+        preload(name for name in order["imports"] if name not in sys.modules)
+        why = _why_not()
+        if why is not None:
+            self._tell({"refused": order["fork"], "why": why})
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell({"refused": order["fork"], "why": str(error)})
+            return
+        if pid == 0:
+            self._become_child(source, sink)
+            raise _Forked(order["module"])
+        self._running.add(pid)
+        self._tell({"forked": order["fork"], "pid": pid})
+
+    def _become_child(self, source: int, sink: int) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for mine in (self._control, *self._wakes):
+            mine.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        os.dup2(source, 0)
+        os.dup2(sink, 1)
+
+    def _reap(self) -> None:
+        while self._running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            self._running.discard(pid)
+            self._tell({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+
+    def _tell(self, answer: dict[str, Any]) -> None:
+        """A parent that is gone hears nothing; its end is read next."""
+        self._control.setblocking(True)
+        with suppress(OSError):
+            self._control.sendall(json.dumps(answer).encode() + b"\n")
+        self._control.setblocking(False)
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import those that can be imported; a child that needs another one will say so."""
+    has_imported = False
+    for name in modules:
+        with suppress(Exception):
+            import_module(name)
+            has_imported = True
+    if has_imported:
+        gc.collect()
+        gc.freeze()  # a collection in a child leaves the shared pages alone
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """A handler, so that the signal wakes `poll`."""
+
+
+def _why_not() -> str | None:
+    """Why a fork would not be safe."""
+    try:
+        count = len(os.listdir(_THREADS))  # those of C libraries too
+    except OSError:
+        import threading
+
+        count = threading.active_count()
+    if count == 1:
+        return None
+    return f"{count - 1} threads run in the fork server: a module that it imports starts them"
+
+
+def _rename(name: str) -> None:
+    """What `ps -c` and `top` show."""
+    with suppress(OSError), open(_NAME, "w") as file:
+        file.write(name)
+
+
+def main() -> None:
+    """The life of the server, and of each child."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    preload(sys.argv[2:])
+    server = Server(control)
+    try:
+        server.serve()
+    except _Forked as child:
+        module = child.module
+    else:
+        return
+    del server
+    _rename(module.rpartition(".")[2])
+    sys.argv[:] = [module]
+    import_module(f"{module}.__main__").main()
+
+
+if __name__ == "__main__":
+    main()
