@@ -38,12 +38,10 @@ class ForkRefused(OSError):
 class ForkedChild(Child):
     """A child of the server."""
 
-    def __init__(
-        self, server: ForkServer, pid: int, reader: asyncio.StreamReader, pipe: _Pipe
-    ) -> None:
+    def __init__(self, server: ForkServer, pid: int, output: _Output, pipe: _Pipe) -> None:
         self._server = server
         self._pid = pid
-        self._reader = reader
+        self._output = output
         self._pipe = pipe
         self._has_closed = False
         self._is_orphan = False
@@ -61,12 +59,12 @@ class ForkedChild(Child):
         self._pipe.send(line + b"\n")
 
     async def read_line(self) -> bytes | None:
-        line = await self._reader.readline()
+        line = await self._output.reader.readline()
         if line.endswith(b"\n"):
             return line[:-1]
-        self._pipe.close()
         self._has_closed = True
         self._end_if_unknown()
+        self.close()
         return None
 
     def kill(self) -> None:
@@ -77,6 +75,11 @@ class ForkedChild(Child):
                 os.kill(self._pid, signal.SIGKILL)
         else:
             self._server.kill(self._pid)
+
+    def close(self) -> None:
+        """Close both pipes, which ends a child that still runs."""
+        self._pipe.close()
+        self._output.close()
 
     def orphaned(self) -> None:
         """Its server has gone: that its output ends is all that is heard of its end."""
@@ -89,6 +92,23 @@ class ForkedChild(Child):
 
     async def wait(self) -> int:
         return await asyncio.shield(self.ended)
+
+
+class _Output(asyncio.StreamReaderProtocol):
+    """The reading end of a child's standard output."""
+
+    def __init__(self) -> None:
+        self.reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
+        self._pipe_transport: asyncio.BaseTransport | None = None
+        super().__init__(self.reader)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._pipe_transport = transport
+        super().connection_made(transport)
+
+    def close(self) -> None:
+        if self._pipe_transport is not None:
+            self._pipe_transport.close()
 
 
 class _Pipe(asyncio.BaseProtocol):
@@ -125,6 +145,8 @@ class ForkServer:
         self._numbers = count(1)
         self._asked: dict[int, asyncio.Future[int]] = {}
         self._children: dict[int, ForkedChild] = {}
+        self._orphans: list[ForkedChild] = []
+        """Of servers that have gone."""
         self._early: dict[int, int] = {}
         """Ends that were told before the child was made."""
         self._text = b""
@@ -202,12 +224,9 @@ class ForkServer:
 
     async def _made(self, pid: int, write_in: int, read_out: int) -> ForkedChild:
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
-        await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_out, "rb", 0)
-        )
+        _, output = await loop.connect_read_pipe(_Output, os.fdopen(read_out, "rb", 0))
         _, pipe = await loop.connect_write_pipe(_Pipe, os.fdopen(write_in, "wb", 0))
-        child = self._children[pid] = ForkedChild(self, pid, reader, pipe)
+        child = self._children[pid] = ForkedChild(self, pid, output, pipe)
         code = self._early.pop(pid, None)
         if code is not None:
             self._end(pid, code)
@@ -273,8 +292,10 @@ class ForkServer:
         for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(ForkRefused("the fork server has ended"))
-        for child in list(self._children.values()):
+        for child in self._children.values():
             child.orphaned()
+        self._orphans += self._children.values()
+        self._children.clear()
 
     def _release(self) -> None:
         if self._control is not None:
@@ -283,8 +304,11 @@ class ForkServer:
             self._control = None
 
     async def aclose(self) -> None:
-        """The server ends; so do children that still run, at the latest with this process."""
+        """The server ends, and so do children that still run."""
         self._release()
+        for child in [*self._children.values(), *self._orphans]:
+            child.orphaned()
+            child.close()
         if self._process is not None:
             await self._process.wait()
             self._process = None

@@ -4,6 +4,7 @@ it up, whatever the member is doing in its group just then."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -102,6 +103,21 @@ def test_but_not_one_that_it_has_not_asked_for() -> None:
     hears_of_a_rebalance(member)
     member.subscribe(Wanted())
     assert (member.state, member.identity.epoch) == (State.LEAVING, 1)
+
+
+def test_a_static_one_that_waits_for_its_first_answer_leaves_by_its_instance_id() -> None:
+    """The coordinator has it as a member already."""
+    member = classic(replace(STATIC, leaves_when_closed=True), "range")
+    member.subscribe(Wanted(frozenset({"t"})))
+    assert isinstance(asked(member, 0.0), JoinGroupRequest)
+
+    member.leave(is_closing=True)
+    member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 0.1)
+
+    said = asked(member, 5.0)
+    assert isinstance(said, LeaveGroupRequest)
+    (identity,) = said.members
+    assert (identity.member_id, identity.group_instance_id) == ("", STATIC.instance_id)
 
 
 def test_it_does_not_wait_for_a_generation_when_all_is_given_up() -> None:

@@ -226,12 +226,19 @@ class ClassicMember(Membership):
         tells = self.terms.leaves_when_closed
         return self.terms.instance_id is None if tells is None else tells
 
+    @property
+    def _may_be_member(self) -> bool:
+        """A static member is in the group from its first join on, and hears its id with the answer:
+        before that it leaves by its instance id."""
+        is_asked = self._asked is not None and self._asked.response is JoinGroupResponse
+        return bool(self.member_id) or (self.terms.instance_id is not None and is_asked)
+
     def _depart(self, reason: str) -> None:
         self._departs = False
         if self.state in (State.OUT, State.LEAVING):
             return
         self._reason = reason
-        if self._tells_of_end and self.member_id:
+        if self._tells_of_end and self._may_be_member:
             self._go(State.LEAVING)
         else:
             self._forget_membership()
