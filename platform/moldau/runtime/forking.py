@@ -208,15 +208,15 @@ class ForkServer:
         read_out, write_out = os.pipe()
         number = next(self._numbers)
         answer = self._asked[number] = loop.create_future()
+        pid: int | None = None
         try:
             order = {"fork": number, "module": module, "imports": list(imports)}
             await self._send(control, order, [read_in, write_out])
             pid = await answer
-        except BaseException:
-            os.close(write_in)
-            os.close(read_out)
-            raise
         finally:
+            if pid is None:
+                os.close(write_in)
+                os.close(read_out)
             self._asked.pop(number, None)
             os.close(read_in)
             os.close(write_out)
