@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
-from moldau.runtime.children import open_parent_pipe
+from moldau.runtime.children import Mailbox, open_parent_pipe
 
 
 def main() -> None:
     """Until it is told to go, or the parent is gone."""
     pipe = open_parent_pipe()
-    orders: list[bytes] = []
-    pipe.listen(orders.append)
-    done = 0
-    while True:
-        if len(orders) == done:
-            time.sleep(0.005)
-            continue
-        word = orders[done].decode()
-        done += 1
+    orders: Mailbox[bytes] = Mailbox()
+    pipe.listen(orders.put)
+    while (order := orders.take(None)) is not None:
+        word = order.decode()
         if word == "modules":
             pipe.send(str("xml.dom.minidom" in sys.modules).encode())
         elif word == "exit":
