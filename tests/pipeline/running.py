@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -36,14 +36,20 @@ def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = PATIENCE
 
 
 class Folder:
-    """The example in a directory of its own."""
+    """A pipeline `words` in a directory of its own."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path / "words"
-        shutil.copytree(EXAMPLE, self.path, ignore=shutil.ignore_patterns(".moldau", "counts*"))
-        self.input = self.path / "input.txt"
-        self.input.write_text("")
+        self.path = path
+        self.input = path / "input.txt"
         self.words: set[str] = set()
+
+    @classmethod
+    def of_example(cls, path: Path) -> Self:
+        """The example, without any input."""
+        found = cls(path / "words")
+        shutil.copytree(EXAMPLE, found.path, ignore=shutil.ignore_patterns(".moldau", "counts*"))
+        found.input.write_text("")
+        return found
 
     def write(self, *words: str) -> None:
         """A line each."""

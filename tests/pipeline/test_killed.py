@@ -26,7 +26,7 @@ def kill_part(folder: Folder, run: Run, part: str) -> None:
 
 
 def test_what_is_killed_goes_on_and_loses_nothing(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = Folder.of_example(tmp_path)
     for cycle in range(CYCLES):
         with folder.running() as run:
             folder.write(*(f"first-{cycle}-{n}" for n in range(50)))

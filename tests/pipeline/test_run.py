@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 
 def test_it_runs_shows_its_state_and_is_taken_down(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = Folder.of_example(tmp_path)
     folder.write("to", "be", "or")
     assert "4 to create" not in folder.moldau("pipeline", "plan")
     with folder.running() as run:
