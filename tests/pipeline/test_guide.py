@@ -91,7 +91,7 @@ def test_the_mistakes_are_told_like_that() -> None:
     expected = re.findall(r"^pipeline\.yaml:(\d.*)$", GUIDE, re.MULTILINE)
 
     assert told(blocks("yaml")[2]) == expected
-    assert len(expected) == 3
+    assert len(expected) == 4
 
 
 def test_the_table_names_every_section() -> None:
