@@ -6,6 +6,9 @@
     with SyncEmbeddedBroker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
+    with MoldauContainer() as broker:  # in a container, with testcontainers installed
+        producer = KafkaProducer(bootstrap_servers=broker.get_bootstrap_server())
+
     with Cluster(brokers=3) as cluster:  # processes of their own, which a test may kill
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
@@ -29,12 +32,15 @@ from moldau.testing.threaded import SyncEmbeddedBroker
 
 if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster, ClusterFailed
+    from moldau.testing.container import ContainerFailed, MoldauContainer
 
 __all__ = [
     "Cluster",
     "ClusterFailed",
+    "ContainerFailed",
     "EmbeddedBroker",
     "EmbeddedBrokerMisused",
+    "MoldauContainer",
     "RunningBroker",
     "StartBroker",
     "SyncEmbeddedBroker",
@@ -43,8 +49,12 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """A cluster brings processes and an event loop: nothing for every pytest to import."""
-    if name not in ("Cluster", "ClusterFailed"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from moldau.testing import cluster
+    if name in ("Cluster", "ClusterFailed"):
+        from moldau.testing import cluster
 
-    return getattr(cluster, name)
+        return getattr(cluster, name)
+    if name in ("ContainerFailed", "MoldauContainer"):
+        from moldau.testing import container
+
+        return getattr(container, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

