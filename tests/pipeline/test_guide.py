@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 def transcripts() -> dict[str, str]:
     """Each command of the guide, and what it says."""
-    found = {}
+    found: dict[str, str] = {}
     for block in blocks(""):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
