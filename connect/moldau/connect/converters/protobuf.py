@@ -1,0 +1,213 @@
+"""The ProtobufConverter: protobuf with a schema registry, in Confluent's wire format.
+
+What is registered is a file in proto3 as a descriptor in base64, which every registry reads. To
+read, the registry is asked for descriptors too (`format=serialized`: Confluent's and Karapace do).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client.serdes.contract import DeserializationFailed
+from moldau.client.serdes.extras import need
+from moldau.client.serdes.protobuf_messages import messages_of_file
+from moldau.client.serdes.registry.schemas import PROTOBUF
+from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
+from moldau.client.serdes.wire import read_indexes, write_indexes
+from moldau.connect.config.model import key
+from moldau.connect.converters.protobuf_files import pool_of
+from moldau.connect.converters.protobuf_schemas import ProtobufTraits, to_file
+from moldau.connect.converters.protobuf_values import MessageReaders, struct_maker
+from moldau.connect.converters.registered import (
+    Read,
+    RegisteredConfig,
+    RegisteredConverter,
+    Write,
+)
+from moldau.connect.data.headers import Headers
+from moldau.connect.data.schema import Schema, SchemaAndValue
+from moldau.connect.data.validation import validate
+from moldau.connect.errors import DataError
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+_SERIALIZED: Final = "serialized"
+_DEPTH_MAX: Final = 32
+
+
+class ProtobufConfig(RegisteredConfig):
+    """Settings of the ProtobufConverter."""
+
+    wraps_nullables: bool = key(
+        "wrapper.for.nullables", False,
+        doc="Write optional values as Google's wrapper messages, so that null is told from zero.",
+    )  # fmt: skip
+    marks_nullables: bool = key(
+        "optional.for.nullables", False,
+        doc="Write optional values as `optional` fields, so that null is told from zero.",
+    )  # fmt: skip
+    has_full_names: bool = key(
+        "enhanced.protobuf.schema.support", False,
+        doc="Keep the package in the names of the schemas that are read.",
+    )  # fmt: skip
+    scrubs_names: bool = key(
+        "scrub.invalid.names", False,
+        doc="Replace letters that names in protobuf may not have by underscores.",
+    )  # fmt: skip
+
+
+class ProtobufConverter(RegisteredConverter):
+    """Structs; a value that is none has no message."""
+
+    java_names = ("io.confluent.connect.protobuf.ProtobufConverter",)
+    config_model = ProtobufConfig
+
+    def configure(self, props: Mapping[str, str], is_key: bool) -> None:
+        need("google.protobuf", "protobuf")
+        super().configure(props, is_key)
+        config = ProtobufConfig.of(props)
+        self._traits = ProtobufTraits(
+            config.wraps_nullables,
+            config.marks_nullables,
+            config.has_full_names,
+            config.scrubs_names,
+        )
+
+    # --- to bytes -----------------------------------------------------------------------------
+
+    def registered(self, schema: Schema | None, value: Any) -> tuple[RegistrySchema, str | None]:
+        if schema is None:
+            raise DataError(
+                "ProtobufConverter needs a schema, and this value has none; "
+                "use JsonConverter with schemas.enable=false, or give it a schema"
+            )
+        file = to_file(schema, self._traits)
+        text = base64.b64encode(file.SerializeToString(deterministic=True)).decode()
+        return RegistrySchema(text, PROTOBUF), _full_name(file)
+
+    def _find(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
+        number, schema = super()._find(subject, own)
+        if schema is not own:  # the latest version, as text
+            schema = self._registry.schema(number, format=_SERIALIZED)
+        return number, schema
+
+    def writer(self, schema: Schema | None, registered: RegistrySchema) -> Write:
+        assert schema is not None
+        file = self._file(registered)
+        pool = pool_of(file, self._referenced(registered, _DEPTH_MAX))
+        wanted = _full_name(to_file(schema, self._traits))
+        names = [_joined(file.package, each.name) for each in file.message_type]
+        index = names.index(wanted) if wanted in names else 0
+        make = struct_maker(schema, pool.FindMessageTypeByName(names[index]), self._traits)
+        path, required = write_indexes((index,)), schema.optionally(False)
+
+        def write(value: Any) -> bytes:
+            validate(required, value)
+            try:
+                data: bytes = make(value).SerializeToString()
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise DataError(f"a value does not fit its protobuf message: {error}") from None
+            return path + data
+
+        return write
+
+    # --- from bytes ---------------------------------------------------------------------------
+
+    def to_connect_data(
+        self, topic: str, headers: Headers | None, data: bytes | None
+    ) -> SchemaAndValue:
+        if data is None:
+            return SchemaAndValue(None, None)
+        found: SchemaAndValue = super().to_connect_data(topic, headers, data).value
+        return found
+
+    def reader(self, registered: RegistrySchema) -> tuple[Schema | None, Read]:
+        """The schema depends on the message that the bytes name, so what is read has it."""
+        file = self._file(registered)
+        pool = pool_of(file, self._referenced(registered, _DEPTH_MAX))
+        known: dict[tuple[int, ...], tuple[Schema, Callable[[bytes], Any]]] = {}
+
+        def read(data: bytes, start: int) -> SchemaAndValue:
+            try:
+                path, start = read_indexes(data, start)
+            except DeserializationFailed as error:
+                raise DataError(str(error)) from None
+            if path not in known:
+                known[path] = self._message_reader(pool, file, path)
+            schema, parse = known[path]
+            return SchemaAndValue(schema, parse(data[start:]))
+
+        return None, read
+
+    def _message_reader(
+        self, pool: Any, file: FileDescriptorProto, path: tuple[int, ...]
+    ) -> tuple[Schema, Callable[[bytes], Any]]:
+        from google.protobuf.message import DecodeError
+        from google.protobuf.message_factory import GetMessageClass
+
+        descriptor = pool.FindMessageTypeByName(_name_at(file, path))
+        parse = GetMessageClass(descriptor).FromString
+        schema, convert = MessageReaders(self._traits).of(descriptor)
+
+        def read(data: bytes) -> Any:
+            try:
+                return convert(parse(data))
+            except (DecodeError, ValueError) as error:
+                raise DataError(f"this is no protobuf of its schema: {error}") from None
+
+        return schema, read
+
+    # --- files --------------------------------------------------------------------------------
+
+    def _schema(self, number: int | str) -> RegistrySchema:
+        if isinstance(number, str):
+            return self._registry.schema_by_guid(number, format=_SERIALIZED)
+        return self._registry.schema(number, format=_SERIALIZED)
+
+    def _file(self, registered: RegistrySchema) -> FileDescriptorProto:
+        from google.protobuf import descriptor_pb2
+        from google.protobuf.message import DecodeError
+
+        try:
+            raw = base64.b64decode(registered.text, validate=True)
+            file = descriptor_pb2.FileDescriptorProto.FromString(raw)
+        except (binascii.Error, ValueError, DecodeError):
+            raise DataError(
+                "the registry gives a protobuf schema as text only, and the converter needs "
+                "descriptors (GET /schemas/ids/ID?format=serialized)"
+            ) from None
+        file.name = file.name or "default"
+        return file
+
+    def _referenced(self, registered: RegistrySchema, depth: int) -> dict[str, FileDescriptorProto]:
+        """The files of other subjects that one imports, by the names in its imports."""
+        if registered.references and not depth:
+            raise DataError("the references of a protobuf schema are too deep or go in a circle")
+        found: dict[str, FileDescriptorProto] = {}
+        for each in registered.references:
+            version = self._asked(self._registry.version, each.subject, each.version)
+            other = self._asked(self._schema, version.id)
+            found.update(self._referenced(other, depth - 1))
+            file = found[each.name] = self._file(other)
+            file.name = each.name
+        return found
+
+
+def _joined(package: str, name: str) -> str:
+    return f"{package}.{name}" if package else name
+
+
+def _full_name(file: FileDescriptorProto) -> str:
+    return _joined(file.package, file.message_type[0].name)
+
+
+def _name_at(file: FileDescriptorProto, path: tuple[int, ...]) -> str:
+    """The full name of a message; DataError where there is none."""
+    names = messages_of_file(file).names_at(path)
+    if not names:
+        raise DataError(f"the protobuf schema has no message at {list(path)}")
+    return names[0]

@@ -1,0 +1,135 @@
+"""Files of protobuf that schemas of Connect need, and pools that hold them.
+
+Confluent's and Google's own files are not shipped with protobuf for Python, so they are described
+here: dates, times of day, decimals, and the option that keeps what protobuf cannot say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client.serdes.extras import need
+from moldau.connect.errors import DataError
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+META: Final = "confluent/meta.proto"
+DECIMAL: Final = "confluent/type/decimal.proto"
+DATE: Final = "google/type/date.proto"
+TIME: Final = "google/type/timeofday.proto"
+TIMESTAMP: Final = "google/protobuf/timestamp.proto"
+WRAPPERS: Final = "google/protobuf/wrappers.proto"
+
+_BYTES, _INT32, _UINT32, _STRING, _MESSAGE = 12, 5, 13, 9, 11
+_OPTIONAL, _REPEATED = 1, 3
+_META_NUMBER: Final = 1088
+_FIELDS: Final[Mapping[str, tuple[str, str, tuple[tuple[str, int], ...]]]] = {
+    DECIMAL: (
+        "confluent.type", "Decimal", (("value", _BYTES), ("precision", _UINT32), ("scale", _INT32)),
+    ),
+    DATE: ("google.type", "Date", (("year", _INT32), ("month", _INT32), ("day", _INT32))),
+    TIME: (
+        "google.type", "TimeOfDay",
+        (("hours", _INT32), ("minutes", _INT32), ("seconds", _INT32), ("nanos", _INT32)),
+    ),
+}  # fmt: skip
+
+
+def file_of(name: str) -> FileDescriptorProto | None:
+    """A file that every registry knows; None for any other."""
+    from google.protobuf import descriptor_pb2
+
+    if name == META:
+        return _meta_file()
+    if name in _FIELDS:
+        package, message, fields = _FIELDS[name]
+        file = descriptor_pb2.FileDescriptorProto(name=name, package=package, syntax="proto3")
+        made = file.message_type.add(name=message)
+        for number, (field, kind) in enumerate(fields, 1):
+            made.field.add(name=field, number=number, type=kind, label=_OPTIONAL)
+        return file
+    if not name.startswith("google/"):
+        return None
+    module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+    try:
+        found = import_module(module).DESCRIPTOR
+    except ModuleNotFoundError:
+        return None
+    return descriptor_pb2.FileDescriptorProto.FromString(found.serialized_pb)
+
+
+def _meta_file() -> FileDescriptorProto:
+    """The message of the option without the option itself, which is read as a plain field."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(name=META, package="confluent", syntax="proto3")
+    meta = file.message_type.add(name="Meta")
+    meta.field.add(name="doc", number=1, type=_STRING, label=_OPTIONAL)
+    entry = meta.nested_type.add(name="ParamsEntry")
+    entry.options.map_entry = True
+    for number, name in enumerate(("key", "value"), 1):
+        entry.field.add(name=name, number=number, type=_STRING, label=_OPTIONAL)
+    meta.field.add(
+        name="params", number=2, type=_MESSAGE, label=_REPEATED,
+        type_name=".confluent.Meta.ParamsEntry",
+    )  # fmt: skip
+    view = file.message_type.add(name="FieldOptionsView")
+    view.field.add(
+        name="field_meta", number=_META_NUMBER, type=_MESSAGE, label=_OPTIONAL,
+        type_name=".confluent.Meta",
+    )  # fmt: skip
+    return file
+
+
+def pool_of(file: FileDescriptorProto, referenced: Mapping[str, FileDescriptorProto]) -> Any:
+    """A pool with a file and all that it imports. DataError for an import that is not there."""
+    need("google.protobuf", "protobuf")
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool = DescriptorPool()
+    _add(pool, file.dependency, referenced, set())
+    try:
+        pool.AddSerializedFile(file.SerializeToString())
+    except TypeError as error:
+        raise DataError(f"a protobuf schema is broken: {error}") from None
+    return pool
+
+
+def _add(
+    pool: DescriptorPool,
+    names: Iterable[str],
+    referenced: Mapping[str, FileDescriptorProto],
+    added: set[str],
+) -> None:
+    for name in names:
+        if name in added:
+            continue
+        added.add(name)
+        file = referenced.get(name) or file_of(name)
+        if file is None:
+            raise DataError(f"a protobuf schema imports {name}, which the registry does not have")
+        _add(pool, file.dependency, referenced, added)
+        pool.AddSerializedFile(file.SerializeToString())
+
+
+class Params:
+    """Reads and writes the parameters that stand in the options of a field."""
+
+    def __init__(self) -> None:
+        from google.protobuf.message_factory import GetMessageClass
+
+        pool = pool_of(_meta_file(), {})
+        self._view = GetMessageClass(pool.FindMessageTypeByName("confluent.FieldOptionsView"))
+
+    def write(self, options: Any, params: Mapping[str, str]) -> None:
+        view: Any = self._view()
+        view.field_meta.params.update(params)
+        options.MergeFromString(view.SerializeToString())
+
+    def read(self, options: Any) -> dict[str, str]:
+        view: Any = self._view.FromString(options.SerializeToString())
+        return dict(view.field_meta.params)
