@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from moldau.connect.api import ConnectError, DataError, RetriableError, Schema, Struct
+from moldau.connect.api import ConnectError, DataError, RetriableError, Schema, SinkRecord, Struct
 from moldau.connect.data import (
     BOOLEAN,
     BYTES,
@@ -374,3 +375,56 @@ def test_settings_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
         sink_task(database, **settings)
+
+
+ENVELOPE = Schema.struct(
+    {"before": ORDER.optionally(), "after": ORDER.optionally(), "op": STRING},
+    name="db.public.orders.Envelope",
+)
+BY_KEY = {"insert.mode": "upsert", "pk.mode": "record_key", "pk.fields": "id"}
+
+
+def changed(op: str, number: int, name: str | None, *, has_schema: bool) -> SinkRecord:
+    """A change event of Debezium's, with the row's key."""
+    after = None if op == "d" else order(number, name)
+    key = Schema.struct({"id": INT64})
+    value: Any = Struct(ENVELOPE, {"after": after, "op": op})
+    if not has_schema:
+        row = None if after is None else after.to_dict()
+        return record({"before": None, "after": row, "op": op}, {"id": number})
+    return record(value, struct(key, number))
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_change_events_are_written_as_rows_and_deletes(
+    database: TestDatabase, has_schema: bool
+) -> None:
+    database.run(TABLE)
+    task = sink_task(database, **BY_KEY, **{"delete.enabled": "true"})
+
+    events = [("c", 1, "a"), ("r", 2, "b"), ("u", 1, "c"), ("c", 3, "d"), ("d", 2, None)]
+    task.put([changed(*event, has_schema=has_schema) for event in events])
+    task.put(
+        [
+            record(None, struct(Schema.struct({"id": INT64}), 2)),
+            changed("d", 3, None, has_schema=has_schema),
+        ]
+    )
+    task.stop()
+
+    assert database.rows("SELECT id, name FROM orders") == [(1, "c")]
+
+
+def test_a_change_event_about_no_row_is_reported(database: TestDatabase) -> None:
+    database.run(TABLE)
+    reporter = Reporter()
+    task = sink_task(database, SinkContext(reporter), **BY_KEY)
+
+    task.put([changed("c", 1, "a", has_schema=True), changed("t", 2, "b", has_schema=True)])
+    task.stop()
+
+    assert database.rows("SELECT id FROM orders") == [(1,)]
+    assert [str(error) for _, error in reporter.reports] == [
+        "a change event with op=t is about no row -> drop it with the transform "
+        "ExtractNewRecordState"
+    ]

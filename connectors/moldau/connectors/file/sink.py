@@ -37,6 +37,7 @@ from moldau.connectors.file.rolling import Roll
 from moldau.connectors.file.settings import FileSinkConfig
 from moldau.connectors.file.storage import Storage, storage_of
 from moldau.connectors.pace import Pace
+from moldau.connectors.promise import AT_LEAST_ONCE, EXACTLY_ONCE, promised
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,13 @@ class FileStreamSinkConnector(SinkConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.props) for _ in range(max_tasks)]
+
+    @classmethod
+    def guarantee(cls, props: Mapping[str, str]) -> str:
+        """What the config promises, and why."""
+        if FileSinkConfig.read(props).file:
+            return promised(AT_LEAST_ONCE, "lines may come twice after a crash", props)
+        return promised(EXACTLY_ONCE, "offsets are in the names of the files", props)
 
 
 class FileStreamSinkTask(SinkTask):

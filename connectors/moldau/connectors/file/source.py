@@ -32,6 +32,7 @@ from moldau.connectors.file.parquet import read_rows
 from moldau.connectors.file.settings import FileSourceConfig, OnBadLine
 from moldau.connectors.file.storage import storage_of
 from moldau.connectors.pace import Pace
+from moldau.connectors.promise import AT_LEAST_ONCE, promised
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.5
@@ -51,6 +52,11 @@ class FileStreamSourceConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.props)]
+
+    @classmethod
+    def guarantee(cls, props: Mapping[str, str]) -> str:
+        """What the config promises, and why."""
+        return promised(AT_LEAST_ONCE, "lines may come twice after a crash", props)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED

@@ -10,6 +10,7 @@ from moldau.connect.api import Problem, SinkConnector, Task
 from moldau.connectors.jdbc.connecting import connection_problems
 from moldau.connectors.jdbc.sink_settings import SinkConfig
 from moldau.connectors.jdbc.sink_task import JdbcSinkTask
+from moldau.connectors.promise import AT_LEAST_ONCE, EXACTLY_ONCE, promised
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,17 @@ class JdbcSinkConnector(SinkConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.props) for _ in range(max_tasks)]
+
+    @classmethod
+    def guarantee(cls, props: Mapping[str, str]) -> str:
+        """What the config promises, and why."""
+        config = SinkConfig.read(props)
+        if config.exactly_once:
+            return promised(EXACTLY_ONCE, "offsets are in the transaction of the rows", props)
+        if config.insert_mode.needs_key:
+            return promised(AT_LEAST_ONCE, "a repeated record overwrites its own row", props)
+        why = "rows may come twice after a crash, unless exactly.once=true"
+        return promised(AT_LEAST_ONCE, why, props)
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
         return connection_problems(SinkConfig.read(props))

@@ -15,6 +15,7 @@ from typing import Any
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api import ConnectError, DataError, RetriableError, SinkRecord, SinkTask
+from moldau.connectors.jdbc.change_events import ChangeEvents
 from moldau.connectors.jdbc.columns import ColumnType, Table
 from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.database import Database, PoisonError
@@ -59,6 +60,7 @@ class JdbcSinkTask(SinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = SinkConfig.of(props)
         self._database = open_database(config, self._pace)
+        self._events = ChangeEvents()
         self._shapes = Shapes(config)
         self._structure = Structure(self._database, config)
         self._conversions = Conversions(self._database.dialect.name, config.zone())
@@ -132,8 +134,10 @@ class JdbcSinkTask(SinkTask):
         groups: dict[Shape, list[SinkRecord]] = {}
         last: Shape | None = None
         of_last: list[SinkRecord] = []
-        for record in records:
+        for each in records:
+            record = each
             try:
+                record = self._events.opened(each)
                 shape = self._shapes.of(record)
             except DataError as error:
                 self._report(record, error)

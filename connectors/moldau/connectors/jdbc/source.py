@@ -30,6 +30,7 @@ from moldau.connectors.jdbc.selection import (
 from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.jdbc.source_task import JdbcSourceTask
 from moldau.connectors.pace import Pace, Patrol
+from moldau.connectors.promise import AT_LEAST_ONCE, promised
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +82,13 @@ class JdbcSourceConnector(SourceConnector):
             {**self.props, TABLES_KEY: tables_to_text(group)}
             for group in divided(self._tables, max_tasks)
         ]
+
+    @classmethod
+    def guarantee(cls, props: Mapping[str, str]) -> str:
+        """What the config promises, and why."""
+        if SourceConfig.read(props).mode is Mode.BULK:
+            return promised(AT_LEAST_ONCE, "bulk reads every row at each interval", props)
+        return promised(AT_LEAST_ONCE, "rows may come twice after a crash", props)
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
         return connection_problems(SourceConfig.read(props))

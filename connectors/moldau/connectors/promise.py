@@ -1,0 +1,17 @@
+"""What a connector promises about its records, in one line for `status` and `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+AT_LEAST_ONCE = "at-least-once"
+EXACTLY_ONCE = "exactly-once"
+
+
+def promised(kind: str, why: str, props: Mapping[str, str]) -> str:
+    """The promise and its reason; and what `errors.tolerance` takes away from it."""
+    line = f"{kind}: {why}"
+    drops = props.get("errors.tolerance") == "all"
+    if drops and not props.get("errors.deadletterqueue.topic.name"):
+        return f"{line}; bad records are dropped"
+    return line
