@@ -11,6 +11,9 @@ from moldau.errors import ConfigError
 from moldau.spark.java import find_java
 from moldau.spark.session import new_session
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A session of a test is over before the better compiler has paid."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
@@ -24,6 +27,7 @@ def spark() -> Iterator[Any]:
         master="local[2]",
         conf={
             "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": QUICK_JAVA,
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",

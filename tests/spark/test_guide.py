@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.config import SparkSinkConfig, guarantee
+from moldau.connectors.spark.source_config import SparkSourceConfig, source_guarantee
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.guides import run_programs, text_of
 from tests.spark.topics import make_topic
@@ -30,19 +32,25 @@ def test_the_programs_of_the_guide_run(
     assert "1000 rows in" in told
 
 
-def test_the_config_of_the_guide_is_good() -> None:
-    found = re.search(r"```json\n(.*?)```", text_of(GUIDE), re.DOTALL)
-    assert found is not None
-
-    config = SparkSinkConfig.of(json.loads(found[1])["config"])
-
-    assert guarantee(config).startswith("exactly once")
+def _config(number: int) -> dict[str, str]:
+    found = re.findall(r"```json\n(.*?)```", text_of(GUIDE), re.DOTALL)
+    config: dict[str, str] = json.loads(found[number])["config"]
+    return config
 
 
-def test_the_keys_of_the_guide_are_known() -> None:
-    table = text_of(GUIDE).split("| Key | |")[1]
+def test_the_configs_of_the_guide_are_good() -> None:
+    assert guarantee(SparkSinkConfig.of(_config(0))).startswith("exactly once")
+    assert source_guarantee(SparkSourceConfig.of(_config(1))).startswith("at least once")
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [("| Key | |", SparkSinkConfig), ("| Source key | |", SparkSourceConfig)],
+)
+def test_the_keys_of_the_guide_are_known(header: str, kind: type[SparkConfig]) -> None:
+    table = text_of(GUIDE).split(header)[1]
     named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", table.split("\n\n")[0]))
-    known = {each.name for each in SparkSinkConfig.settings()}
+    known = {each.name for each in kind.settings()}
 
     shared = {"errors.tolerance", "errors.deadletterqueue.topic.name"}
     assert named - known - shared == set()

@@ -1,7 +1,7 @@
 """Writers of the data source: rows to records.
 
-Columns are those of Spark's own Kafka sink: `value` (required), `key`, `topic`, `partition` and
-`headers`; the option `topic` is for all rows and wins.
+Columns are those of Spark's own Kafka sink, `value` (required), `key`, `topic`, `partition` and
+`headers`, and our own `timestamp`; the option `topic` is for all rows and wins.
 
 Invariant: a task ends only when all its records are acknowledged. A task that Spark runs twice
 writes twice: delivery is at least once.
@@ -30,6 +30,7 @@ _TYPES: Final = {
     "key": ("binary", "string"),
     "topic": ("string",),
     "partition": ("int",),
+    "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 _REFUSED: Final = {
@@ -69,8 +70,8 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
     unknown = [name for name in columns if name not in _TYPES]
     if unknown or "value" not in columns:
         raise ConfigError(
-            "rows need a column value, and may have key, topic, partition and headers: select "
-            "those, for example with to_json(struct(*)) AS value",
+            "rows need a column value, and may have key, topic, partition, headers and timestamp: "
+            "select those, for example with to_json(struct(*)) AS value",
             columns=", ".join(columns),
         )
     for name, kind in columns.items():

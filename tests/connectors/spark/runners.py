@@ -16,11 +16,13 @@ from moldau.errors import ConfigError
 from moldau.runtime.real import RealClock
 from moldau.spark.java import find_java
 from moldau.testing import SyncEmbeddedBroker
+from tests.spark.conftest import QUICK_JAVA
 
 SMALL = {
     "spark.master": "local[2]",
     "spark.conf.driver.bindAddress": "127.0.0.1",
     "spark.conf.driver.host": "127.0.0.1",
+    "spark.conf.driver.extraJavaOptions": QUICK_JAVA,
     "spark.conf.sql.shuffle.partitions": "2",
 }
 

@@ -218,3 +218,53 @@ class SelfReadingSinkTask(Task):
     @abstractmethod
     def resume(self) -> None:
         """Go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfWriting:
+    """What a task that writes its topics itself has to know."""
+
+    connector: str
+    """The name of the connector."""
+    clients: Mapping[str, str]
+    """The settings of a producer, as the worker and the connector's overrides have them."""
+    is_paused: bool
+    """Whether to begin paused."""
+    offset_storage_reader: OffsetStorageReader
+
+
+class SelfWritingSourceTask(Task):
+    """A source task that writes its topics itself, as a Spark query does: the worker opens no
+    producer and converts nothing for it, but stores its offset.
+
+    Order of calls: topics, initialize, start, then poll_status and offset again and again, with
+    pause and resume between, stop.
+    """
+
+    context: SelfWriting
+
+    @classmethod
+    @abstractmethod
+    def topics(cls, props: Mapping[str, str]) -> list[str]:
+        """The topics that it writes, which the worker makes as `topic.creation.*` says."""
+
+    def initialize(self, context: SelfWriting) -> None:
+        self.context = context
+
+    @abstractmethod
+    def poll_status(self) -> Mapping[str, float]:
+        """The task's metrics by name. Waits for news for up to a second; raises what has ended the
+        work."""
+
+    @abstractmethod
+    def offset(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        """A source partition and its offset, all records up to which are acknowledged; None if
+        there is nothing new since the last call."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Write nothing until `resume`."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Go on."""

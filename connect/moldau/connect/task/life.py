@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Final
 
-from moldau.connect.api import SelfReadingSinkTask, SourceConnector
+from moldau.connect.api import SelfReadingSinkTask, SelfWritingSourceTask, SourceConnector
 from moldau.connect.task.diagnosis import trace_of
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec, dump, parse
@@ -24,13 +24,16 @@ _COLLECT_AFTER: Final = 20_000
 def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
     """The loop for the kind of the task's connector."""
     from moldau.connect.task.self_reading import SelfReadingRunner
+    from moldau.connect.task.self_writing import SelfWritingRunner
     from moldau.connect.task.sink import SinkRunner
     from moldau.connect.task.source import SourceRunner
     from moldau.connect.worker.plugins import connector_class
 
     kind = connector_class(spec.connector_config)
     runner: type[TaskRunner] = SinkRunner
-    if issubclass(kind, SourceConnector):
+    if issubclass(kind().task_class(), SelfWritingSourceTask):
+        runner = SelfWritingRunner
+    elif issubclass(kind, SourceConnector):
         runner = SourceRunner
     else:
         connector = kind()

@@ -9,20 +9,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
-from moldau.connect.api import ConfigModel, Problem, key
+from moldau.connect.api import Problem, key
+from moldau.connectors.spark.base_config import FILES, SparkConfig
 from moldau.errors import ConfigError
-from moldau.spark.durations import duration_ms
 
-FILES: Final = ("parquet", "orc", "json", "csv")
-_SOURCE, _QUERY, _SINK, _SPARK = "Source", "Query", "Sink", "Spark"
-_PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
+_SOURCE, _QUERY, _SINK = "Source", "Query", "Sink"
 _DATE_OF: Final = re.compile(r"date\((\w+)\)", re.IGNORECASE)
 
 
-class SparkSinkConfig(ConfigModel):
+class SparkSinkConfig(SparkConfig):
     """Topics in, rows out."""
 
-    open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "sink.option.", "kafka.")
+    open_prefixes: ClassVar[tuple[str, ...]] = (*SparkConfig.open_prefixes, "sink.option.")
 
     value_format: Literal["json", "avro", "string", "binary"] = key(
         "value.format", "json", doc="What the values of the records are.",
@@ -48,16 +46,6 @@ class SparkSinkConfig(ConfigModel):
         "fail.on.data.loss", True, doc="Fail when records were deleted before they were read.",
         group=_SOURCE,
     )  # fmt: skip
-    transforms_sql: str | None = key(
-        "transforms.sql", None,
-        doc="A query over the view `source`: the columns of the value, and _topic, _partition, "
-        "_offset, _timestamp and _key.",
-        group=_QUERY,
-    )  # fmt: skip
-    transforms_python: str | None = key(
-        "transforms.python", None,
-        doc="`module:function`, which gets a DataFrame and gives one.", group=_QUERY,
-    )  # fmt: skip
     watermark: str | None = key(
         "watermark", None, doc="A column and a delay: `at, 10 minutes`.", group=_QUERY
     )
@@ -67,16 +55,6 @@ class SparkSinkConfig(ConfigModel):
     output_mode: Literal["append", "update", "complete"] = key(
         "output.mode", "append", doc="Spark's output mode.", group=_QUERY
     )
-    trigger: str = key(
-        "trigger", "processing 10 seconds",
-        doc="`processing 10 seconds`, or `available-now`: read what is there, then rest.",
-        importance="high", group=_QUERY,
-    )  # fmt: skip
-    checkpoint_location: str = key(
-        "checkpoint.location",
-        doc="The directory for checkpoints; each connector has its own folder in it.",
-        importance="high", group=_QUERY,
-    )  # fmt: skip
     sink_format: Literal[
         "parquet", "orc", "json", "csv", "delta", "iceberg", "jdbc", "topic", "console", "noop"
     ] = key("sink.format", doc="What to write.", importance="high", group=_SINK)
@@ -102,25 +80,7 @@ class SparkSinkConfig(ConfigModel):
     coalesce: int | None = key(
         "coalesce", None, doc="Write each batch with at most so many files.", ge=1, group=_SINK
     )
-    jdbc_url: str | None = key("jdbc.url", None, doc="The database.", group=_SINK)
-    jdbc_user: str | None = key("jdbc.user", None, doc="The user of the database.", group=_SINK)
-    jdbc_password: str | None = key(
-        "jdbc.password", None, kind="PASSWORD", doc="The password.", group=_SINK
-    )
     auto_create: bool = key("auto.create", True, doc="Make a table that is missing.", group=_SINK)
-    deploy: Literal["local", "shared-local", "remote"] = key(
-        "spark.deploy", "local",
-        doc="local: a session of the connector's own. shared-local: one local Spark Connect server "
-        "for all connectors. remote: the server at spark.remote.",
-        importance="high", group=_SPARK,
-    )  # fmt: skip
-    master: str = key(
-        "spark.master", "local[*]", doc="Spark's master: local[2], spark://host:7077, k8s://...",
-        group=_SPARK,
-    )  # fmt: skip
-    remote: str | None = key(
-        "spark.remote", None, doc="A Spark Connect server: sc://host:15002.", group=_SPARK
-    )
 
     @property
     def tolerates_errors(self) -> bool:
@@ -132,24 +92,6 @@ class SparkSinkConfig(ConfigModel):
         """Where values that cannot be read go."""
         return self.originals.get("errors.deadletterqueue.topic.name", "").strip() or None
 
-    @property
-    def spark_conf(self) -> dict[str, str]:
-        """Spark's own settings, by its names."""
-        return {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether the query ends when it has read what is there."""
-        return self.trigger.strip().lower() in ("available-now", "once")
-
-    @property
-    def interval_ms(self) -> int:
-        """Between the begins of two batches."""
-        found = _PROCESSING.fullmatch(self.trigger.strip())
-        if found is None:
-            raise ConfigError("use available-now, or processing 10 seconds", value=self.trigger)
-        return duration_ms("trigger", found[1])
-
     def partition_columns(self) -> list[tuple[str, str | None]]:
         """Each column to partition by, and the column whose date it is if it is made of one."""
         found: list[tuple[str, str | None]] = []
@@ -159,12 +101,7 @@ class SparkSinkConfig(ConfigModel):
         return found
 
     def check(self) -> Iterable[Problem]:
-        if not self.wrong & {"trigger"} and not self.is_finite:
-            try:
-                assert self.interval_ms >= 0
-            except ConfigError:
-                yield Problem("trigger", f"use available-now, or processing 10 seconds, not "
-                              f"{self.trigger!r}")  # fmt: skip
+        yield from super().check()
         if self.value_format in ("json", "avro") and not self.value_schema:
             yield Problem("value.schema", f"value.format={self.value_format} needs it")
         if self.watermark is not None and "," not in self.watermark:
@@ -175,8 +112,6 @@ class SparkSinkConfig(ConfigModel):
                 "unparsable rows can be sent on for value.format=json only: leave it out",
             )
         yield from self._check_sink()
-        if self.deploy == "remote" and not self.remote:
-            yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
 
     def _check_sink(self) -> Iterable[Problem]:
         needs = {**dict.fromkeys((*FILES, "delta"), "sink.path"), "topic": "sink.topic"}

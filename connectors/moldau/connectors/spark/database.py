@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from moldau.connectors.jdbc.address import AddressError, parse_address
+from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.errors import ConfigError
 
@@ -129,7 +130,7 @@ class DatabaseSink:
         connection.execute(statement)
 
 
-def database_url(config: SparkSinkConfig) -> sa.URL:
+def database_url(config: SparkConfig) -> sa.URL:
     """SQLAlchemy's URL of `jdbc.url`, which may be a Java driver's."""
     assert config.jdbc_url is not None
     try:

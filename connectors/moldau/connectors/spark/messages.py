@@ -1,7 +1,8 @@
 """What a task and its runner tell each other: one JSON object a line. No IO.
 
-Task to runner: `start` (name, config, clients, group, is_paused), `pause`, `resume`, `stop`.
-Runner to task: `session`, `started`, `progress`, `idle`, `paused`, `finished`, `failed`, `stopped`.
+Task to runner: `start` (kind, name, config, clients, group, offset, is_paused), `pause`, `resume`,
+`stop`. Runner to task: `session`, `started`, `progress`, `offset`, `paused`, `finished`, `failed`,
+`stopped`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ START: Final = "start"
 PAUSE: Final = "pause"
 RESUME: Final = "resume"
 STOP: Final = "stop"
+
+SINK: Final = "sink"
+SOURCE: Final = "source"
 
 
 def dump(message: Message) -> bytes:

@@ -141,7 +141,7 @@ class Rows:
             source.createOrReplaceTempView("source")
             rows = self._session.sql(config.transforms_sql)
         if config.transforms_python is not None:
-            rows = _function(config.transforms_python)(rows)
+            rows = function_of(config.transforms_python)(rows)
         for name, origin in config.partition_columns():
             if origin is not None:
                 rows = rows.withColumn(name, f.to_date(f.col(origin)))
@@ -150,7 +150,8 @@ class Rows:
         return rows if config.coalesce is None else rows.coalesce(config.coalesce)
 
 
-def _function(name: str) -> Any:
+def function_of(name: str) -> Any:
+    """What `module:function` names; ConfigError if it cannot be imported."""
     module, _, function = name.partition(":")
     try:
         return getattr(import_module(module), function)

@@ -11,20 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
-from moldau.connectors.spark.config import SparkSinkConfig, guarantee
 from moldau.connectors.spark.failures import cause_of
-from moldau.connectors.spark.messages import (
-    PAUSE,
-    RESUME,
-    START,
-    STOP,
-    Message,
-    dump,
-    parse,
-    progress_of,
-)
-from moldau.connectors.spark.query import Rows
-from moldau.connectors.spark.sinks import start_dead_letters, start_sink
+from moldau.connectors.spark.jobs import config_of, job_of
+from moldau.connectors.spark.messages import PAUSE, RESUME, START, STOP, Message, dump, parse
 from moldau.runtime.children import Mailbox, open_parent_pipe
 from moldau.spark.session import new_session
 
@@ -35,19 +24,15 @@ _MEMORY: Final = "1g"
 
 
 class Runner:
-    """One session and its queries. One thread makes all calls."""
+    """One session and its job. One thread makes all calls."""
 
     def __init__(self, start: Message, send: Send) -> None:
         self._write = send
         self._name: str = start["name"]
-        self._clients: dict[str, str] = start.get("clients", {})
-        self._group: str | None = start.get("group")
-        self._config = SparkSinkConfig.of(start["config"])
+        self._config = config_of(start)
         self._folder = CheckpointFolder(self._config.checkpoint_location, self._name)
-        self._queries: list[Any] = []
+        self._job = job_of(start, self._folder, self._send)
         self._session: Any = None
-        self._told: dict[str, str] = {}
-        self._is_finished = False
 
     def tell(self, kind: str, **facts: Any) -> None:
         """An event for the task."""
@@ -74,51 +59,16 @@ class Runner:
         self.tell("session", version=self._session.version, deploy=config.deploy)
 
     def begin(self) -> None:
-        """Starts the queries from their checkpoints."""
-        config = self._config
-        generation = self._folder.read()
-        checkpoint = self._folder.path(generation)
-        rows = Rows(self._session, config, self._name)
-        records = rows.records(self._clients, generation, self._group)
-        made = rows.transformed(rows.good(records))
-        query = f"{self._name}-{generation.number}" if generation.number else self._name
-        self._queries = [start_sink(made, config, query, f"{checkpoint}/rows", self._clients)]
-        if config.dead_letter_topic:
-            letters = rows.bad(rows.records(self._clients, generation, None))
-            self._queries.append(
-                start_dead_letters(
-                    letters, config, f"{query}-dlq", f"{checkpoint}/dlq", self._clients
-                )
-            )
-        self._is_finished = False
-        self.tell("started", query=query, guarantee=guarantee(config), checkpoint=checkpoint)
+        """Starts the job from its checkpoint."""
+        self.tell("started", **self._job.begin(self._session))
 
     def halt(self) -> None:
-        """Stops the queries after the batch at hand; their checkpoints stay."""
-        for query in self._queries:
-            query.stop()
-        self._queries = []
+        """Stops the job; its checkpoint stays."""
+        self._job.halt()
 
     def look(self) -> None:
-        """Tells what is new of the queries; raises what ended one."""
-        ended = [query for query in self._queries if not query.isActive]
-        for query in self._queries:
-            for progress in query.recentProgress:
-                self._tell_progress(progress)
-        for query in ended:
-            error = query.exception()
-            if error is not None:
-                raise error
-        if ended and len(ended) == len(self._queries) and not self._is_finished:
-            self._is_finished = True
-            self.tell("finished")
-
-    def _tell_progress(self, progress: Message) -> None:
-        """Spark keeps the last hundred: those that were told are passed over."""
-        name, at = progress["name"], progress["timestamp"]
-        if at > self._told.get(name, ""):
-            self._told[name] = at
-            self._send(progress_of(progress))
+        """Tells what is new of the job; raises what ended it."""
+        self._job.look()
 
     def close(self) -> None:
         """Ends the session."""

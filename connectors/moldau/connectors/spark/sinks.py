@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from moldau.connectors.spark.config import FILES, SparkSinkConfig
+from moldau.connectors.spark.base_config import FILES, SparkConfig
+from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.connectors.spark.records import Layout
 from moldau.errors import ConfigError
 
 WriteBatch = Callable[[Any, int], None]
@@ -26,9 +28,9 @@ def start_sink(
     """Starts the query that writes these rows; the StreamingQuery."""
     kind = config.sink_format
     if kind == "topic":
-        rows = _as_records(rows, config)
+        rows = Layout(keys=config.sink_keys).records(rows)
     writer = rows.writeStream.queryName(query).option("checkpointLocation", checkpoint)
-    writer = _triggered(writer, config).outputMode(config.output_mode)
+    writer = triggered(writer, config).outputMode(config.output_mode)
     if kind == "delta":
         return writer.foreachBatch(_delta_batch(config, query)).start()
     if kind == "iceberg":
@@ -62,12 +64,13 @@ def start_dead_letters(
 ) -> Any:
     """Starts the query that writes records that cannot be read to the dead letter topic."""
     writer = rows.writeStream.queryName(query).option("checkpointLocation", checkpoint)
-    writer = _triggered(writer, config).format("moldau")
+    writer = triggered(writer, config).format("moldau")
     options = _client_options(config, clients)
     return writer.options(**options).option("topic", config.dead_letter_topic).start()
 
 
-def _triggered(writer: Any, config: SparkSinkConfig) -> Any:
+def triggered(writer: Any, config: SparkConfig) -> Any:
+    """With the trigger of the config."""
     if config.is_finite:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{config.interval_ms} milliseconds")
@@ -77,19 +80,6 @@ def _client_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict
     own = {"group.id", "isolation.level"}
     named = {**clients, **config.with_prefix("kafka.")}
     return {f"kafka.{name}": text for name, text in named.items() if name not in own}
-
-
-def _as_records(rows: Any, config: SparkSinkConfig) -> Any:
-    """Each row as JSON, its key columns as the record's key."""
-    f = import_module("pyspark.sql.functions")
-    value = f.to_json(f.struct("*")).alias("value")
-    if not config.sink_keys:
-        return rows.select(value)
-    if len(config.sink_keys) == 1:
-        key = f.col(config.sink_keys[0]).cast("string")
-    else:
-        key = f.to_json(f.struct(*config.sink_keys))
-    return rows.select(key.alias("key"), value)
 
 
 def _delta_batch(config: SparkSinkConfig, query: str) -> WriteBatch:

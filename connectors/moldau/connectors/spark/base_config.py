@@ -1,0 +1,88 @@
+"""The settings that Spark's sink and source share: the session, the trigger, the checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar, Final, Literal
+
+from moldau.connect.api import ConfigModel, Problem, key
+from moldau.errors import ConfigError
+from moldau.spark.durations import duration_ms
+
+FILES: Final = ("parquet", "orc", "json", "csv")
+_QUERY, _DATABASE, _SPARK = "Query", "Database", "Spark"
+_PROCESSING: Final = re.compile(r"processing\s+(\S.*)", re.IGNORECASE)
+
+
+class SparkConfig(ConfigModel):
+    """What any connector that runs Spark is told."""
+
+    open_prefixes: ClassVar[tuple[str, ...]] = ("spark.conf.", "kafka.")
+
+    transforms_sql: str | None = key(
+        "transforms.sql", None,
+        doc="A query over the view `source`. A sink's has the columns of the value, and _topic, "
+        "_partition, _offset, _timestamp and _key.",
+        group=_QUERY,
+    )  # fmt: skip
+    transforms_python: str | None = key(
+        "transforms.python", None,
+        doc="`module:function`, which gets a DataFrame and gives one.", group=_QUERY,
+    )  # fmt: skip
+    trigger: str = key(
+        "trigger", "processing 10 seconds",
+        doc="`processing 10 seconds`, or `available-now`: read what is there, then rest.",
+        importance="high", group=_QUERY,
+    )  # fmt: skip
+    checkpoint_location: str = key(
+        "checkpoint.location",
+        doc="The directory for checkpoints; each connector has its own folder in it.",
+        importance="high", group=_QUERY,
+    )  # fmt: skip
+    jdbc_url: str | None = key("jdbc.url", None, doc="The database.", group=_DATABASE)
+    jdbc_user: str | None = key("jdbc.user", None, doc="The user of the database.", group=_DATABASE)
+    jdbc_password: str | None = key(
+        "jdbc.password", None, kind="PASSWORD", doc="The password.", group=_DATABASE
+    )
+    deploy: Literal["local", "shared-local", "remote"] = key(
+        "spark.deploy", "local",
+        doc="local: a session of the connector's own. shared-local: one local Spark Connect server "
+        "for all connectors. remote: the server at spark.remote.",
+        importance="high", group=_SPARK,
+    )  # fmt: skip
+    master: str = key(
+        "spark.master", "local[*]", doc="Spark's master: local[2], spark://host:7077, k8s://...",
+        group=_SPARK,
+    )  # fmt: skip
+    remote: str | None = key(
+        "spark.remote", None, doc="A Spark Connect server: sc://host:15002.", group=_SPARK
+    )
+
+    @property
+    def spark_conf(self) -> dict[str, str]:
+        """Spark's own settings, by its names."""
+        return {f"spark.{name}": text for name, text in self.with_prefix("spark.conf.").items()}
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the query ends when it has read what is there."""
+        return self.trigger.strip().lower() in ("available-now", "once")
+
+    @property
+    def interval_ms(self) -> int:
+        """Between the begins of two batches."""
+        found = _PROCESSING.fullmatch(self.trigger.strip())
+        if found is None:
+            raise ConfigError("use available-now, or processing 10 seconds", value=self.trigger)
+        return duration_ms("trigger", found[1])
+
+    def check(self) -> Iterable[Problem]:
+        if not self.wrong & {"trigger"} and not self.is_finite:
+            try:
+                assert self.interval_ms >= 0
+            except ConfigError:
+                yield Problem("trigger", f"use available-now, or processing 10 seconds, not "
+                              f"{self.trigger!r}")  # fmt: skip
+        if self.deploy == "remote" and not self.remote:
+            yield Problem("spark.remote", "spark.deploy=remote needs it: sc://host:15002")
