@@ -7,8 +7,8 @@ of a thread that has no loop, and minds SIGTERM and Ctrl-C if it is the main thr
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,9 +19,12 @@ from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.query.api import Api
+from moldau.streams.query.server import QueryServer
 from moldau.streams.query.shell import Running
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker import settings as rows
+from moldau.streams.worker.addresses import advertised, listen_place
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings, app_settings
 from moldau.streams.worker.shell import Worker
@@ -44,14 +47,25 @@ async def run_plan(
     """Until it is cancelled: then it commits, leaves the group, and returns."""
     place = place or Place()
     root = settings.own[rows.state_dir]
-    with ExitStack() as left:
+    async with AsyncExitStack() as left:
         directory = StateDirectory.open(root, plan.app, place.index, runtime)
         left.callback(directory.close)
+        left.callback(place.reports.ended)
+        server: QueryServer | None = None
+        if (listen := listen_place(settings, place.index)) is not None:
+            server = QueryServer(runtime)
+            left.push_async_callback(server.aclose)
+            bound = listen._replace(port=await server.listen(*listen))
+            settings = replace(settings, server=advertised(settings, bound, place.index))
+            place.reports.listening(settings.server, is_open=bound.is_open)
         made = partial(make_task, task_settings(plan, settings))
         worker = Worker(plan, made, settings, directory, runtime, place.reports)
         if place.running is not None:
             place.running.attach(worker.queries)
             left.callback(place.running.detach)
+        if server is not None:
+            queries, answer = worker.queries, worker.metrics.answer
+            server.serve(Api(queries, settings.server, server.forward, answer))
         await worker.run()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from moldau.streams.rocks import ChangelogPosition
+from moldau.streams.rocks import ChangelogPosition, StoreSize
 from moldau.streams.state.backing import MemoryBacking, Row
 
 
@@ -81,6 +81,9 @@ class SimulatedDatabase:
         self._positions.pop(store, None)
 
     def flush(self) -> None: ...
+
+    def sizes(self) -> list[StoreSize]:
+        return []
 
     def close(self) -> None: ...
 

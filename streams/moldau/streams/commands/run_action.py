@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import client_settings
-from moldau.streams.commands.given_app import load_app
+from moldau.streams.commands.given_app import App, load_app
 
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
-    from moldau.streams.plan.plan import Plan
     from moldau.streams.worker.settings import AppSettings
 
 
@@ -22,34 +22,43 @@ def run_app(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.places import absolute_path
     from moldau.runtime.process import raise_open_files, tune_allocator
     from moldau.streams.running import checked
+    from moldau.streams.worker.addresses import listen_place
 
-    plan = load_app(arguments.app, absolute_path(".")).plan()
+    app = load_app(arguments.app, absolute_path("."))
+    app.plan()  # what is wrong with it is told before anything else
     given: dict[str, object] = dict(client_settings(arguments, context, {}))
     given.pop("client.id", None)
     if arguments.state is not None:
         given["state.dir"] = arguments.state
+    if arguments.listen is not None:
+        given["queries.listen"] = arguments.listen
     settings = checked(given)
+    listen_place(settings, 0)
     raise_open_files()
     if arguments.workers > 1 and arguments.worker is None:
         return _supervise(arguments, context)
     tune_allocator()
-    return _work(arguments, context, plan, settings)
+    return _work(arguments, context, app, settings)
 
 
-def _work(arguments: Namespace, context: Context, plan: Plan, settings: AppSettings) -> int:
+def _work(arguments: Namespace, context: Context, app: App, settings: AppSettings) -> int:
     from moldau.runtime.real import run
+    from moldau.streams.commands.restore_bar import RestoreBar
     from moldau.streams.running import Place, run_plan, until_stopped
     from moldau.streams.supervisor.shell import unless_orphaned
+    from moldau.streams.worker.reports import Reports
 
-    index = arguments.worker or 0
+    index, plan = arguments.worker or 0, app.plan()
+    reports = RestoreBar(context.err) if context.err.isatty() else Reports()
 
     async def main(runtime: Runtime) -> None:
-        _log_to(runtime, arguments, context)
-        work = run_plan(plan, settings, runtime, Place(index))
+        _log_to(runtime, arguments, reports.write_around(context.err.write))
+        place = Place(index, reports, getattr(app, "running", None))
+        work = run_plan(plan, settings, runtime, place)
         if arguments.worker is not None:
             work = unless_orphaned(work, context.source)
         elif not arguments.json:
-            _announce(plan, context)
+            _announce(plan.app, context)
         await until_stopped(work)
 
     run(main, node=f"{plan.app}-{index}")
@@ -65,7 +74,7 @@ def _supervise(arguments: Namespace, context: Context) -> int:
         return [sys.executable, "-m", "moldau.cli", *_words(arguments), "--worker", str(index)]
 
     async def main(runtime: Runtime) -> int:
-        _log_to(runtime, arguments, context)
+        _log_to(runtime, arguments, context.err.write)
         supervisor = Supervisor(command, arguments.workers, runtime)
         await until_stopped(supervisor.run())
         return supervisor.code
@@ -80,6 +89,7 @@ def _words(arguments: Namespace) -> list[str]:
         ("--bootstrap", arguments.bootstrap),
         ("--command-config", arguments.command_config),
         ("--state", arguments.state),
+        ("--listen", arguments.listen),
         ("--log-level", arguments.log_level),
     ):
         if value is not None:
@@ -92,13 +102,13 @@ def _words(arguments: Namespace) -> list[str]:
     return words
 
 
-def _announce(plan: Plan, context: Context) -> None:
+def _announce(app: str, context: Context) -> None:
     with suppress(BrokenPipeError):
-        context.out.write(f"streams app {plan.app} runs; Ctrl-C commits and stops it\n")
+        context.out.write(f"streams app {app} runs; Ctrl-C commits and stops it\n")
         context.out.flush()
 
 
-def _log_to(runtime: Runtime, arguments: Namespace, context: Context) -> None:
+def _log_to(runtime: Runtime, arguments: Namespace, write: Callable[[str], object]) -> None:
     """Our lines, and those that asyncio and other libraries write."""
     import logging
 
@@ -106,7 +116,7 @@ def _log_to(runtime: Runtime, arguments: Namespace, context: Context) -> None:
     from moldau.logging.stdlib import StandardLines
 
     level = parse_level(arguments.log_level)
-    loggers = Loggers(runtime.clock, context.err.write, json=arguments.log_json, level=level)
+    loggers = Loggers(runtime.clock, write, json=arguments.log_json, level=level)
     root = logging.getLogger()
     root.handlers[:] = [StandardLines(loggers)]
     root.setLevel(logging.WARNING)

@@ -35,6 +35,11 @@ class StreamsCommand:
         _add_app(run)
         run.add_argument("--state", metavar="DIR", help="the directory of the stores")
         run.add_argument(
+            "--listen",
+            metavar="HOST:PORT",
+            help="answer queries and serve metrics over HTTP there",
+        )
+        run.add_argument(
             "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"
         )
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")

@@ -69,6 +69,10 @@ class RunsPartition(Protocol):
         """One of its stores, to be read between two calls of `process`."""
         ...
 
+    def counters(self) -> Mapping[str, int]:
+        """What was left out so far: by policies, and late records by operator."""
+        ...
+
     def take_calls(self) -> Sequence[AsyncCall]:
         """Coroutines of async functions: await them, in any order and as many at a time as you
         like, and `finish` each. Until all are finished, `process` returns 0."""

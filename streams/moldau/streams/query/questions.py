@@ -19,6 +19,10 @@ class BadQuery(QueryFailed):
     """The store does not exist, or cannot answer this question."""
 
 
+class NoSuchStore(BadQuery):
+    """The app has no store of this name."""
+
+
 class StoreUnavailable(QueryFailed):
     """The store cannot be read now. Ask again."""
 

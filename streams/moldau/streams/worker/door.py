@@ -31,7 +31,7 @@ from moldau.runtime import Runtime
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.state.changes import Changes
 from moldau.streams.worker.owners import OwnerAssignor
-from moldau.streams.worker.settings import AppSettings, application_server, replication_factor
+from moldau.streams.worker.settings import AppSettings, replication_factor
 from moldau.streams.worker.topics import InternalTopic, check_existing
 
 _RECORDS_MAX: Final = 5000
@@ -140,7 +140,8 @@ class Door:
 
     def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
         """`member` is the worker's name, the same after a restart."""
-        self.owners = OwnerAssignor(settings.own[application_server])
+        self.owners = OwnerAssignor(settings.server)
+        self._ends: dict[TopicPartition, int] = {}
         self._replication = settings.own[replication_factor]
         of_group = {
             "auto.offset.reset": "earliest",
@@ -246,8 +247,28 @@ class Door:
         self.consumer.seek(*where, offset)
 
     def lag(self, where: TopicPartition) -> int | None:
-        """How much lies between what was given out and the end; None before the first fetch."""
-        return self.consumer.lag(*where)
+        """How much lies between what was given out and the end; None as long as no fetch and no
+        `learn_ends` has told."""
+        found = self.consumer.lag(*where)
+        if found is not None:
+            self._ends.pop(where, None)
+            return found
+        position = self.consumer.position(*where)
+        if position is None or where not in self._ends:
+            return None
+        return max(0, self._ends[where] - position)
+
+    def forget_ends(self) -> None:
+        """Partitions move: what was learned is old."""
+        self._ends.clear()
+
+    async def learn_ends(self, partitions: Iterable[TopicPartition]) -> None:
+        """Asks for the ends of those whose lag is not known. A fetch session that goes on over a
+        rebalance says nothing of a partition where nothing has changed (KIP-227), so a task would
+        wait for ever for records of an input that has none."""
+        unknown = [where for where in partitions if self.lag(where) is None]
+        if unknown:
+            self._ends.update(await self.consumer.end_offsets(unknown))
 
     async def committed(
         self, partitions: Sequence[TopicPartition]

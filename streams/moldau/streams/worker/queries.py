@@ -18,6 +18,7 @@ from moldau.streams.query.questions import (
     BadQuery,
     Fetch,
     Get,
+    NoSuchStore,
     NotHere,
     Question,
     Range,
@@ -69,7 +70,7 @@ class Queries:
         found = self.stores.get(name)
         if found is None:
             known = ", ".join(sorted(self.stores)) or "none"
-            raise BadQuery(f"app={self.app}: there is no store {name}; there are: {known}")
+            raise NoSuchStore(f"app={self.app}: there is no store {name}; there are: {known}")
         return found
 
     async def ask(self, store: str, question: Question) -> Any:

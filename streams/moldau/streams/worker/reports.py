@@ -7,7 +7,7 @@ each record or commit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from moldau.streams.worker.door import TopicPartition
@@ -17,15 +17,28 @@ LOG: Final = logging.getLogger("moldau.streams")
 
 
 class Reports:
-    """Writes the log; `RestoreProgress` adds a bar."""
+    """Writes the log; `RestoreBar` adds a bar."""
 
     def __init__(self) -> None:
         self.restored_total = 0
         """Records read from changelogs since the worker started."""
 
+    def write_around(self, write: Callable[[str], object]) -> Callable[[str], object]:
+        """How log lines are written beside what is shown here."""
+        return write
+
     def started(self, inputs: Sequence[str]) -> None:
         """The worker has subscribed."""
         LOG.info("streams: reading %s", ", ".join(inputs))
+
+    def listening(self, server: str, *, is_open: bool) -> None:
+        """Queries are answered there."""
+        LOG.info("streams: queries at http://%s", server)
+        if is_open:
+            LOG.warning(
+                "streams: queries at %s are open to other machines, without a password or TLS",
+                server,
+            )
 
     def assigned(self, tasks: Iterable[WorkerTask]) -> None:
         """A rebalance has ended."""
@@ -104,6 +117,9 @@ class Reports:
             reason,
             aside,
         )
+
+    def ended(self) -> None:
+        """The worker has stopped."""
 
     def commit_later(self, reason: str) -> None:
         """The group rebalances."""

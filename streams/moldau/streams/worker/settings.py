@@ -29,6 +29,14 @@ application_server = Setting(
     "host:port at which other workers of the app reach the queries of this one; what `--listen` "
     "says, if it is empty.",
 )
+queries_listen = Setting(
+    "queries.listen",
+    STRING,
+    "",
+    "host:port at which the worker answers queries and serves metrics over HTTP, as `--listen`; "
+    "port 0 is one that the system chooses, and of several workers each has the next. Empty: no "
+    "server.",
+)
 commit_interval_ms = Setting(
     "commit.interval.ms",
     LONG,
@@ -107,6 +115,7 @@ STREAMS_SETTINGS: Final = SettingTable(
     [
         state_dir,
         application_server,
+        queries_listen,
         commit_interval_ms,
         poll_ms,
         buffered_records,
@@ -130,6 +139,8 @@ class AppSettings:
 
     own: Settings
     clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    server: str = ""
+    """host:port at which other workers reach this one's queries."""
 
     def of(self, client: str) -> dict[str, str]:
         """Those of one of `_CLIENTS`."""

@@ -33,6 +33,7 @@ from moldau.streams.worker.door import (
     TopicPartition,
 )
 from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.metrics import WorkerMetrics
 from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _SLICES: Final = 10
 """At most so many slices of a task are processed before the others have their turn."""
 _RESTORE_POLL_S: Final = 0.1
+_LEARN_ENDS_S: Final = 0.5
 
 
 class Worker:
@@ -89,9 +91,11 @@ class Worker:
         )
         self.tasks: dict[TaskId, WorkerTask] = {}
         self.queries = Queries(plan, self._gate, self.tasks, self._globals, self._door.owners)
+        self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag)
         self._topics: dict[str, TopicFacts] = {}
         self._commit_at = 0.0
         self._purge_at = 0.0
+        self._learn_ends_at = 0.0
         self._has_more = False
         self._is_stopping = False
 
@@ -166,6 +170,7 @@ class Worker:
         if is_restoring:
             await self._restore()
         running = self._of(TaskState.RUNNING)
+        await self._learn_ends(running)
         for task in running:
             for where in task.inputs:
                 task.task.set_at_end(where.topic, self._door.lag(where) == 0)
@@ -184,6 +189,12 @@ class Worker:
             self._press(task)
         if self._is_commit_due(running):
             await self._commit(running)
+
+    async def _learn_ends(self, running: Sequence[WorkerTask]) -> None:
+        now = self._runtime.clock.monotonic()
+        if now >= self._learn_ends_at:
+            self._learn_ends_at = now + _LEARN_ENDS_S
+            await self._door.learn_ends([where for task in running for where in task.inputs])
 
     def _wait_s(self) -> float:
         if self._has_more:
@@ -206,7 +217,9 @@ class Worker:
                     break
                 task.processed += count
                 task.is_touched = True
-                task.fit_slice(clock.monotonic() - begun)
+                seconds = clock.monotonic() - begun
+                task.seconds += seconds
+                task.fit_slice(seconds)
                 self._gate.answer()
             else:
                 has_more = True
@@ -261,6 +274,7 @@ class Worker:
     async def _commit(self, tasks: Sequence[WorkerTask]) -> None:
         self._schedule_commit()
         ids = {name: facts.topic_id for name, facts in self._topics.items()}
+        begun = self._runtime.clock.monotonic()
         try:
             await commit(tasks, self._door, self._gate, ids)
         except CommitLater as error:
@@ -270,6 +284,7 @@ class Worker:
             self._reports.membership_lost(str(error))
             await self._close(list(self.tasks))
             return
+        self.metrics.commit_duration.observe(self._runtime.clock.monotonic() - begun)
         if self._plan.global_tables:
             await self._globals.commit()
         await self._purge(tasks)
@@ -317,6 +332,7 @@ class Worker:
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """With an eager assignor these are all; with a cooperative one those that came."""
+        self._door.forget_ends()
         kept = {
             where
             for task in self.tasks.values()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.rocks import ChangelogPosition
+from moldau.streams.rocks import ChangelogPosition, StoreSize
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
@@ -47,6 +47,8 @@ class Database(Protocol):
     def clear(self, store: str) -> None: ...
 
     def flush(self) -> None: ...
+
+    def sizes(self) -> list[StoreSize]: ...
 
     def close(self) -> None: ...
 
@@ -107,6 +109,8 @@ class WorkerTask:
     """Behind what the task was given."""
     paused: set[TopicPartition] = field(default_factory=set)
     processed: int = 0
+    seconds: float = 0.0
+    """Spent in processing."""
     slice: int = SLICE
     """How many records are processed before others may read the stores."""
     is_touched: bool = False

@@ -1,0 +1,313 @@
+"""The HTTP API of a worker's stores: a request to a question, an answer to JSON.
+
+    GET /                               the app, and the state of its tasks here
+    GET /stores                         the stores, and which worker has which partition
+    GET /stores/NAME                    rows of all workers:
+                                        ?first= last= since= until= limit= reverse=
+    GET /stores/NAME/count              about how many rows all workers have
+    GET /stores/NAME/keys/KEY           the row of a key: ?as_of=
+                                        its windows or sessions: ?first= last=
+    GET /metrics                        for Prometheus
+
+Any worker takes any request. Invariant: a request is passed on once at most.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StreamsError
+from moldau.streams.query.http import Answer, Request, json_answer, refusal
+from moldau.streams.query.questions import (
+    FOREVER_MS,
+    BadQuery,
+    Count,
+    Fetch,
+    Get,
+    NoSuchStore,
+    NotHere,
+    Question,
+    Range,
+    Row,
+    StoreUnavailable,
+)
+from moldau.streams.serdes.types import BYTES, INTERNAL_ANY, LENIENT_TEXT, TEXT
+from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.spec import StoreKind, StoreSpec
+
+Forward = Callable[[str, str], Awaitable[Answer]]
+"""Asks another worker (host:port) for a target. StoreUnavailable if it does not answer."""
+
+LIMIT: Final = 1000
+LIMIT_MAX: Final = 100_000
+_TEXT: Final = (TEXT, LENIENT_TEXT, INTERNAL_ANY)
+
+
+class KnownStore(Protocol):
+    """A store of the app; without a program it is a global table."""
+
+    @property
+    def spec(self) -> StoreSpec: ...
+
+    @property
+    def program(self) -> Program | None: ...
+
+
+class Stores(Protocol):
+    """What the API asks of a worker."""
+
+    app: str
+
+    @property
+    def stores(self) -> Any: ...
+
+    def store(self, name: str) -> Any: ...
+
+    async def ask(self, store: str, question: Question) -> Any: ...
+
+    def owner(self, program: Program, partition: int) -> str | None: ...
+
+    def partitions(self, program: Program) -> int: ...
+
+    def here(self, program: Program) -> Any: ...
+
+
+class Api:
+    """One worker's. `server` is its own address."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        server: str,
+        forward: Forward,
+        metrics: Callable[[], Awaitable[Answer]],
+    ) -> None:
+        self._stores = stores
+        self._server = server
+        self._forward = forward
+        self._metrics = metrics
+
+    async def answer(self, request: Request) -> Answer:
+        """Never raises for what a client or the state of the app is to blame for."""
+        if request.method != "GET":
+            return refusal(405, f"{request.method} is not for stores: use GET")
+        try:
+            return await self._answer(request)
+        except NoSuchStore as error:
+            return refusal(404, str(error))
+        except BadQuery as error:
+            return refusal(400, str(error))
+        except (StoreUnavailable, NotHere) as error:
+            return refusal(503, str(error), is_retryable=True)
+        except StreamsError as error:
+            return refusal(500, str(error))
+
+    async def _answer(self, request: Request) -> Answer:
+        match request.path:
+            case ():
+                return json_answer(self._overview())
+            case ("metrics",):
+                return await self._metrics()
+            case ("stores",):
+                return json_answer({"stores": [self._described(each) for each in self._names()]})
+            case ("stores", name):
+                return await self._rows(name, request)
+            case ("stores", name, "count"):
+                return await self._count(name, request)
+            case ("stores", name, "keys", key):
+                return await self._of_key(name, key, request)
+        return refusal(404, f"there is no {request.target}: see / for what there is")
+
+    # What there is
+
+    def _names(self) -> list[str]:
+        return sorted(self._stores.stores)
+
+    def _overview(self) -> dict[str, object]:
+        states: dict[str, int] = {}
+        programs = {id(each.program): each.program for each in self._stores.stores.values()}
+        for program in programs.values():
+            if program is not None:
+                for state in self._stores.here(program).values():
+                    states[state.value] = states.get(state.value, 0) + 1
+        return {
+            "app": self._stores.app,
+            "server": self._server,
+            "tasks": states,
+            "stores": [f"/stores/{name}" for name in self._names()],
+        }
+
+    def _described(self, name: str) -> dict[str, object]:
+        spec, program = self._stores.store(name)
+        facts: dict[str, object] = {
+            "name": name,
+            "kind": spec.kind.value,
+            "key": spec.key.name,
+            "value": spec.value.name,
+        }
+        if program is None:
+            return facts | {"global": True}
+        here = self._stores.here(program)
+        return facts | {
+            "partitions": [
+                {
+                    "partition": partition,
+                    "owner": self._stores.owner(program, partition),
+                    "here": here[partition].value if partition in here else None,
+                }
+                for partition in range(self._stores.partitions(program))
+            ]
+        }
+
+    # Keys
+
+    async def _of_key(self, name: str, text: str, request: Request) -> Answer:
+        spec, _ = self._stores.store(name)
+        key = key_from_text(spec, text)
+        has_spans = spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
+        question: Get | Fetch
+        if has_spans or "first" in request.options or "last" in request.options:
+            last = _number(request, "last", FOREVER_MS)
+            question = Fetch(key, _number(request, "first", 0), last)
+        else:
+            as_of = _number(request, "as_of", -1)
+            question = Get(key, None if as_of < 0 else as_of)
+        try:
+            found = await self._stores.ask(name, question)
+        except NotHere as error:
+            if request.is_forwarded or error.owner is None or error.owner == self._server:
+                raise
+            return await self._forward(error.owner, request.target)
+        if isinstance(question, Fetch):
+            return json_answer({"rows": [row_json(each) for each in found]})
+        if found is None:
+            return refusal(404, f"store={name}: it has no key {text}")
+        return json_answer(row_json(found))
+
+    # All workers
+
+    async def _rows(self, name: str, request: Request) -> Answer:
+        spec, program = self._stores.store(name)
+        limit = _number(request, "limit", LIMIT)
+        if not 0 < limit <= LIMIT_MAX:
+            raise BadQuery(f"limit={limit}: it must be from 1 to {LIMIT_MAX}")
+        question = Range(
+            key_from_text(spec, request.options["first"]) if "first" in request.options else None,
+            key_from_text(spec, request.options["last"]) if "last" in request.options else None,
+            _number(request, "since", 0),
+            _number(request, "until", FOREVER_MS),
+            limit + 1,
+            request.options.get("reverse") in ("", "true", "1"),
+        )
+        rows = [row_json(each) for each in await self._stores.ask(name, question)]
+        more = len(rows) > limit
+        rows = rows[:limit]
+        for answer in await self._elsewhere(program, request):
+            rows += answer["rows"]
+            more |= answer["more"]
+        if program is not None and not request.is_forwarded:
+            rows.sort(key=lambda row: _order(spec, row), reverse=question.is_reverse)
+            more |= len(rows) > limit
+        return json_answer({"rows": rows[:limit], "more": more})
+
+    async def _count(self, name: str, request: Request) -> Answer:
+        _, program = self._stores.store(name)
+        count = await self._stores.ask(name, Count())
+        for answer in await self._elsewhere(program, request):
+            count += answer["count"]
+        return json_answer({"count": count})
+
+    async def _elsewhere(self, program: Program | None, request: Request) -> list[Any]:
+        """What the other workers answer to the same request."""
+        if program is None or request.is_forwarded:
+            return []
+        here = self._stores.here(program)
+        others: dict[str, None] = {}
+        for partition in range(self._stores.partitions(program)):
+            if partition in here:
+                continue
+            owner = self._stores.owner(program, partition)
+            if owner is None or owner == self._server:
+                raise StoreUnavailable(
+                    f"partition={partition}: the worker that has it serves no queries, or it "
+                    "moves: start all workers with --listen, or ask again"
+                )
+            others[owner] = None
+        found = []
+        for server in others:
+            answer = await self._forward(server, request.target)
+            if answer.status != 200:
+                raise StoreUnavailable(f"{server}: {_reason(answer)}")
+            found.append(msgspec.json.decode(answer.body))
+        return found
+
+
+def _reason(answer: Answer) -> str:
+    try:
+        return str(msgspec.json.decode(answer.body)["error"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return f"status {answer.status}"
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.options.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise BadQuery(f"{name}={text}: it must be milliseconds or a number") from None
+
+
+# Keys and rows as JSON: bytes are base64.
+
+
+def key_from_text(spec: StoreSpec, text: str) -> Any:
+    """A key as it stands in a URL: text for str, base64 for bytes, JSON for everything else."""
+    try:
+        if spec.key in _TEXT:
+            return text
+        if spec.key is BYTES:
+            return base64.b64decode(text, validate=True)
+        return spec.key.decode(text.encode())
+    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+        raise BadQuery(
+            f"store={spec.name}: {text!r} is no key of it, which are {spec.key.name}: {error}"
+        ) from None
+
+
+def row_json(row: Row) -> dict[str, object]:
+    """A row; its window stands beside its key."""
+    facts: dict[str, object] = {"key": row.key}
+    if isinstance(row.key, Windowed):
+        facts = {"key": row.key.key, "start": row.key.start, "end": row.key.end}
+    facts |= {"value": row.value, "timestamp": row.timestamp}
+    decoded: dict[str, object] = msgspec.json.decode(
+        msgspec.json.encode(facts, enc_hook=_encoded), strict=False
+    )
+    return decoded
+
+
+def _encoded(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None else str(value)
+
+
+def _order(spec: StoreSpec, row: dict[str, Any]) -> tuple[bytes, int, int]:
+    key = row["key"]
+    try:
+        if spec.key is BYTES:
+            data = base64.b64decode(key)
+        elif spec.key in _TEXT and isinstance(key, str):
+            data = spec.key.encode(key)
+        else:
+            data = spec.key.encode(spec.key.decode(msgspec.json.encode(key)))
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        data = msgspec.json.encode(key)
+    return data, row.get("start", 0), row.get("end", 0)

@@ -1,0 +1,100 @@
+"""The server of the query API, on the worker's own event loop and runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from moldau.errors import MoldauError
+from moldau.runtime import Runtime
+from moldau.runtime.interface import Listener
+from moldau.streams.query.api import Api
+from moldau.streams.query.http import Answer, ClientTalk, NotHttp, ServerTalk, refusal
+from moldau.streams.query.questions import StoreUnavailable
+
+_IDLE_S: Final = 60.0
+_FORWARD_S: Final = 10.0
+_READ_BYTES: Final = 64 * 1024
+
+
+class CannotListen(MoldauError):
+    """The address of the query API cannot be had."""
+
+
+class QueryServer:
+    """Listens from `listen` on; answers for a worker from `serve` on."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._listener: Listener | None = None
+        self._api: Api | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def listen(self, host: str, port: int) -> int:
+        """The port that was bound, also for 0."""
+        try:
+            listener = await self._runtime.network.serve_streams(self._talk, host, port)
+        except OSError as error:
+            raise CannotListen(
+                "queries cannot listen: choose another --listen, or end what listens there",
+                address=f"{host}:{port}",
+                error=str(error.strerror or error),
+            ) from None
+        self._listener = listener
+        return listener.port
+
+    def serve(self, api: Api) -> None:
+        """Requests go there from now on."""
+        self._api = api
+
+    async def aclose(self) -> None:
+        """Frees the port and ends all connections."""
+        if self._listener is not None:
+            self._listener.close()
+        for writer in list(self._writers):
+            writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = ServerTalk()
+        self._writers.add(writer)
+        try:
+            while not talk.is_over:
+                request = talk.next_request()
+                if request is None:
+                    async with asyncio.timeout(_IDLE_S):
+                        talk.receive(await reader.read(_READ_BYTES))
+                    continue
+                if self._api is None:
+                    answer = refusal(503, "the worker starts: ask again", is_retryable=True)
+                else:
+                    answer = await self._api.answer(request)
+                writer.write(talk.answer(answer))
+                await writer.drain()
+        except (NotHttp, OSError, TimeoutError):
+            return  # the client's own fault, or it is gone
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def forward(self, server: str, target: str) -> Answer:
+        """Asks another worker. StoreUnavailable if it does not answer."""
+        host, _, port = server.rpartition(":")
+        talk = ClientTalk(server)
+        try:
+            async with asyncio.timeout(_FORWARD_S):
+                reader, writer = await self._runtime.network.open_streams(
+                    host.strip("[]"), int(port)
+                )
+                try:
+                    writer.write(talk.ask(target))
+                    answer = None
+                    while answer is None:
+                        answer = talk.receive(await reader.read(_READ_BYTES))
+                    return answer
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError, NotHttp, ValueError) as error:
+            reason = str(error) or "no answer in time"
+            raise StoreUnavailable(
+                f"the worker at {server} does not answer: {reason}: ask again"
+            ) from None

@@ -1,0 +1,64 @@
+"""Where a worker listens for queries, and under which address others find it there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.config import Problem
+from moldau.config.problems import BadSettings
+from moldau.streams.worker.settings import AppSettings, application_server, queries_listen
+
+_PORT_MAX = 65_535
+_ALL = ("", "0.0.0.0", "::", "*")  # noqa: S104 - told apart, not bound
+_LOCAL = ("localhost", "127.", "::1")
+
+
+class Place(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines reach it."""
+        return not self.host.startswith(_LOCAL)
+
+
+def listen_place(settings: AppSettings, index: int) -> Place | None:
+    """Where worker number `index` listens; None if it does not."""
+    text = settings.own[queries_listen]
+    if not text:
+        return None
+    place = _parsed(queries_listen.name, text)
+    if place.host in _ALL and not settings.own[application_server]:
+        raise BadSettings(
+            [
+                Problem(
+                    application_server.name,
+                    f"must be given: {text} listens at all addresses of the machine, and the other "
+                    "workers need one of them",
+                )
+            ]
+        )
+    return place if place.port == 0 else place._replace(port=place.port + index)
+
+
+def advertised(settings: AppSettings, bound: Place, index: int) -> str:
+    """What other workers are told."""
+    text = settings.own[application_server]
+    if not text:
+        return str(bound)
+    place = _parsed(application_server.name, text)
+    return str(place._replace(port=place.port + index if place.port else bound.port))
+
+
+def _parsed(name: str, text: str) -> Place:
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise BadSettings([Problem(name, f"{text!r} must be host:port")])
+    return Place(host, int(port))

@@ -1,0 +1,162 @@
+"""What a worker measures: per task, in Kafka Streams' spirit, for Prometheus.
+
+| here | Kafka Streams |
+|-|-|
+| moldau.streams.process.records, .duration | process-total, process-latency |
+| moldau.streams.commit.duration | commit-total, commit-latency |
+| moldau.streams.records.lag, .buffered | records-lag of the consumer, buffered records |
+| moldau.streams.records.dropped | dropped-records-total: skipped, dead-lettered, late |
+| moldau.streams.restore.offsets, .remaining | restore-total, restore-remaining-records-total |
+| moldau.streams.store.rows, .size | num-entries, estimate of RocksDB's own size |
+
+Tasks count for themselves while they run, which costs nothing; a scrape adds up, in a break of the
+work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from moldau.metrics import CONTENT_TYPE, Counter, Family, Gauge, Metric, Registry, render_prometheus
+from moldau.streams.query.http import Answer
+from moldau.streams.query.shell import Gate
+from moldau.streams.worker.door import TopicPartition
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+
+_TASK: Final = ("task",)
+_STORE: Final = ("task", "store")
+Lag = Callable[[TopicPartition], int | None]
+Labels = tuple[str, ...]
+
+
+class _Series:
+    """The time series of one metric, replaced as a whole at each scrape."""
+
+    def __init__(self, family: Family[Counter] | Family[Gauge]) -> None:
+        self._family = family
+        self._known: set[Labels] = set()
+
+    def replace(self, values: Mapping[Labels, int | float]) -> None:
+        for gone in self._known - values.keys():
+            self._family.remove(*gone)
+        for labels, value in values.items():
+            self._family.bind(*labels).value = value
+        self._known = set(values)
+
+
+class WorkerMetrics:
+    """Of one worker."""
+
+    def __init__(self, tasks: Mapping[TaskId, WorkerTask], gate: Gate, lag: Lag) -> None:
+        self._tasks = tasks
+        self._gate = gate
+        self._lag = lag
+        self.registry = registry = Registry()
+        self.commit_duration = registry.histogram(
+            "moldau.streams.commit.duration", "How long commits of this worker take."
+        )
+        counters, gauges = registry.counters, registry.gauges
+        self._states = _Series(
+            gauges("moldau.streams.tasks", "Tasks of this worker by state.", labels=("state",))
+        )
+        self._records = _Series(
+            counters("moldau.streams.process.records", "Records processed.", labels=_TASK)
+        )
+        self._seconds = _Series(
+            counters(
+                "moldau.streams.process.duration", "Time spent in processing.", "s", labels=_TASK
+            )
+        )
+        self._lags = _Series(
+            gauges(
+                "moldau.streams.records.lag",
+                "Records between the end of an input partition and what the task is done with.",
+                labels=("task", "topic", "partition"),
+            )
+        )
+        self._buffered = _Series(
+            gauges("moldau.streams.records.buffered", "Fetched records that wait.", labels=_TASK)
+        )
+        self._dropped = _Series(
+            counters(
+                "moldau.streams.records.dropped",
+                "Records left out: skipped or dead-lettered by a policy, or too late.",
+                labels=("task", "reason", "operator"),
+            )
+        )
+        self._restored = _Series(
+            counters("moldau.streams.restore.offsets", "Changelog offsets restored.", labels=_STORE)
+        )
+        self._remaining = _Series(
+            gauges(
+                "moldau.streams.restore.remaining", "Changelog offsets to restore.", labels=_STORE
+            )
+        )
+        self._rows = _Series(
+            gauges("moldau.streams.store.rows", "About how many rows a store has.", labels=_STORE)
+        )
+        self._sizes = _Series(
+            gauges("moldau.streams.store.size", "Bytes of a store on disk.", "By", labels=_STORE)
+        )
+
+    async def snapshot(self) -> tuple[Metric, ...]:
+        """All of it as it stands."""
+        self._look_at_tasks()
+        rows, sizes, dropped = await self._gate.ask(self._look_at_stores)
+        self._rows.replace(rows)
+        self._sizes.replace(sizes)
+        self._dropped.replace(dropped)
+        return self.registry.snapshot()
+
+    async def answer(self) -> Answer:
+        """The same as a scrape wants it."""
+        text = render_prometheus(await self.snapshot())
+        return Answer(200, text.encode(), CONTENT_TYPE)
+
+    def _look_at_tasks(self) -> None:
+        tasks = {str(task_id): task for task_id, task in self._tasks.items()}
+        states = [task.state for task in tasks.values()]
+        self._states.replace({(each.value,): states.count(each) for each in TaskState})
+        self._records.replace({(name,): task.processed for name, task in tasks.items()})
+        self._seconds.replace({(name,): task.seconds for name, task in tasks.items()})
+        lags: dict[Labels, int | float] = {}
+        buffered: dict[Labels, int | float] = {}
+        for name, task in tasks.items():
+            waiting = {where: task.task.buffered(where.topic) for where in task.inputs}
+            buffered[(name,)] = sum(waiting.values())
+            for where, count in waiting.items():
+                behind = self._lag(where)
+                if behind is not None:
+                    lags[name, where.topic, str(where.partition)] = behind + count
+        self._lags.replace(lags)
+        self._buffered.replace(buffered)
+        restoring = [
+            ((name, each.store), each)
+            for name, task in tasks.items()
+            for each in task.restoring.values()
+        ]
+        self._restored.replace({labels: each.position - each.begin for labels, each in restoring})
+        self._remaining.replace(
+            {labels: max(0, each.end - each.position) for labels, each in restoring}
+        )
+
+    def _look_at_stores(
+        self,
+    ) -> tuple[dict[Labels, int | float], dict[Labels, int | float], dict[Labels, int | float]]:
+        """On the thread that has the stores."""
+        rows: dict[Labels, int | float] = {}
+        sizes: dict[Labels, int | float] = {}
+        dropped: dict[Labels, int | float] = {}
+        for task_id, task in list(self._tasks.items()):
+            if task.state is TaskState.CLOSED:
+                continue
+            name = str(task_id)
+            for what, count in task.task.counters().items():
+                reason, _, operator = what.partition(" ")
+                dropped[name, reason, operator] = count
+            if task.database is not None:
+                for each in task.database.sizes():
+                    rows[name, each.name] = each.rows
+                    sizes[name, each.name] = each.size_bytes
+        return rows, sizes, dropped

@@ -1,0 +1,211 @@
+"""The HTTP API over two workers that are made by hand: routing, merging, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from moldau.streams import Streams, tumbling
+from moldau.streams.plan.plan import Program
+from moldau.streams.query.answers import answer as read
+from moldau.streams.query.api import Api, key_from_text
+from moldau.streams.query.http import Answer, Request
+from moldau.streams.query.questions import (
+    BadQuery,
+    Fetch,
+    Get,
+    NoSuchStore,
+    NotHere,
+    Question,
+    StoreUnavailable,
+)
+from moldau.streams.testing.driver import Driver
+from moldau.streams.worker.queries import KnownStore
+from moldau.streams.worker.tasks import TaskState
+
+
+def app() -> Streams:
+    made = Streams("app")
+    grouped = made.stream("in", str, key=str).group_by_key()
+    grouped.count(name="counts")
+    grouped.window(tumbling(10, grace=100)).count(name="windows")
+    made.stream("numbers", int, key=int).group_by_key().count(name="numbers")
+    return made
+
+
+class Worker:
+    """Has the keys that begin with its letter; two of them are an app."""
+
+    def __init__(self, letter: str, server: str, others: dict[str, str]) -> None:
+        self.app = "app"
+        self.letter = letter
+        self.servers = {letter: server, **others}
+        self.is_restoring = False
+        self.driver: Driver = app().test()
+        plan = self.driver.plan
+        self.stores = {
+            store.name: KnownStore(store, program)
+            for program in plan.programs
+            for store in program.stores
+        }
+
+    def store(self, name: str) -> KnownStore:
+        if name not in self.stores:
+            raise NoSuchStore(f"there is no store {name}")
+        return self.stores[name]
+
+    async def ask(self, store: str, question: Question) -> Any:
+        if self.is_restoring:
+            raise StoreUnavailable("it is being restored: 5 of 10 changelog offsets: ask again")
+        if isinstance(question, Get | Fetch) and not str(question.key).startswith(self.letter):
+            first = str(question.key)[0]
+            raise NotHere(f"another worker has {question.key}", self.servers.get(first))
+        return read(self.driver._queried(store), question)
+
+    def owner(self, program: Program, partition: int) -> str | None:
+        return self.servers.get("ab"[partition])
+
+    def partitions(self, program: Program) -> int:
+        return 2
+
+    def here(self, program: Program) -> dict[int, TaskState]:
+        return {"ab".index(self.letter): TaskState.RUNNING}
+
+
+class Two:
+    def __init__(self) -> None:
+        self.workers = {
+            "one:1": Worker("a", "one:1", {"b": "two:2"}),
+            "two:2": Worker("b", "two:2", {"a": "one:1"}),
+        }
+        self.asked: list[str] = []
+        self.apis = {
+            server: Api(worker, server, self.forward, self.metrics)
+            for server, worker in self.workers.items()
+        }
+        for worker in self.workers.values():
+            keys = [f"{worker.letter}{number}" for number in range(3)]
+            worker.driver.pipe_all("in", [(key, "x", 5) for key in keys])
+
+    async def metrics(self) -> Answer:
+        return Answer(200, b"up 1\n", "text/plain")
+
+    async def forward(self, server: str, target: str) -> Answer:
+        self.asked.append(server)
+        return await self.apis[server].answer(request(target, is_forwarded=True))
+
+    def get(self, server: str, target: str) -> tuple[int, Any]:
+        answer = asyncio.run(self.apis[server].answer(request(target)))
+        return answer.status, msgspec.json.decode(answer.body)
+
+
+def request(target: str, *, is_forwarded: bool = False) -> Request:
+    path, _, query = target.partition("?")
+    options = dict(each.partition("=")[::2] for each in query.split("&") if each)
+    return Request("GET", target, tuple(path.strip("/").split("/")), options, is_forwarded)
+
+
+def test_a_key_is_found_at_either_worker() -> None:
+    two = Two()
+    for server in two.workers:
+        for key in ("a1", "b1"):
+            assert two.get(server, f"/stores/counts/keys/{key}") == (
+                200,
+                {"key": key, "value": 1, "timestamp": 5},
+            )
+    assert two.asked == ["two:2", "one:1"]
+    status, body = two.get("one:1", "/stores/counts/keys/b9")
+    assert (status, body["error"]) == (404, "store=counts: it has no key b9")
+
+
+def test_windows_of_a_key() -> None:
+    assert Two().get("one:1", "/stores/windows/keys/b0") == (
+        200,
+        {"rows": [{"key": "b0", "start": 0, "end": 10, "value": 1, "timestamp": 5}]},
+    )
+
+
+def test_rows_of_all_workers_are_merged_in_order() -> None:
+    two = Two()
+    status, body = two.get("two:2", "/stores/counts?first=a1&last=b1")
+    assert status == 200
+    assert [row["key"] for row in body["rows"]] == ["a1", "a2", "b0", "b1"]
+    assert body["more"] is False
+    _, body = two.get("two:2", "/stores/counts?limit=2&reverse=true")
+    assert [row["key"] for row in body["rows"]] == ["b2", "b1"]
+    assert body["more"] is True
+    assert two.get("one:1", "/stores/counts/count") == (200, {"count": 6})
+
+
+def test_a_worker_that_restores_answers_503() -> None:
+    two = Two()
+    two.workers["two:2"].is_restoring = True
+    for target in ("/stores/counts/keys/b1", "/stores/counts", "/stores/counts/count"):
+        for server in two.workers:
+            status, body = two.get(server, target)
+            assert (status, body["again"]) == (503, True)
+            assert "it is being restored: 5 of 10 changelog offsets: ask again" in body["error"]
+
+
+def test_a_request_is_passed_on_once() -> None:
+    two = Two()
+    two.workers["one:1"].letter = two.workers["two:2"].letter = "-"
+    status, body = two.get("one:1", "/stores/counts/keys/b1")
+    assert (status, body["error"]) == (503, "another worker has b1")
+    assert two.asked == ["two:2"]
+
+
+def test_a_worker_without_an_address() -> None:
+    two = Two()
+    del two.workers["one:1"].servers["b"]
+    status, body = two.get("one:1", "/stores/counts")
+    assert status == 503
+    assert body["error"] == (
+        "partition=1: the worker that has it serves no queries, or it moves: start all workers "
+        "with --listen, or ask again"
+    )
+
+
+def test_what_a_client_may_get_wrong() -> None:
+    two = Two()
+    assert two.get("one:1", "/nothing")[0] == 404
+    assert two.get("one:1", "/stores/none/keys/a")[0] == 404
+    assert two.get("one:1", "/stores/counts?limit=0")[0] == 400
+    assert two.get("one:1", "/stores/counts?limit=x")[1]["error"] == (
+        "limit=x: it must be milliseconds or a number"
+    )
+    assert two.get("one:1", "/stores/numbers/keys/x")[0] == 400
+    post = Request("POST", "/stores", ("stores",))
+    assert asyncio.run(two.apis["one:1"].answer(post)).status == 405
+
+
+def test_what_there_is() -> None:
+    status, body = Two().get("one:1", "/stores")
+    assert status == 200
+    counts = body["stores"][0]
+    assert (counts["name"], counts["kind"], counts["key"]) == ("counts", "key-value", "str")
+    assert counts["partitions"] == [
+        {"partition": 0, "owner": "one:1", "here": "running"},
+        {"partition": 1, "owner": "two:2", "here": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "key"), [(str, "5", "5"), (int, "5", 5), (bytes, "AA==", b"\0")]
+)
+def test_keys_in_a_url(kind: type, text: str, key: object) -> None:
+    made = Streams("app")
+    made.table("in", str, key=kind, name="table")
+    [spec] = made.plan().programs[0].stores
+    assert key_from_text(spec, text) == key
+
+
+def test_a_key_that_is_none() -> None:
+    made = Streams("app")
+    made.table("in", str, key=int, name="table")
+    [spec] = made.plan().programs[0].stores
+    with pytest.raises(BadQuery, match="store=table: 'x' is no key of it, which are int"):
+        key_from_text(spec, "x")
