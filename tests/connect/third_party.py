@@ -1,7 +1,7 @@
 """Connectors as a third party would write them, and the package that brings them to a worker.
 
 `Numbers` gives records 0, 1, 2, ... to `count`, or fails on the way; `Lines` appends the values of
-its records to a file, one a line.
+its records to a file, one a line; `Audited` gives nothing and finds tasks that run twice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SOURCE = """
+import fcntl
 import os
 import time
 
@@ -69,6 +70,42 @@ class NumbersTask(SourceTask):
         pass
 
 
+class AuditedConfig(ConfigModel):
+    folder: str = key("folder", doc="Where each task has a file that one process may lock.")
+    topic: str = key("topic", "", doc="Unused.")
+
+
+class Audited(SourceConnector):
+    config_model = AuditedConfig
+
+    def task_class(self):
+        return AuditedTask
+
+    def task_configs(self, max_tasks):
+        return [{**self.props, "number": str(number)} for number in range(max_tasks)]
+
+
+class AuditedTask(SourceTask):
+    def start(self, props):
+        config = AuditedConfig.of(props)
+        name = props["name"] + "-" + props["number"]
+        self.lock = open(os.path.join(config.folder, name + ".lock"), "a")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            with open(os.path.join(config.folder, "twice"), "a") as file:
+                file.write(name + "\\n")
+        with open(os.path.join(config.folder, "starts"), "a") as file:
+            file.write(f"{name} {os.getpid()} {time.time()}\\n")
+
+    def poll(self):
+        time.sleep(0.1)
+        return None
+
+    def stop(self):
+        self.lock.close()
+
+
 class LinesConfig(ConfigModel):
     file: str = key("file", doc="Where the lines go.")
     refuse: str = key("refuse", "", doc="A value that cannot be written.")
@@ -112,6 +149,7 @@ class LinesTask(SinkTask):
 ENTRY_POINTS = """[moldau.connectors]
 Numbers = thirdparty_numbers:Numbers
 Lines = thirdparty_numbers:Lines
+Audited = thirdparty_numbers:Audited
 """
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.routing import Route
+
 from moldau.client import Admin
 from moldau.connect.herder.group import GroupMembership
 from moldau.connect.herder.membership import Alone, Membership
@@ -27,12 +29,14 @@ from moldau.connect.storage.shell import TopicLog, TopicSpec
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.settings import client_settings
 from moldau.connect.worker.settings import complete, internal_topics
+from moldau.errors import ConfigError
 from moldau.logging import Loggers
 from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
 
 OFFSETS_FILE: Final = "offsets.json"
 ID_FILE: Final = "worker-id"
+PORT_MAX: Final = 65_535
 STANDALONE_ID: Final = "standalone"
 
 
@@ -42,6 +46,14 @@ class Place:
 
     listen: tuple[str, int] | None = None
     state: str | None = None
+
+
+def _admin_address(text: str) -> tuple[str, int]:
+    first = text.split(",")[0].strip()
+    host, _, port = first.lower().removeprefix("http://").rpartition(":")
+    if not port.isdecimal() or int(port) > PORT_MAX:
+        raise ConfigError("must be http://HOST:PORT", setting="admin.listeners", value=first)
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 class ConnectWorker:
@@ -57,7 +69,9 @@ class ConnectWorker:
         self._loggers = loggers
         self._rest: RestServer | None = None
         self._cluster_id = ""
+        self._admin_rest: RestServer | None = None
         self.address: tuple[str, int] | None = None
+        self.admin_address: tuple[str, int] | None = None
         self.herder: Herder
         self.operations: Operations
 
@@ -93,12 +107,23 @@ class ConnectWorker:
         forwarding = Forwarding()
         self.herder.send_tasks = forwarding.send_tasks
         api = Api(self.operations, lambda: self._cluster_id, version, forwarding)
-        more = [
+        routes = [
+            *api.routes(),
             document_route(api, version),
             *Overview(self.operations, forwarding).routes(),
-            *Levels(api).routes(),
         ]
-        await self._rest.start(make_application(api, more))
+        await self._serve_admin(Levels(api), routes)
+        await self._rest.start(make_application(routes, self.settings))
+
+    async def _serve_admin(self, levels: Levels, routes: list[Route]) -> None:
+        """`admin.listeners`: an address of their own for /admin; empty for no such requests."""
+        text = self.settings.get("admin.listeners")
+        if text is None:
+            routes += levels.routes()
+        elif text.strip():
+            self._admin_rest = RestServer(self._runtime)
+            self.admin_address = self._admin_rest.bind(*_admin_address(text))
+            await self._admin_rest.start(make_application(levels.routes(), self.settings))
 
     async def _find_cluster(self) -> None:
         settings = client_settings(self.settings, "admin.")
@@ -147,7 +172,8 @@ class ConnectWorker:
 
     async def aclose(self) -> None:
         """Tasks stop, offsets are stored, the port is free."""
-        if self._rest is not None:
-            await self._rest.aclose()
+        for rest in (self._rest, self._admin_rest):
+            if rest is not None:
+                await rest.aclose()
         if hasattr(self, "herder"):
             await self.herder.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,3 +58,86 @@ def test_two_workers_share_and_one_takes_over_what_a_killed_one_ran(
         wanted = every(300) | {f"1:{number}" for number in range(300)}
         wait_until(lambda: set(content(out)) >= wanted, "nothing is lost", 120)
         assert second.ask("GET", "/connectors")[1] == sorted(["numbers", scene.sink])
+
+
+class Audit:
+    """What the tasks of `Audited` connectors have noted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def config(self, tasks: int) -> dict[str, str]:
+        return {
+            "connector.class": "Audited",
+            "folder": str(self.folder),
+            "tasks.max": str(tasks),
+        }
+
+    def starts(self) -> list[tuple[str, float]]:
+        """Each start of a task, and when it was."""
+        return [
+            (words[0], float(words[2])) for words in map(str.split, content(self.folder / "starts"))
+        ]
+
+    def check(self) -> None:
+        assert content(self.folder / "twice") == []
+
+
+def shares(worker: Worker, names: list[str]) -> dict[str, int]:
+    """How many running tasks each worker has."""
+    found: Counter[str] = Counter()
+    for name in names:
+        status, body = worker.ask("GET", f"/connectors/{name}/status")
+        if status == 200:
+            found.update(task["worker_id"] for task in body["tasks"] if task["state"] == "RUNNING")
+    return dict(found)
+
+
+def wait_for_shares(worker: Worker, names: list[str], wanted: list[int]) -> None:
+    wait_until(
+        lambda: sorted(shares(worker, names).values()) == wanted, f"tasks are shared {wanted}"
+    )
+
+
+def test_three_workers_share_evenly_and_nothing_runs_twice(scene: Scene, tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit")
+    names = [f"audited-{number}" for number in range(3)]
+    with ExitStack() as stack:
+        workers = [stack.enter_context(scene.worker(**QUICK))]
+        for name in names:
+            workers[0].create(name, audit.config(2))
+        wait_until(lambda: sum(shares(workers[0], names).values()) == 6, "all tasks run")
+        for even in ([3, 3], [2, 2, 2]):
+            workers.append(stack.enter_context(scene.worker(**QUICK)))
+            wait_for_shares(workers[0], names, even)
+        assert workers[1].stop() == 0
+        wait_for_shares(workers[0], names, [3, 3])
+        audit.check()
+        workers[2].kill()
+
+        mine = workers[0].url.removeprefix("http://")
+        wait_until(lambda: shares(workers[0], names) == {mine: 6}, "the last one has all")
+    audit.check()
+
+
+def test_the_tasks_of_a_killed_worker_wait_for_it(scene: Scene, tmp_path: Path) -> None:
+    """KIP-415: what it ran goes to nobody else before `scheduled.rebalance.max.delay.ms` is over;
+    as soon as it is back it has all of it again, and nothing else has moved."""
+    audit = Audit(tmp_path / "audit")
+    names = ["audited-0", "audited-1"]
+    delays = {**QUICK, "scheduled.rebalance.max.delay.ms": "600000"}
+    with ExitStack() as stack:
+        first = stack.enter_context(scene.worker(**delays))
+        for name in names:
+            first.create(name, audit.config(2))
+        second = stack.enter_context(scene.worker(**delays))
+        wait_for_shares(first, names, [2, 2])
+        before = len(audit.starts())
+        second.kill()
+        stack.enter_context(scene.worker(**delays))
+
+        wait_until(lambda: len(audit.starts()) == before + 2, "two tasks began anew")
+        wait_for_shares(first, names, [2, 2])
+        assert len(audit.starts()) == before + 2, "those of the other worker stayed"
+    audit.check()

@@ -4,18 +4,21 @@ lint     the config alone: every key, every plugin; nothing is connected to
 dry-run  the same, and the connectors ask their servers
 plan     what would run: tasks, topics, group, guarantee
 
-They need no worker: the plugins of this Python are asked.
+They need no worker: the plugins of this Python are asked. With the worker's settings (`--config`,
+`--set`) config providers and the policy on client overrides are those of the worker.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from typing import Any
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json, write_lines
 from moldau.connect.commands.api import add_json
 from moldau.connect.commands.files import Config, load_connectors
+from moldau.connect.commands.worker import add_worker_settings
 from moldau.errors import MoldauError
 
 
@@ -28,8 +31,9 @@ def configure(actions: Any) -> None:
     ):
         parser: ArgumentParser = actions.add_parser(name, help=help_text)
         parser.add_argument("files", nargs="+", metavar="FILE", help="JSON or properties")
+        add_worker_settings(parser)
         add_json(parser)
-        parser.set_defaults(act=act)
+        parser.set_defaults(act=act, bootstrap=None)
 
 
 def lint(arguments: Namespace, context: Context) -> int:
@@ -42,8 +46,9 @@ def dry_run(arguments: Namespace, context: Context) -> int:
 
 def _check(arguments: Namespace, context: Context, *, asks: bool) -> int:
     """FAILED where a config has an error; warnings are told and pass."""
+    worker = local_worker(arguments, context)
     found = {
-        name: problems_of(config, asks=asks)
+        name: problems_of(config, worker, asks=asks)
         for name, config in load_connectors(arguments.files).items()
     }
     if arguments.json:
@@ -57,13 +62,20 @@ def _check(arguments: Namespace, context: Context, *, asks: bool) -> int:
     return Exit.FAILED if any(each["errors"] for each in found.values()) else Exit.DONE
 
 
-def problems_of(config: Config, *, asks: bool) -> dict[str, list[str]]:
-    """Errors and warnings of one config."""
-    from moldau.connect.plugins import validate
-    from moldau.connect.worker.plugins import catalogue
+def local_worker(arguments: Namespace, context: Context) -> dict[str, str]:
+    """The worker's settings, as far as they are given."""
+    from moldau.connect.commands.worker import settings_given
+    from moldau.runtime.real_files import RealFiles
+
+    return settings_given(arguments, context, RealFiles())
+
+
+def problems_of(config: Config, worker: Mapping[str, str], *, asks: bool) -> dict[str, list[str]]:
+    """Errors and warnings of one config, as a worker with these settings finds them."""
+    from moldau.connect.herder.operations import validated
 
     try:
-        infos = validate(catalogue(), config, ask_connector=asks)
+        infos = validated(config, worker, asks=asks)
     except MoldauError as error:
         return {"errors": [str(error)], "warnings": []}
     return {
@@ -76,14 +88,15 @@ def plan(arguments: Namespace, context: Context) -> int:
     """FAILED where a config cannot run."""
     from moldau.connect.commands.forecast import forecast
 
+    worker = local_worker(arguments, context)
     found: dict[str, dict[str, Any]] = {}
     for name, config in load_connectors(arguments.files).items():
-        errors = problems_of(config, asks=True)["errors"]
+        errors = problems_of(config, worker, asks=True)["errors"]
         if errors:
             found[name] = {"errors": errors}
             continue
         kept = {key: value for key, value in config.items() if value is not None}
-        found[name] = forecast(name, kept)
+        found[name] = forecast(name, kept, worker)
     if arguments.json:
         write_json(context.out, found)
     else:

@@ -33,13 +33,13 @@ class _Context(ConnectorContext):
         return AskedOffsets(lambda partitions: [None] * len(partitions))
 
 
-def forecast(name: str, config: Mapping[str, str]) -> dict[str, Any]:
-    """By what a person wants to know."""
+def forecast(name: str, config: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, Any]:
+    """By what a person wants to know. `worker`: its settings, for config providers."""
     kind = connector_class(config)
     connector = kind()
     connector.initialize(_Context())
     found: dict[str, Any] = {"connector": f"{kind.__module__}.{kind.__qualname__}"}
-    props, _ = resolved(config, {})
+    props, _ = resolved(config, worker)
     try:
         connector.start(props)
         tasks = connector.task_configs(whole(config, "tasks.max", 1))

@@ -1,7 +1,8 @@
 """`moldau connect tap`: the records of a connector as they pass, one JSON line each.
 
 It reads the connector's topics beside it, with converters and transforms of its own, so nothing
-changes for the connector. `--after NAME` shows records behind that transform (of a sink).
+changes for the connector. References to config providers are resolved here: `--config` and `--set`
+name the providers as for a worker. `--after NAME` shows records behind that transform (of a sink).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.connect.commands.api import Rest, add_url
+from moldau.connect.commands.check import local_worker
+from moldau.connect.commands.worker import add_worker_settings
 
 
 def configure(actions: Any) -> None:
@@ -30,6 +33,7 @@ def configure(actions: Any) -> None:
     parser.add_argument("--before-transforms", action="store_true", help="as consumed")
     parser.add_argument("--from-beginning", action="store_true", help="old records too")
     parser.add_argument("--max", type=int, metavar="N", help="end after so many")
+    add_worker_settings(parser)
     add_url(parser)
     parser.set_defaults(act=tap)
 
@@ -40,9 +44,10 @@ def tap(arguments: Namespace, context: Context) -> int:
         info = rest.ask("GET", rest.connector(arguments.name))
         topics = _topics(rest, info)
         worker = rest.ask("GET", "/v1/worker")["converters"]
+    local = local_worker(arguments, context)
     config = _tapped(info["config"], arguments, is_sink=info["type"] == "sink")
-    bootstrap = arguments.bootstrap or context.environment.get("MOLDAU_BOOTSTRAP")
-    _watch((config, worker), (topics, bootstrap or "localhost:9092"), arguments, context)
+    bootstrap = local.get("bootstrap.servers", "localhost:9092")
+    _watch((config, {**local, **worker}), (topics, bootstrap), arguments, context)
     return Exit.DONE
 
 

@@ -50,14 +50,19 @@ def configure(actions: Any) -> None:
     start.set_defaults(act=run_distributed)
 
 
-def _add_shared(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers"
-    )
+def add_worker_settings(parser: ArgumentParser) -> None:
+    """`--config` and `--set`."""
     parser.add_argument("-c", "--config", metavar="FILE", help="the worker's properties")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="one setting of the worker"
     )
+
+
+def _add_shared(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers"
+    )
+    add_worker_settings(parser)
     parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
     parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)

@@ -60,7 +60,7 @@ class StringConfig(ConverterConfig):
     def check(self) -> Iterable[Problem]:
         try:
             codecs.lookup(self.encoding)
-        except LookupError:
+        except (LookupError, ValueError):
             name = "converter.encoding"
             reason = "the character set is not known"
             yield Problem(name, f"Invalid value {self.encoding} for configuration {name}: {reason}")

@@ -25,7 +25,9 @@ from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
+from moldau.connect.task.clients import refused_overrides
 from moldau.connect.task.diagnosis import HIDDEN, without
+from moldau.connect.worker.guarantee import guarantee_of
 from moldau.connect.worker.plugins import catalogue, connector_class, resolved, secret_values
 from moldau.errors import ConfigError, MoldauError
 
@@ -97,6 +99,7 @@ class Operations:
                 {"id": task.task, **state_json(known[task])} for task in tasks if task in known
             ],
             "type": type_of(config),
+            "guarantee": guarantee_of(config),
         }
 
     def task_status(self, name: str, number: int) -> Json:
@@ -260,6 +263,8 @@ def validated(
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
     infos = validate(catalogue(), {**config, **props}, ask_connector=asks)
+    for name, reason in refused_overrides(given, worker).items():
+        infos.add_error(name, reason)
     for info in infos.configs:
         if given.get(info.name) != props.get(info.name):
             info.value = given[info.name]

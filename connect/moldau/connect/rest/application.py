@@ -3,13 +3,15 @@ Connect does. Errors are `{"error_code", "message"}`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,6 +25,7 @@ from moldau.connect.plugins import PluginKind
 from moldau.connect.rest.bodies import config_of, create_request, flag, named, parse
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.storage.keys import TargetState
+from moldau.connect.task.settings import listed
 from moldau.connect.worker.plugins import catalogue
 from moldau.errors import MoldauError
 
@@ -45,6 +48,14 @@ def empty(status: int = 204) -> Response:
 def refused(status: int, message: str, **headers: str) -> Response:
     """An error body."""
     return answer({"error_code": status, "message": message}, status, **headers)
+
+
+def _cross_origin(settings: Mapping[str, str]) -> list[Middleware]:
+    origins = listed(settings, "access.control.allow.origin")
+    if not origins:
+        return []
+    methods = listed(settings, "access.control.allow.methods") or ["GET", "POST", "HEAD"]
+    return [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods)]
 
 
 class Api:
@@ -305,8 +316,9 @@ def _task(request: Request) -> int:
     return int(text)
 
 
-def make_application(api: Api, more: list[Route]) -> Starlette:
-    """With errors in Kafka Connect's form."""
+def make_application(routes: list[Route], settings: Mapping[str, str]) -> Starlette:
+    """With errors in Kafka Connect's form, and what `access.control.*` lets pages of other origins
+    do."""
 
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -316,6 +328,7 @@ def make_application(api: Api, more: list[Route]) -> Starlette:
         return refused(500, f"internal error: {type(error).__name__}: {error}")
 
     return Starlette(
-        routes=[*api.routes(), *more],
+        routes=routes,
+        middleware=_cross_origin(settings),
         exception_handlers={HTTPException: on_http, Exception: on_bug},
     )

@@ -53,14 +53,14 @@ class Link:
         """A message that needs no answer."""
         self._send({"type": kind, **facts})
 
-    def ask(self, what: str, **facts: Any) -> Any:
+    def ask(self, what: str, *, timeout_s: float = ANSWER_S, **facts: Any) -> Any:
         """A question, and the answer's value."""
         number = next(self._numbers)
         mailbox: Mailbox[Message] = Mailbox()
         self._answers[number] = mailbox
         try:
             self._send({"type": "ask", "id": number, "what": what, **facts})
-            answer = mailbox.take(ANSWER_S)
+            answer = mailbox.take(timeout_s)
         finally:
             del self._answers[number]
         if answer is None:

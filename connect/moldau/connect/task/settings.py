@@ -72,6 +72,8 @@ def client_settings(worker: Config, *prefixes: str) -> dict[str, str]:
     }
     for prefix in prefixes:
         found.update(beneath(worker, prefix))
+    if "admin." in prefixes:  # of the REST API, though they begin alike
+        found = {name: value for name, value in found.items() if not name.startswith("listeners")}
     return found
 
 

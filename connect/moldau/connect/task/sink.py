@@ -124,6 +124,7 @@ class SinkRunner(TaskRunner):
         self.secrets |= self._parts.secrets
         worker = self._parts.worker
         self._interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
+        self._flush_timeout_s = whole(worker, "offset.flush.timeout.ms", 5_000) / 1000
         self._commit_ms = self.now_ms() + self._interval_ms
         self._open_reporters()
         task = self._parts.new_task()
@@ -361,7 +362,7 @@ class SinkRunner(TaskRunner):
         if not wanted:
             return
         try:
-            self.consumer.commit(wanted)
+            self.consumer.commit(wanted, timeout_s=self._flush_timeout_s)
         except KafkaError as error:
             self._counts["commit_failures"] += 1
             if is_fenced(error):

@@ -75,6 +75,7 @@ class SourceRunner(TaskRunner):
         config, worker = self._parts.config, self._parts.worker
         self._interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
         self._grace_ms = whole(worker, "task.shutdown.graceful.timeout.ms", 5_000)
+        self._flush_timeout_s = whole(worker, "offset.flush.timeout.ms", 5_000) / 1000
         self._commit_ms = self.now_ms() + self._interval_ms
         settings: dict[str, object] = {
             "client.id": f"connector-producer-{self.spec.id}",
@@ -225,7 +226,7 @@ class SourceRunner(TaskRunner):
         if not self._unstored:
             return True
         try:
-            self.link.ask("offsets.write", offsets=self._unstored)
+            self.link.ask("offsets.write", timeout_s=self._flush_timeout_s, offsets=self._unstored)
         except ConnectError as error:
             self._counts["commit_failures"] += 1
             self.log.warn("offsets could not be stored, trying later", error=str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from moldau.connect.java.regex import PatternError, compiled
 from moldau.connect.task.settings import Config, listed
 from moldau.errors import ConfigError
 
@@ -19,8 +20,8 @@ def subscription_of(config: Config) -> tuple[list[str] | None, re.Pattern[str] |
     if topics:
         return topics, None
     try:
-        return None, re.compile(regex)
-    except re.error as error:
+        return None, compiled(regex)
+    except PatternError as error:
         raise ConfigError(
             "is no regular expression", setting="topics.regex", value=regex, error=str(error)
         ) from None

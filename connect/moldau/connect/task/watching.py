@@ -27,8 +27,10 @@ class _NoWaiting:
 
 
 def watching_chain(config: Mapping[str, str], worker: Mapping[str, str]) -> Chain:
-    """Errors come out at once. `worker`: its converters, for a connector without its own."""
-    props, _ = resolved(config, {})
+    """Errors come out at once. `worker`: its converters, for a connector without its own, and its
+    config providers."""
+    props, _ = resolved(config, worker)
+    worker, _ = resolved(worker, worker)
     plugins = catalogue()
     tolerance = Tolerance(ErrorSettings(), _NoWaiting(), [])
     return Chain(

@@ -20,7 +20,10 @@ def guarantee_of(config: Mapping[str, str]) -> str:
         return "unknown"
     asked = getattr(kind, "guarantee", None)
     if callable(asked):
-        return str(asked(dict(config)))
+        try:
+            return str(asked(dict(config)))
+        except (MoldauError, LookupError, ValueError):
+            return "unknown"  # the config is wrong, or a reference stands for what decides
     if config.get("exactly.once", "").strip().lower() == "true":
         return EXACTLY_ONCE
     if config.get("errors.tolerance") == "all" and not config.get(

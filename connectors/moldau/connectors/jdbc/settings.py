@@ -117,7 +117,7 @@ class DatabaseConfig(ConfigModel):
             )
         try:
             self.zone()
-        except (ZoneInfoNotFoundError, ValueError):
+        except (ZoneInfoNotFoundError, ValueError, OSError):
             yield Problem("db.timezone", f"no time zone is called {self.zone_name!r}")
 
     def address(self) -> Address:
